@@ -1,0 +1,1 @@
+"""The answer contracts that ship with answerbus, one module each."""

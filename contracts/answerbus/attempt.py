@@ -1,0 +1,43 @@
+"""One spend and what became of it: the audit record, chained by hash per account."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.budget import Usage
+from answerbus.failure import Failure
+from answerbus.outcome import ModelUsed
+from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId, at_most_bytes
+
+AttemptOutcome = Literal[
+    "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released"
+]
+
+
+class Attempt(Wire):
+    """One committed spend; `hash` covers all other fields, `previous` links the account's chain."""
+
+    kind: Literal["attempt"] = "attempt"
+    event_id: str
+    request_id: RequestId
+    workflow_id: WorkflowId
+    account_id: str
+    attempt: Annotated[int, Field(ge=1)]
+    counted: bool
+    outcome: AttemptOutcome
+    failure: Failure | None = None
+    model: ModelUsed | None = None
+    schema_digest: Digest | None = None
+    wire_schema_digest: Digest | None = None
+    prompt_digest: Digest | None = None
+    answer_digest: Digest | None = None
+    provider_request_id: str | None = None
+    stop_reason: str | None = None
+    usage: Usage = Usage()
+    rationale: Annotated[str, at_most_bytes(limits.RATIONALE_BYTES_MAX)] | None = None
+    started_at: Timestamp
+    duration_ms: Count | None = None
+    worker: str
+    previous: Digest | None
+    hash: Digest

@@ -1,0 +1,40 @@
+"""Budgets and accounts: how much trying a workflow is worth, and what of it is spent."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.wire import Count, Wire
+
+
+class Budget(Wire):
+    """What a workflow may spend in all; `None` is no limit, `0` is nothing at all."""
+
+    attempts: Annotated[int, Field(ge=0, le=limits.ATTEMPTS_MAX)] = limits.ATTEMPTS_DEFAULT
+    tokens: Count | None = None
+    micro_usd: Count | None = None
+
+
+class Spent(Wire):
+    """What was charged: counted attempts, tokens, and millionths of a US dollar."""
+
+    attempts: Count = 0
+    tokens: Count = 0
+    micro_usd: Count = 0
+
+
+class Usage(Wire):
+    """What one call used, as its provider reported it; `None` where it reported nothing."""
+
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    micro_usd: Count | None = None
+
+
+class AccountState(Wire):
+    """An account as an event shows it: its frozen limit and what was charged so far."""
+
+    id: str
+    limit: Budget
+    spent: Spent

@@ -1,0 +1,100 @@
+"""From a Python type to what a request asks for, and from a published answer back to that type."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar, assert_never
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+from typing_extensions import TypeForm
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.event import Terminal
+from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
+from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
+from answerbus.problems import problems_of
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, SchemaId, SchemaRef, TextRef
+from answerbus.wire import clip
+
+AnswerT = TypeVar("AnswerT")
+Outcome = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
+
+TYPE_DISAGREES = "the answer satisfies its schema, but not the type that this client reads it with"
+_IDENTITY = {"kind", "name", "version", "wrapped"}
+
+
+@dataclass(frozen=True)
+class AnswerType(Generic[AnswerT]):
+    """One type of answers: the schema to ask for, and the reader of what comes back."""
+
+    ref: SchemaRef
+    adapter: TypeAdapter[AnswerT]
+
+    @classmethod
+    def of(cls, form: TypeForm[AnswerT], registry: Registry) -> "AnswerType[AnswerT]":
+        """What a contract's published type, `str` (plain text) or any other type stands for.
+
+        Any other type is asked for by its JSON Schema, unwrapped; raises pydantic's errors for a
+        type that has none.
+        """
+        adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
+        for contract in registry:
+            if contract.answer == form:
+                return cls(contract.ref, adapter)
+        return cls(TextRef() if form is str else _inline(adapter.json_schema()), adapter)
+
+    @property
+    def contract_header(self) -> bytes:
+        """What the header `ce_contract` says on answers of this type."""
+        match self.ref:
+            case ContractRef():
+                return f"{self.ref.name}.v{self.ref.version}".encode()
+            case InlineRef() | TextRef():
+                return self.ref.kind.encode()
+            case _:
+                assert_never(self.ref)
+
+    def covers(self, schema: SchemaId) -> bool:
+        """Whether an answer to `schema` is of this type; inline schemas go by their name."""
+        return schema.model_dump(include=_IDENTITY) == self.ref.model_dump(include=_IDENTITY)
+
+    def typed(self, result: AnyResult) -> Result[AnswerT] | UnvalidatedResult:
+        """The result with its answer as an instance of the type.
+
+        A type may be stricter than its JSON Schema can say, and a worker may know a newer version
+        of it: an answer that the type refuses becomes an UnvalidatedResult.
+        """
+        # Readers of contracts ignore fields that are newer than they; other types have own rules.
+        extra: Literal["ignore"] | None = "ignore" if isinstance(self.ref, ContractRef) else None
+        try:
+            answer = self.adapter.validate_json(to_json(result.answer), extra=extra)
+        except ValidationError as error:
+            return _unvalidated(result, error)
+        return result.model_copy(update={"answer": answer})
+
+    def read(self, terminal: Terminal) -> "Outcome[AnswerT]":
+        """A terminal with its answer, if it has one, as `typed` gives it."""
+        return self.typed(terminal) if isinstance(terminal, Result) else terminal
+
+
+def _unvalidated(result: AnyResult, error: ValidationError) -> UnvalidatedResult:
+    shared: dict[str, Any] = {
+        name: value for name, value in result if name not in {"kind", "answer", "notes"}
+    }
+    return UnvalidatedResult(
+        **shared,
+        unvalidated_answer=result.answer,
+        problems=problems_of(error, result.answer),
+        notes=(*result.notes[: NOTES_MAX - 1], TYPE_DISAGREES),
+    )
+
+
+def _inline(schema: dict[str, Any]) -> InlineRef:
+    title = re.sub(r"[^A-Za-z0-9_]+", "_", schema.get("title", "")).strip("_")
+    return InlineRef(
+        name=title[:NAME_CHARS_MAX] or "answer",
+        description=clip(schema.get("description", ""), REASON_BYTES_MAX),
+        wrapped=False,
+        json_schema=schema,
+    )

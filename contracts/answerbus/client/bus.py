@@ -1,0 +1,109 @@
+"""One Kafka as a client sees it: addresses, names, options, and its errors in words."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import Topic
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class _Starting(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+StartingT = TypeVar("StartingT", bound=_Starting)
+
+
+@dataclass(frozen=True)
+class Bus:
+    """Where the topics are; `options` go to every aiokafka client as they are."""
+
+    servers: str | Sequence[str]
+    prefix: str
+    options: Mapping[str, Any]
+
+    def place(self, topic: Topic, partition: int) -> TopicPartition:
+        """A partition of a topic on this broker."""
+        return TopicPartition(topic.full_name(self.prefix), partition)
+
+    def producer(self) -> AIOKafkaProducer:
+        """A producer whose records are safe once they are acknowledged."""
+        return AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
+
+    def consumer(self, *topics: Topic, **choices: Any) -> AIOKafkaConsumer:
+        """A consumer of committed records, which commits no offset by itself."""
+        return AIOKafkaConsumer(
+            *(topic.full_name(self.prefix) for topic in topics),
+            bootstrap_servers=self.servers,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            **{**self.options, **choices},
+        )
+
+    @asynccontextmanager
+    async def running(self, client: StartingT) -> AsyncIterator[StartingT]:
+        """The client, started; stopped in any case, since a failed start leaves connections."""
+        try:
+            with self.explained():
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    await client.start()
+            yield client
+        finally:
+            try:
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await client.stop()
+            except TimeoutError:
+                _log.warning("a client of Kafka at %s did not stop in time", self.servers)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turns what Kafka's clients raise into BusUnavailable."""
+        try:
+            yield
+        except (KafkaError, TimeoutError, OSError) as error:
+            if isinstance(error, BusUnavailable):
+                raise
+            raise BusUnavailable(
+                f"Kafka at {self.servers} cannot be used ({error!r}): see that a broker runs "
+                "there and that address and credentials are right."
+            ) from error
+
+    async def partitions(self, *topics: Topic) -> int:
+        """How many partitions the topics have; BusUnavailable if one is missing or they differ."""
+        names = [topic.full_name(self.prefix) for topic in topics]
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
+        with self.explained():
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    await admin.start()
+                    # All of them: to ask for one by name may create it.
+                    found = {topic["topic"]: topic for topic in await admin.describe_topics()}
+            finally:
+                await admin.close()
+        for name in names:
+            if name not in found:
+                raise BusUnavailable(
+                    f"There is no topic {name} at {self.servers}, or no right to see it: create "
+                    "the topics with `answerbus topics apply`, or correct the topic prefix."
+                )
+        counts = {name: len(found[name]["partitions"]) for name in names}
+        if len(set(counts.values())) != 1:
+            raise BusUnavailable(
+                f"The topics at {self.servers} differ in their number of partitions ({counts}): "
+                "answerbus needs the same number of each, so they must be made anew."
+            )
+        return counts[names[0]]

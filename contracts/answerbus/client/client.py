@@ -1,0 +1,157 @@
+"""The client: ask for a typed answer and wait for it, or subscribe to typed answers."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar, overload
+
+from pydantic import JsonValue
+from typing_extensions import TypeForm, Unpack
+
+from answerbus.client.answer_type import AnswerType, Outcome
+from answerbus.client.asking import Asking, make_request
+from answerbus.client.bus import Bus
+from answerbus.client.connection import Connection, Published
+from answerbus.client.request_id import RANDOM_BYTES, uuid7
+from answerbus.client.subscription import Subscription
+from answerbus.registry import Registry
+from answerbus.request import Request
+from answerbus.topics import PREFIX_DEFAULT
+
+AnswerT = TypeVar("AnswerT")
+
+TIMEOUT_S_DEFAULT = 120.0
+
+
+class Client:
+    """A connection to the bus for any number of concurrent asks; use it with `async with`.
+
+    `kafka` are further options of all aiokafka clients, such as `security_protocol`. Every method
+    raises BusUnavailable if Kafka or a topic cannot be used.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        *,
+        topic_prefix: str = PREFIX_DEFAULT,
+        registry: Registry | None = None,
+        **kafka: Any,
+    ) -> None:
+        self._bus = Bus(bootstrap_servers, topic_prefix, kafka)
+        self._connection = Connection(self._bus)
+        self._registry = registry or Registry()
+
+    async def __aenter__(self) -> Self:
+        await self._connection.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._connection.__aexit__(*raised)
+
+    @overload
+    async def ask(
+        self,
+        instructions: str,
+        *,
+        workflow_id: str,
+        response_model: TypeForm[AnswerT],
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        **asking: Unpack[Asking],
+    ) -> "Outcome[AnswerT]": ...
+
+    @overload
+    async def ask(
+        self,
+        instructions: str,
+        *,
+        workflow_id: str,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        **asking: Unpack[Asking],
+    ) -> "Outcome[str]": ...
+
+    async def ask(
+        self,
+        instructions: str,
+        *,
+        workflow_id: str,
+        response_model: TypeForm[Any] = str,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        **asking: Unpack[Asking],
+    ) -> "Outcome[Any]":
+        """Publish a request and wait for its terminal, at most `timeout_s` seconds (None: for ever).
+
+        The answer is a `response_model`: the published type of a registered contract, any other
+        type with a JSON Schema, or text if none is given. Raises NoAnswerYet when the time is
+        over, and ValueError for what a request cannot say.
+        """
+        answers = AnswerType.of(response_model, self._registry)
+        request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
+        return answers.read(await self._connection.ask(request, timeout_s))
+
+    async def ask_request(
+        self, request: Request, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
+    ) -> "Outcome[JsonValue]":
+        """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
+        return await self._connection.ask(request, timeout_s)
+
+    async def publish(self, request: Request) -> Published:
+        """Publish, and wait for no more than the broker; raises ValueError if it is too large.
+
+        After another error nobody knows whether it is published. To publish it again, unchanged,
+        is safe: workers drop a second request with the same id and body.
+        """
+        return await self._connection.publish(request)
+
+    @overload
+    async def outcome_of(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        response_model: TypeForm[AnswerT],
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+    ) -> "Outcome[AnswerT]": ...
+
+    @overload
+    async def outcome_of(
+        self, request_id: str, workflow_id: str, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
+    ) -> "Outcome[JsonValue]": ...
+
+    async def outcome_of(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        response_model: TypeForm[Any] | None = None,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+    ) -> "Outcome[Any]":
+        """The terminal of a request that anyone published, from the start of retention on.
+
+        Waits for one that is still to come; raises NoAnswerYet when the time is over.
+        """
+        terminal = await self._connection.find(request_id, workflow_id, timeout_s)
+        if response_model is None:
+            return terminal
+        return AnswerType.of(response_model, self._registry).read(terminal)
+
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        **consumer: Any,
+    ) -> Subscription[AnswerT]:
+        """Results, and refusals if wanted, of one type of answers: see Subscription.
+
+        All that subscribe with the same `group_id` share the work; a new group begins at the start
+        of retention. `consumer` are further options of aiokafka's consumer, such as
+        `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
+        """
+        answers = AnswerType.of(response_model, self._registry)
+        return Subscription(self._bus, answers, group_id, consumer, refusals=refusals)
+
+
+def _new_id() -> str:
+    return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))

@@ -1,0 +1,105 @@
+"""What a client does on the bus, on events: publish a request, wait for its terminal, find it."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Self
+
+from aiokafka import AIOKafkaProducer
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import NoAnswerYet
+from answerbus.client.past import find_terminal
+from answerbus.client.terminals import Terminals
+from answerbus.envelope import CLIENT_SOURCE, encode
+from answerbus.event import Terminal
+from answerbus.limits import REQUEST_BYTES_MAX
+from answerbus.partition import partition_of
+from answerbus.request import Request
+from answerbus.topics import REQUESTS
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where a request stands in the requests topic."""
+
+    request_id: str
+    partition: int
+    offset: int
+
+
+class Connection:
+    """One producer, and one reader of terminals from the first wait on; use it with `async with`.
+
+    Every method raises BusUnavailable if Kafka or a topic cannot be used.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._stack = AsyncExitStack()
+        self._starting = asyncio.Lock()
+        self._producer: AIOKafkaProducer | None = None
+        self._terminals: Terminals | None = None
+        self._partitions = 0
+
+    async def __aenter__(self) -> Self:
+        self._partitions = await self._bus.partitions(REQUESTS)
+        producer = self._bus.running(self._bus.producer())
+        self._producer = await self._stack.enter_async_context(producer)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._producer = self._terminals = None
+        await self._stack.aclose()
+
+    async def publish(self, request: Request) -> Published:
+        """See `Client.publish`."""
+        record = encode(request, source=CLIENT_SOURCE)
+        if len(record.value) > REQUEST_BYTES_MAX:
+            raise ValueError(
+                f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
+            )
+        producer = self._open()
+        place = self._bus.place(REQUESTS, self._partition(request.workflow_id))
+        with self._bus.explained():
+            sent = await producer.send_and_wait(
+                place.topic, record.value, record.key, place.partition, headers=record.headers
+            )
+        return Published(request.request_id, sent.partition, sent.offset)
+
+    async def ask(self, request: Request, timeout_s: float | None) -> Terminal:
+        """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
+        terminals = await self._reader()
+        partition = self._partition(request.workflow_id)
+        async with terminals.awaiting(request.request_id, partition) as terminal:
+            await self.publish(request)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await terminal
+            except TimeoutError:
+                raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+
+    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
+        """The first terminal since the start of retention, or a later one; raises NoAnswerYet."""
+        self._open()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await find_terminal(self._bus, request_id, self._partition(workflow_id))
+        except TimeoutError:
+            raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
+
+    async def _reader(self) -> Terminals:
+        self._open()
+        async with self._starting:
+            if self._terminals is None:
+                terminals = Terminals(self._bus).running()
+                self._terminals = await self._stack.enter_async_context(terminals)
+            return self._terminals
+
+    def _partition(self, workflow_id: str) -> int:
+        return partition_of(workflow_id, self._partitions)
+
+    def _open(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
+        return self._producer

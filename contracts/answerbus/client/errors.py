@@ -1,0 +1,25 @@
+"""What a client raises beside outcomes: Kafka cannot be used, or no terminal has come yet.
+
+ConnectionError
+    BusUnavailable    nothing can be published or read; the text says what to do
+TimeoutError
+    NoAnswerYet       the request was published and goes on; `Client.outcome_of` waits further
+"""
+
+
+class BusUnavailable(ConnectionError):  # noqa: N818 - named for what is the case
+    """Kafka or a topic cannot be used; the text says in one sentence what to do about it."""
+
+
+class NoAnswerYet(TimeoutError):  # noqa: N818 - nothing is wrong
+    """A published request has had no terminal so far; it is not lost and goes on."""
+
+    def __init__(self, request_id: str, workflow_id: str, waited_s: float | None) -> None:
+        """Names the request and the call that waits further."""
+        super().__init__(
+            f"Request {request_id} has had no outcome within {waited_s} s. It goes on: await "
+            f"client.outcome_of({request_id!r}, {workflow_id!r}) waits for it, also from another "
+            "process, as long as the topics keep it."
+        )
+        self.request_id = request_id
+        self.workflow_id = workflow_id

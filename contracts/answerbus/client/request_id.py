@@ -1,0 +1,16 @@
+"""Ids for requests: UUIDs of version 7, which sort by the moment they were made."""
+
+from uuid import UUID
+
+RANDOM_BYTES = 10
+_VERSION = 0x7 << 76
+_VARIANT = 0x2 << 62
+_FIXED_BITS = 0xF << 76 | 0x3 << 62
+
+
+def uuid7(unix_ms: int, randomness: bytes) -> UUID:
+    """The UUID (RFC 9562) of a moment in milliseconds since 1970 and of 10 random bytes."""
+    if len(randomness) != RANDOM_BYTES:
+        raise ValueError(f"a UUIDv7 takes {RANDOM_BYTES} random bytes")
+    bits = int.from_bytes(unix_ms.to_bytes(6, "big") + randomness, "big")
+    return UUID(int=bits & ~_FIXED_BITS | _VERSION | _VARIANT)

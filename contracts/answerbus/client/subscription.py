@@ -1,0 +1,170 @@
+"""Typed answers for downstream: a consumer group over results and refusals, at least once."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from answerbus.client.answer_type import AnswerType
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.envelope import Undecodable, decode
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.topics import REFUSALS, RESULTS
+
+AnswerT = TypeVar("AnswerT")
+Item = Result[AnswerT] | UnvalidatedResult | Refusal | Undecodable
+
+COMMIT_INTERVAL_S = 1.0
+_POLL_MS = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class Subscription(Generic[AnswerT]):
+    """One contract's answers, as an asynchronous iterator inside of an `async with`.
+
+        async with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
+            async for outcome in outcomes:
+                await book(outcome)
+
+    An item is done when the loop comes back for the next one, or leaves the block without an
+    exception; offsets of done items are committed at least every second while the loop runs.
+    Delivery is at least once: after a crash, an exception or a rebalance an item may come again,
+    with the same `event_id`. A record that is no event and does not belong to another contract by
+    its header comes as Undecodable, so that nothing is passed over in silence.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        answers: AnswerType[AnswerT],
+        group_id: str,
+        options: Mapping[str, Any],
+        *,
+        refusals: bool,
+    ) -> None:
+        self._bus = bus
+        self._answers = answers
+        self._topics = (RESULTS, REFUSALS) if refusals else (RESULTS,)
+        self._group_id = group_id
+        self._options = options
+        self._stack = AsyncExitStack()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._handed_out: ConsumerRecord | None = None
+        self._done: dict[TopicPartition, int] = {}
+        self._commit_due = 0.0
+
+    async def __aenter__(self) -> Self:
+        consumer = self._bus.consumer(
+            group_id=self._group_id,
+            auto_offset_reset="earliest",
+            # One member has the same partitions of both topics, so that a workflow stays together.
+            partition_assignment_strategy=(RangePartitionAssignor,),
+            **self._options,
+        )
+        await self._bus.partitions(*self._topics)
+        self._consumer = await self._stack.enter_async_context(self._bus.running(consumer))
+        names = [topic.full_name(self._bus.prefix) for topic in self._topics]
+        consumer.subscribe(names, listener=_Revocations(self._give_up))
+        return self
+
+    async def __aexit__(
+        self,
+        raised: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if raised is None:
+                self._take_back()
+            with suppress(BusUnavailable):  # what is not committed comes again
+                await self._commit()
+        finally:
+            self._consumer = None
+            await self._stack.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> "Item[AnswerT]":
+        self._take_back()
+        while True:
+            if asyncio.get_running_loop().time() >= self._commit_due:
+                await self._commit()
+            record = await self._next_record()
+            if record is None:
+                await self._commit()
+                continue
+            self._handed_out = record
+            item = item_of(record, self._answers)
+            if item is not None:
+                return item
+            self._take_back()
+            await asyncio.sleep(0)  # buffered records of others must not keep the loop busy
+
+    async def _next_record(self) -> ConsumerRecord | None:
+        if self._consumer is None:
+            raise RuntimeError("A Subscription is used inside of `async with ... as outcomes:`.")
+        with self._bus.explained():
+            found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=1)
+        return next((record for records in found.values() for record in records), None)
+
+    def _take_back(self) -> None:
+        """What was handed out is done."""
+        record, self._handed_out = self._handed_out, None
+        if record is not None:
+            self._done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    async def _commit(self) -> None:
+        self._commit_due = asyncio.get_running_loop().time() + COMMIT_INTERVAL_S
+        done, self._done = self._done, {}
+        if done and self._consumer is not None:
+            # Either error says that the partitions are another member's now, which reads on from
+            # the last commit.
+            with self._bus.explained(), suppress(CommitFailedError, IllegalStateError):
+                await self._consumer.commit(done)
+
+    async def _give_up(self) -> None:
+        """Partitions go to whom the group chooses; what is not done comes again there."""
+        await self._commit()
+        self._done.clear()
+        self._handed_out = None
+
+
+class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
+    def __init__(self, give_up: Callable[[], Awaitable[None]]) -> None:
+        self._give_up = give_up
+
+    async def on_partitions_revoked(self, revoked: object) -> None:  # noqa: ARG002
+        await self._give_up()
+
+    async def on_partitions_assigned(self, assigned: object) -> None:
+        pass
+
+
+def item_of(record: ConsumerRecord, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | None":
+    """What a record is to a reader of these answers; None for what belongs to others.
+
+    The header `ce_contract` spares reading the bodies of others; then the body decides.
+    """
+    contract = next((value for name, value in record.headers if name == "ce_contract"), None)
+    if contract not in (None, answers.contract_header):
+        return None
+    event = decode(record.value, record.headers)
+    match event:
+        case Undecodable():
+            _log.warning("%s-%d@%d is no event", record.topic, record.partition, record.offset)
+            return event
+        case Result():
+            return answers.typed(event) if answers.covers(event.answered_schema) else None
+        case UnvalidatedResult() | Refusal():
+            return event if answers.covers(event.answered_schema) else None
+        case _:
+            return None

@@ -1,0 +1,94 @@
+"""What a contract is: a closed Pydantic type for answers, with a name, a version and its rules."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import JsonValue, TypeAdapter
+from typing_extensions import TypeForm
+
+from answerbus.request import ContractId, ContractRef
+
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """What a refusing variant says: words for people, and the contract's own category."""
+
+    reason: str
+    category: str | None
+
+
+def _never_declines(answer: Any) -> Declined | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Contract(Generic[AnswerT]):
+    """A contract: the type that is published, the type that models are asked for, and what sets
+    the two apart.
+
+    `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
+    Attempt alone. `declines` recognises a refusing variant. `from_text` makes an answer of plain
+    text where the contract has a text variant.
+    """
+
+    name: str
+    version: int
+    answer: TypeForm[AnswerT]
+    asked: TypeForm[Any]
+    summary: str
+    audit_only: frozenset[str] = frozenset()
+    declines: Callable[[Any], Declined | None] = _never_declines
+    from_text: Callable[[str], JsonValue] | None = None
+    _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ref(self) -> ContractRef:
+        """What a request says to ask for this contract."""
+        return ContractRef(name=self.name, version=self.version)
+
+    @property
+    def id(self) -> ContractId:
+        """What a result says of this contract."""
+        return ContractId(name=self.name, version=self.version, digest=digest_of(self.schema()))
+
+    def schema(self) -> dict[str, JsonValue]:
+        """The JSON Schema of published answers."""
+        return self._named(self.adapter.json_schema(), "")
+
+    def asked_schema(self) -> dict[str, JsonValue]:
+        """The JSON Schema that models are asked to satisfy."""
+        return self._named(self.asked_adapter.json_schema(), ":asked")
+
+    @property
+    def adapter(self) -> TypeAdapter[AnswerT]:
+        """Validates published answers."""
+        return self._adapter("answer", self.answer)
+
+    @property
+    def asked_adapter(self) -> TypeAdapter[Any]:
+        """Validates what a model answered."""
+        return self._adapter("asked", self.asked)
+
+    def _adapter(self, which: str, form: TypeForm[Any]) -> TypeAdapter[Any]:
+        # Built on first use, since importing a module must do nothing.
+        if which not in self._adapters:
+            self._adapters[which] = TypeAdapter(form)
+        return self._adapters[which]
+
+    def _named(self, schema: Mapping[str, Any], suffix: str) -> dict[str, JsonValue]:
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": f"urn:answerbus:contract:{self.name}.v{self.version}{suffix}",
+            **schema,
+        }
+
+
+def digest_of(schema: JsonValue) -> str:
+    """SHA-256 over the canonical JSON of a schema of ours, which holds no floats (see RFC 8785)."""
+    text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""The headers of one section of a unified diff: which paths they name and whether they agree."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from answerbus.values import SANDBOXED_PATH, Rule
+
+NOT_A_UNIFIED_DIFF = Rule(
+    "not_a_unified_diff",
+    "a unified diff as git writes it and nothing before, between or after its sections: "
+    "`--- a/path`, `+++ b/path`, then hunks; every line, also the last, ends with a line feed",
+)
+NO_PREFIX = Rule(
+    "missing_prefix", "old names that begin with a/ and new names that begin with b/, or /dev/null"
+)
+HEADERS_DISAGREE = Rule(
+    "headers_disagree",
+    "headers that name the same old and new file throughout one section; below `diff --git`, "
+    "/dev/null comes with `new file mode` or `deleted file mode`",
+)
+
+_NOTHING = "/dev/null"
+_PREFIXES = {"--- ": "a/", "+++ ": "b/"}  # the other headers name bare paths
+_PAIRS = (("--- ", "+++ "), ("rename from ", "rename to "), ("copy from ", "copy to "))
+_NAMING = ("Index: ", *(key for pair in _PAIRS for key in pair))
+_PLAIN = {"Index: ", "=", "--- ", "+++ "}
+_MODE = "100(?:644|755)"
+_HASH = "[0-9A-Za-z]{1,64}"  # models make hashes up, and no one reads them in a diff of text
+_FORMS = {
+    "Index: ": ".+",
+    "=": "=*",
+    "diff --git ": ".+",
+    **dict.fromkeys(("old mode ", "new mode ", "new file mode ", "deleted file mode "), _MODE),
+    **dict.fromkeys(("similarity index ", "dissimilarity index "), "[0-9]{1,3}%"),
+    **dict.fromkeys(("rename from ", "rename to ", "copy from ", "copy to "), ".+"),
+    "index ": rf"{_HASH}\.\.{_HASH}(?: {_MODE})?",
+    "--- ": ".+",
+    "+++ ": ".+",
+}
+_EXTENDED_RANK = 3
+_RANKS = {"Index: ": 0, "=": 1, "diff --git ": 2, "--- ": 4, "+++ ": 5}
+_OPENERS = ("Index: ", "diff --git ", "--- ")
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\(?:[abtnvfr"\\]|[0-3][0-7]{2}))*+)"')
+_ESCAPE = re.compile(rb'\\(?:([0-3][0-7]{2})|([abtnvfr"\\]))')
+_LETTERS = {
+    b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r",
+    b'"': b'"', b"\\": b"\\",
+}  # fmt: skip
+# `git apply` ends a name at a tab, save that a date at the end of the line moves the end there.
+_AFTER_NAME = re.compile(
+    r"|\t(?:|.*[^0-9]|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}(?:\.[0-9]+)?(?: [+-][0-9]{4})?)"
+)
+
+
+def take_headers(lines: Sequence[str], at: int) -> tuple[dict[str, str], int]:
+    """The headers from line `at` on, each with what follows it, and the line after them.
+
+    They are empty if no section begins there.
+    """
+    found: dict[str, str] = {}
+    last = -1
+    while at < len(lines):
+        key = _key(lines[at])
+        rank = _RANKS.get(key, _EXTENDED_RANK)
+        fits = rank > last or (rank == last == _EXTENDED_RANK and key not in found)
+        if key == "" or not fits or (not found and key not in _OPENERS):
+            break
+        found[key] = lines[at].removeprefix(key)
+        last = rank
+        at += 1
+    return found, at
+
+
+def _key(line: str) -> str:
+    """The header that a line is, or nothing."""
+    for key, value in _FORMS.items():
+        if line.startswith(key) and re.fullmatch(value, line.removeprefix(key)):
+            return key
+    return ""
+
+
+def section_paths(headers: Mapping[str, str]) -> frozenset[str] | Rule:
+    """The one or two paths that the headers of a section name, or the rule that they break."""
+    names: dict[str, str] = {}
+    for key in _NAMING:
+        if key not in headers:
+            continue
+        name = _name(headers[key], _PREFIXES.get(key, ""))
+        if isinstance(name, Rule):
+            return name
+        names[key] = name
+    sides = _sides(headers, names)
+    if isinstance(sides, Rule):
+        return sides
+    # Where only the `diff --git` line names them, they are still to be looked at.
+    paths = [name for name in sides if name != _NOTHING]
+    return next(filter(None, map(SANDBOXED_PATH.broken, paths)), frozenset(paths))
+
+
+def _name(text: str, prefix: str) -> str | Rule:
+    """The path that a header names, without its prefix; `/dev/null` only where prefixes are."""
+    quoted = _QUOTED.match(text)
+    name = _unquoted(quoted[1]) if quoted else text.partition("\t")[0]
+    after = text[quoted.end() if quoted else len(name or "") :]
+    ends = _AFTER_NAME.fullmatch(after) if prefix else not after
+    if name is None or not ends or (text.startswith('"') and not quoted):
+        return NOT_A_UNIFIED_DIFF
+    if prefix and name == _NOTHING and not quoted:
+        return name
+    if not name.startswith(prefix):
+        return NO_PREFIX
+    path = name.removeprefix(prefix)
+    return SANDBOXED_PATH.broken(path) or path
+
+
+def _unquoted(body: str) -> str | None:
+    """A name from between the quotes of a C string; None if its bytes are not UTF-8."""
+    try:
+        return _ESCAPE.sub(_byte, body.encode()).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _byte(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 8)]) if escape[1] else _LETTERS[escape[2]]
+
+
+def _sides(headers: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, str] | Rule:
+    """The old and the new name that all headers agree on; `/dev/null` stands for no file."""
+    said = [(names.get(old, ""), names.get(new, "")) for old, new in _PAIRS]
+    pairs = [pair for pair in said if any(pair)] or [_unsaid_sides(headers)]
+    git_line = headers.get("diff --git ")
+    if any("" in pair for pair in pairs) or (git_line is None and not headers.keys() <= _PLAIN):
+        return NOT_A_UNIFIED_DIFF
+    old, new = pairs[0]
+    agree = (
+        pairs.count(pairs[0]) == len(pairs)
+        and names.get("Index: ", old) in {old, new}
+        and _said_of_files(headers, old, new)
+        and (git_line is None or _git_line_names(git_line, old, new))
+    )
+    return (old, new) if agree else HEADERS_DISAGREE
+
+
+def _unsaid_sides(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Both names where only the `diff --git` line has one, the same twice; else empty."""
+    git_line = headers.get("diff --git ", "")
+    quoted = _QUOTED.match(git_line)
+    # Two equal names with one space between: the only way to part names that hold spaces.
+    first = _unquoted(quoted[1]) if quoted else git_line[: len(git_line) // 2]
+    name = (first or "").removeprefix("a/")
+    return (
+        _NOTHING if "new file mode " in headers else name,
+        _NOTHING if "deleted file mode " in headers else name,
+    )
+
+
+def _said_of_files(headers: Mapping[str, str], old: str, new: str) -> bool:
+    """Whether all headers alike say that a file is created, deleted, moved, or neither."""
+    created, deleted = old == _NOTHING, new == _NOTHING
+    # Without its mode line `git apply` takes `/dev/null` below `diff --git` for a file's name.
+    if "diff --git " in headers and (created, deleted) != (
+        "new file mode " in headers,
+        "deleted file mode " in headers,
+    ):
+        return False
+    if created or deleted:
+        return created != deleted
+    return old == new or not headers.keys().isdisjoint({"rename from ", "copy from "})
+
+
+def _git_line_names(git_line: str, old: str, new: str) -> bool:
+    """Whether the line says `a/old b/new`: compared, since bare names with spaces do not parse."""
+    after = _after_name(git_line, f"a/{new if old == _NOTHING else old}")
+    if after is None or not after.startswith(" "):
+        return False
+    return _after_name(after[1:], f"b/{old if new == _NOTHING else new}") == ""
+
+
+def _after_name(text: str, name: str) -> str | None:
+    """What follows `name`, bare or quoted, at the start of the text; None if it is not there."""
+    quoted = _QUOTED.match(text)
+    if quoted:
+        return text[quoted.end() :] if _unquoted(quoted[1]) == name else None
+    return text.removeprefix(name) if text.startswith(name) else None

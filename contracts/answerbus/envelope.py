@@ -1,0 +1,180 @@
+"""The only codec: value and headers to an event or Undecodable, and an event to a record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue, ValidationError
+
+from answerbus import json_text
+from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
+from answerbus.failure import Problem
+from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.problems import pointer, problems_of
+from answerbus.request import ContractId, ContractRef, InlineId, Request, SchemaId, SchemaRef
+from answerbus.wire import format_timestamp
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+WORKER_SOURCE = "/answerbus/worker"
+CLIENT_SOURCE = "/answerbus/client"
+REQUEST_TYPE = b"answerbus.request.v1"
+_SPECVERSION = b"1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """A record that is no event of ours; the ids are given if they could be read."""
+
+    problems: tuple[Problem, ...]
+    request_id: str | None = None
+    workflow_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request, its body as it was read (the digest covers unknown fields too), and those fields."""
+
+    request: Request
+    body: JsonValue
+    unknown_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A record, ready for a producer: the caller names topic and partition."""
+
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+def decode(value: bytes | None, headers: Headers = ()) -> Event | Undecodable:
+    """Reads any event of ours; the body is complete in itself, so headers are not needed."""
+    parsed = _object(value)
+    if isinstance(parsed, Undecodable):
+        return parsed
+    try:
+        return EVENT.validate_json(value or b"")
+    except ValidationError as error:
+        return _undecodable(parsed, problems_of(error, parsed))
+
+
+def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedRequest | Undecodable:
+    """Reads a record of the requests topic.
+
+    Headers are optional; those that claim another type than the body's are a contradiction that
+    nobody should guess about.
+    """
+    parsed = _object(value)
+    if isinstance(parsed, Undecodable):
+        return parsed
+    contradiction = _contradiction(headers)
+    if contradiction:
+        return _undecodable(parsed, (contradiction,))
+    text = value or b""
+    try:
+        return ReceivedRequest(Request.model_validate_json(text, extra="forbid"), parsed, ())
+    except ValidationError as error:
+        unknown = tuple(
+            pointer(found["loc"])
+            for found in error.errors(include_url=False, include_input=False)
+            if found["type"] == "extra_forbidden"
+        )
+    try:
+        return ReceivedRequest(Request.model_validate_json(text), parsed, unknown)
+    except ValidationError as error:
+        return _undecodable(parsed, problems_of(error, parsed))
+
+
+def encode(
+    event: Event, *, source: str = WORKER_SOURCE, trace: Mapping[str, str] | None = None
+) -> Encoded:
+    """Writes an event as a CloudEvent in binary mode; `trace` is `traceparent` and `tracestate`."""
+    headers = {
+        "ce_specversion": "1.0",
+        "ce_id": event_id(event),
+        "ce_source": source,
+        "ce_type": f"answerbus.{event.kind}.v1",
+        "ce_time": _time(happened_at(event)),
+        "ce_subject": workflow_of(event),
+        "ce_partitionkey": workflow_of(event),
+        "ce_requestid": request_of(event),
+        **_schema_headers(event),
+        "ce_dataschema": f"urn:answerbus:event:{event.kind}.v1",
+        "content-type": "application/json",
+        **(trace or {}),
+    }
+    return Encoded(
+        key=key(event).encode(),
+        value=event.model_dump_json().encode(),
+        headers=[(name, text.encode()) for name, text in headers.items() if text is not None],
+    )
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_timestamp(moment)
+
+
+def _schema_headers(event: Event) -> Mapping[str, str | None]:
+    match event:
+        case Result() | Refusal():
+            return {"ce_contract": _name(event.answered_schema), "ce_variant": _tag(event.answer)}
+        case UnvalidatedResult():
+            return {"ce_contract": _name(event.answered_schema)}
+        case Request():
+            return {"ce_contract": _name(event.answer_schema)}
+        case RetryRequest():
+            return {"ce_contract": _name(event.request.answer_schema)}
+        case _:
+            return {}
+
+
+def _name(schema: SchemaRef | SchemaId) -> str:
+    match schema:
+        case ContractRef() | ContractId():
+            return f"{schema.name}.v{schema.version}"
+        case _:
+            return schema.kind
+
+
+def _tag(answer: JsonValue) -> str | None:
+    tag = answer.get("kind") if isinstance(answer, dict) else None
+    return tag if isinstance(tag, str) and tag.isascii() and tag.isprintable() else None
+
+
+def _object(value: bytes | None) -> dict[str, JsonValue] | Undecodable:
+    if value is None:
+        return Undecodable((Problem.of("", "null_value", "a value with a JSON object"),))
+    match json_text.parse(value):
+        case json_text.Parsed(value=dict() as body):
+            return body
+        case json_text.Parsed():
+            return Undecodable((Problem.of("", "not_an_object", "a JSON object"),))
+        case json_text.NotJson() as fault:
+            expected = f"{fault.reason} (byte {fault.position})"
+            return Undecodable((Problem.of("", "not_json", expected),))
+
+
+def _contradiction(headers: Headers) -> Problem | None:
+    """A record with `ce_specversion` claims to be a CloudEvent, and is held to what that means."""
+    first: dict[str, bytes | None] = {}
+    for name, content in headers:
+        first.setdefault(name, content)
+    if "ce_specversion" not in first and "ce_type" not in first:
+        return None
+    if first.get("ce_specversion", _SPECVERSION) != _SPECVERSION:
+        return Problem.of("", "ce_specversion", "`ce_specversion` 1.0, or no such header")
+    if first.get("ce_type") != REQUEST_TYPE:
+        return Problem.of("", "ce_type", f"`ce_type` {REQUEST_TYPE.decode()}, or no ce_ headers")
+    return None
+
+
+def _undecodable(body: Mapping[str, JsonValue], problems: tuple[Problem, ...]) -> Undecodable:
+    return Undecodable(problems, _text(body, "request_id", REQUEST_ID_CHARS_MAX), _text(body, "workflow_id", WORKFLOW_ID_CHARS_MAX))
+
+
+def _text(body: Mapping[str, JsonValue], name: str, limit: int) -> str | None:
+    found = body.get(name)
+    return found if isinstance(found, str) and 0 < len(found) <= limit else None

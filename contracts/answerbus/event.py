@@ -1,0 +1,90 @@
+"""The closed union of all events, and what each is called on the wire: id, key, subject, time."""
+
+from datetime import datetime
+from typing import Annotated, assert_never
+
+from pydantic import Field, TypeAdapter
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, LedgerRecord
+from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.request import Request
+
+Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter
+Event = Request | Terminal | RetryRequest | Replayed | Dismissed | Attempt | LedgerRecord
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+
+
+def event_id(event: Event) -> str:
+    """The id that readers dedupe by; derived from the request's, so that repeats carry the same."""
+    match event:
+        case Request():
+            return event.request_id
+        case Result() | UnvalidatedResult() | Refusal() | RetryRequest() | Attempt():
+            return event.event_id
+        case DeadLetter():
+            return event.dead_letter_id
+        case Replayed():
+            return f"{event.dead_letter_id}.replayed.{event.round}"
+        case Dismissed():
+            return f"{event.dead_letter_id}.dismissed"
+        case AccountRecord() | ClosedRecord() | LaneRecord():
+            return key(event)
+        case _:
+            assert_never(event)
+
+
+def key(event: Event) -> str:
+    """The record key (topics.py says of each topic which it is)."""
+    match event:
+        case Request() | Result() | UnvalidatedResult() | Refusal() | Attempt():
+            return event.workflow_id
+        case RetryRequest():
+            return event.request_id
+        case DeadLetter() | Replayed() | Dismissed():
+            return event.dead_letter_id
+        case AccountRecord():
+            return f"account:{event.account_id}"
+        case ClosedRecord():
+            return f"closed:{event.closes}"
+        case LaneRecord():
+            return "lane"
+        case _:
+            assert_never(event)
+
+
+def workflow_of(event: Event) -> str | None:
+    """The workflow that an event belongs to, if the event knows it."""
+    match event:
+        case Replayed() | Dismissed() | LaneRecord():
+            return None
+        case _:
+            return event.workflow_id
+
+
+def request_of(event: Event) -> str | None:
+    """The request that an event is about, if the event knows it."""
+    match event:
+        case Dismissed() | AccountRecord() | ClosedRecord() | LaneRecord():
+            return None
+        case _:
+            return event.request_id
+
+
+def happened_at(event: Event) -> datetime | None:
+    """When it happened, if the event itself says so."""
+    match event:
+        case Request() | RetryRequest():
+            return None
+        case Result() | UnvalidatedResult() | Refusal():
+            return event.finished_at
+        case DeadLetter() | Replayed() | Dismissed() | ClosedRecord() | LaneRecord():
+            return event.at
+        case Attempt():
+            return event.started_at
+        case AccountRecord():
+            return event.updated_at
+        case _:
+            assert_never(event)

@@ -1,0 +1,93 @@
+"""Why an attempt gave no result, as data: a closed union that `match` can exhaust."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.wire import Count, Position, Reason, Wire, at_most_bytes, clip
+
+
+class Problem(Wire):
+    """One reason a document fails its schema.
+
+    `path` is a JSON pointer, `code` a stable machine word, `expected` what would have been right,
+    in words a model can act on. At most 512 bytes together.
+    """
+
+    path: str
+    code: str
+    expected: str
+
+    @classmethod
+    def of(cls, path: str, code: str, expected: str) -> "Problem":
+        """A problem clipped to its size limit, so that reporting one cannot fail."""
+        code = clip(code, 64)
+        path = clip(path, (limits.PROBLEM_BYTES_MAX - 64) // 2)
+        rest = limits.PROBLEM_BYTES_MAX - len(code.encode()) - len(path.encode())
+        return cls(path=path, code=code, expected=clip(expected, rest))
+
+
+Problems = Annotated[tuple[Problem, ...], Field(max_length=limits.PROBLEMS_MAX)]
+
+
+class Malformed(Wire):
+    """The answer is not one JSON document; `position` is the byte where reading stopped."""
+
+    kind: Literal["malformed"] = "malformed"
+    position: Position
+    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX)]
+
+
+class Invalid(Wire):
+    """The answer is JSON and breaks its schema."""
+
+    kind: Literal["invalid"] = "invalid"
+    problems: Problems
+
+
+class Truncated(Wire):
+    """The answer was cut at the output limit of `limit` tokens."""
+
+    kind: Literal["truncated"] = "truncated"
+    limit: Count
+
+
+class Refused(Wire):
+    """The model or its provider declined."""
+
+    kind: Literal["refused"] = "refused"
+    reason: Reason
+
+
+class Throttled(Wire):
+    """The provider asked to come later, in `retry_after_s` seconds if it said when."""
+
+    kind: Literal["throttled"] = "throttled"
+    retry_after_s: Annotated[float, Field(ge=0)] | None
+
+
+class Unavailable(Wire):
+    """The provider could not be reached, or answered with an HTTP `status` of its own fault."""
+
+    kind: Literal["unavailable"] = "unavailable"
+    status: int | None
+
+
+class TimedOut(Wire):
+    """No answer within `after_s` seconds."""
+
+    kind: Literal["timed_out"] = "timed_out"
+    after_s: Annotated[float, Field(ge=0)]
+
+
+class Unknown(Wire):
+    """The worker ended during the call: nobody knows what became of it."""
+
+    kind: Literal["unknown"] = "unknown"
+
+
+Failure = Annotated[
+    Malformed | Invalid | Truncated | Refused | Throttled | Unavailable | TimedOut | Unknown,
+    Field(discriminator="kind"),
+]

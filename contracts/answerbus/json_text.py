@@ -1,0 +1,94 @@
+"""The one reader of JSON from outside: bytes become a value or a position, never an exception."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from answerbus.limits import EXCERPT_BYTES_MAX
+from answerbus.wire import clip
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One JSON document with unique names, finite numbers and bounded depth."""
+
+    value: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class NotJson:
+    """Why and where (byte offset) the text is not one such document."""
+
+    reason: str
+    position: int
+    excerpt: str
+
+
+class _DuplicateName(Exception):
+    """A member name occurs twice in one object, so readers would disagree on its value."""
+
+
+def parse(text: bytes) -> Parsed | NotJson:
+    """Reads RFC 8259 JSON in UTF-8; refuses duplicate names, NaN, infinities, 201 levels or more.
+
+    pydantic-core goes first because it bounds depth and digits; the standard library follows
+    because only it can see duplicate names.
+    """
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return _not_json("text in UTF-8", error.start, text)
+    try:
+        value: JsonValue = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        return _not_json(_reason(str(error)), _position(str(error), text), text)
+    try:
+        json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant)
+    except _DuplicateName:
+        return _not_json("unique member names", 0, text)
+    except OverflowError:
+        return _not_json("numbers within the range of a double", 0, text)
+    return Parsed(value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _DuplicateName
+    return members
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise OverflowError(digits)
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise AssertionError(f"pydantic-core let {name} through")
+
+
+def _reason(message: str) -> str:
+    return "one JSON document: " + message.rsplit(" at line ", 1)[0]
+
+
+def _position(message: str, text: bytes) -> int:
+    """pydantic-core names line and column; operators and models are better served by an offset."""
+    _, _, place = message.rpartition(" at line ")
+    line, _, column = place.partition(" column ")
+    if not (line.isdigit() and column.isdigit()):
+        return len(text)
+    start = 0
+    for _ in range(int(line) - 1):
+        start = text.find(b"\n", start) + 1
+    return min(start + max(int(column) - 1, 0), len(text))
+
+
+def _not_json(reason: str, position: int, text: bytes) -> NotJson:
+    start = max(position - EXCERPT_BYTES_MAX // 4, 0)
+    around = text[start : start + EXCERPT_BYTES_MAX // 2].decode(errors="replace")
+    return NotJson(reason, position, clip(around, EXCERPT_BYTES_MAX))

@@ -1,0 +1,37 @@
+"""Every size and range of the wire contract, one named constant each (docs/wire.md, "Sizes")."""
+
+KIB = 1024
+
+REQUEST_BYTES_MAX = 512 * KIB
+INLINE_SCHEMA_BYTES_MAX = 64 * KIB
+INLINE_SCHEMA_DEPTH_MAX = 32
+INLINE_SCHEMA_NODES_MAX = 5_000
+ANSWER_BYTES_MAX = 256 * KIB
+PRIOR_ANSWER_BYTES_MAX = 32 * KIB
+PRIOR_ENTRIES_MAX = 32
+DIFF_BYTES_MAX = 64 * KIB
+RATIONALE_BYTES_MAX = 2 * KIB
+REASON_BYTES_MAX = 2 * KIB
+NOTES_MAX = 32
+NOTE_BYTES_MAX = 1 * KIB
+PROBLEMS_MAX = 20
+PROBLEM_BYTES_MAX = 512
+ENVELOPE_EXTRA_BYTES_MAX = 64 * KIB  # what a RetryRequest or DeadLetter adds to its request
+RAW_BYTES_MAX = 384 * KIB
+RAW_HEADERS_MAX = 64
+RAW_HEADER_BYTES_MAX = 1 * KIB  # of each header name and each header value that a letter keeps
+EXCERPT_BYTES_MAX = 256
+RECORD_BYTES_MAX = 1024 * KIB  # Kafka's default for a record of ours
+
+REQUEST_ID_CHARS_MAX = 128
+WORKFLOW_ID_CHARS_MAX = 256
+NAME_CHARS_MAX = 128  # profiles, contracts, inline schemas, facts
+LABELS_MAX = 32
+LABEL_CHARS_MAX = 256
+TTL_S_MAX = 86_400
+TTL_S_DEFAULT = 3_600
+ATTEMPTS_MAX = 1_000_000
+ATTEMPTS_DEFAULT = 3
+MESSAGES_MAX = 1_000
+FACTS_MAX = 1_000
+JSON_DEPTH_MAX = 200  # levels of nesting that the JSON reader accepts

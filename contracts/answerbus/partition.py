@@ -1,0 +1,25 @@
+"""Which partition owns a workflow: Kafka's own murmur2, so that Java clients agree by default."""
+
+_M = 0x5BD1E995
+_SEED = 0x9747B28C
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash of Kafka's default partitioner, unsigned."""
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    whole = length & ~3
+    for start in range(0, whole, 4):
+        k = (int.from_bytes(data[start : start + 4], "little") * _M) & _MASK
+        k = ((k ^ (k >> 24)) * _M) & _MASK
+        h = ((h * _M) & _MASK) ^ k
+    if length > whole:
+        h = ((h ^ int.from_bytes(data[whole:], "little")) * _M) & _MASK
+    h = ((h ^ (h >> 13)) * _M) & _MASK
+    return h ^ (h >> 15)
+
+
+def partition_of(workflow_id: str, partitions: int) -> int:
+    """The partition, of `partitions`, in which everything about a workflow lives."""
+    return (murmur2(workflow_id.encode()) & 0x7FFFFFFF) % partitions

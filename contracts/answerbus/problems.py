@@ -1,0 +1,49 @@
+"""What pydantic found wrong, as Problems: paths, codes and expectations, never the input itself."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
+
+from answerbus.failure import Problem
+from answerbus.limits import PROBLEMS_MAX
+
+_QUOTING = {
+    # These messages of pydantic repeat the input, which may be hostile or secret.
+    "union_tag_invalid": "{discriminator} to be one of {expected_tags}",
+    "string_unicode": "a text that UTF-8 can carry",
+}
+
+
+def pointer(parts: Sequence[str | int]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, ...]:
+    """The first 20 findings about `document`, placed where a reader of it would look."""
+    found = error.errors(include_url=False, include_input=False)
+    return tuple(_problem(details, document) for details in found[:PROBLEMS_MAX])
+
+
+def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
+    template = _QUOTING.get(details["type"])
+    expected = template.format(**details.get("ctx", {})) if template else details["msg"]
+    place = _place(details["loc"], document, missing=details["type"] == "missing")
+    return Problem.of(pointer(place), details["type"], expected)
+
+
+def _place(
+    location: tuple[str | int, ...], document: JsonValue, *, missing: bool
+) -> list[str | int]:
+    """pydantic's location without the tags of unions, which stand in no document."""
+    here, place = document, []
+    for number, part in enumerate(location, start=1):
+        if isinstance(here, dict) and isinstance(part, str) and part in here:
+            here = here[part]
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif not (missing and number == len(location)):
+            continue
+        place.append(part)
+    return place

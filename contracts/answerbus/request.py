@@ -1,0 +1,144 @@
+"""What upstream asks for, once: the Request event and its parts."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from answerbus import limits
+from answerbus.budget import Budget
+from answerbus.failure import Failure
+from answerbus.wire import Count, Digest, Labels, Name, Reason, RequestId, Wire, WorkflowId
+
+Trust = Literal["trusted", "untrusted"]
+
+
+class ContractRef(Wire):
+    """The answer must satisfy a registered contract."""
+
+    kind: Literal["contract"] = "contract"
+    name: Name
+    version: Annotated[int, Field(ge=1)]
+
+
+class InlineRef(Wire):
+    """The answer must satisfy the JSON Schema that the request carries.
+
+    `wrapped` (the default) gives the model an honest way out: it answers with an object of
+    `output`, `success`, `notes` and `failure_reason`, and only `output` obeys the schema.
+    """
+
+    kind: Literal["inline"] = "inline"
+    name: Name
+    description: Reason = ""
+    wrapped: bool = True
+    json_schema: dict[str, JsonValue] | bool
+
+
+class TextRef(Wire):
+    """The answer is plain text."""
+
+    kind: Literal["text"] = "text"
+
+
+SchemaRef = Annotated[ContractRef | InlineRef | TextRef, Field(discriminator="kind")]
+
+
+class ContractId(Wire):
+    """A contract as an answer names it; `digest` is that of its published JSON Schema."""
+
+    kind: Literal["contract"] = "contract"
+    name: Name
+    version: Annotated[int, Field(ge=1)]
+    digest: Digest
+
+
+class InlineId(Wire):
+    """An inline schema as an answer names it; `digest` is that of the caller's own schema."""
+
+    kind: Literal["inline"] = "inline"
+    name: Name
+    wrapped: bool
+    digest: Digest
+
+
+class TextId(Wire):
+    """Plain text as an answer names it; `digest` is that of `{"type":"string"}`."""
+
+    kind: Literal["text"] = "text"
+    digest: Digest
+
+
+SchemaId = Annotated[ContractId | InlineId | TextId, Field(discriminator="kind")]
+
+
+class Message(Wire):
+    """One turn of a conversation that the answer should take into account."""
+
+    role: Literal["user", "assistant"]
+    content: str
+    trust: Trust = "untrusted"
+
+
+class Fact(Wire):
+    """A named piece of data; untrusted unless upstream vouches for it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+    value: JsonValue
+    trust: Trust = "untrusted"
+
+
+class Context(Wire):
+    """What the model is told: instructions (trusted), conversation and facts."""
+
+    instructions: Annotated[str, Field(min_length=1)]
+    messages: Annotated[tuple[Message, ...], Field(max_length=limits.MESSAGES_MAX)] = ()
+    facts: Annotated[tuple[Fact, ...], Field(max_length=limits.FACTS_MAX)] = ()
+
+
+class Policy(Wire):
+    """What to do when an answer is not what was asked for, and in which order to run."""
+
+    on_invalid: Literal["retry", "dead_letter"] = "retry"
+    on_refusal: Literal["publish", "retry"] = "publish"
+    at_last: Literal["dead_letter", "text", "unvalidated"] = "dead_letter"
+    ordering: Literal["workflow", "none"] = "workflow"
+
+
+class Prior(Wire):
+    """An earlier attempt: why it failed, and its answer without audit-only fields, if kept."""
+
+    attempt: Count
+    failure: Failure
+    answer: JsonValue = None
+
+
+class Replay(Wire):
+    """Where a replayed request comes from; written by the replay tool alone."""
+
+    dead_letter_id: str
+    round: Annotated[int, Field(ge=1)]
+    account: Annotated[str, Field(min_length=1, max_length=2 * limits.WORKFLOW_ID_CHARS_MAX)]
+    by: Reason
+    edited: bool
+
+
+class Request(Wire):
+    """What upstream asks for, once; immutable."""
+
+    kind: Literal["request"] = "request"
+    request_id: RequestId
+    workflow_id: WorkflowId
+    answer_schema: SchemaRef
+    context: Context
+    profile: Name = "default"
+    budget: Budget = Budget()
+    ttl_s: Annotated[int, Field(ge=1, le=limits.TTL_S_MAX)] = limits.TTL_S_DEFAULT
+    policy: Policy = Policy()
+    prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
+    labels: Labels = {}
+    replay: Replay | None = None
+
+    @property
+    def account_id(self) -> str:
+        """The account that this request is charged to: its workflow's, or the replay's own."""
+        return self.replay.account if self.replay else self.workflow_id

@@ -1,0 +1,128 @@
+"""The one table of topics: creation, documentation and tests derive from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from answerbus.limits import RECORD_BYTES_MAX
+
+PARTITIONS_DEFAULT = 12
+PREFIX_DEFAULT = "answerbus"
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger"]
+Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One row: what is in a topic, how it is kept, who writes and who reads it."""
+
+    name: str
+    events: tuple[str, ...]
+    key: Key
+    cleanup: Literal["delete", "compact", "compact,delete"]
+    retention_ms: int | None
+    writers: tuple[Party, ...]
+    readers: tuple[Party, ...]
+    summary: str
+    compaction_lag_ms: int | None = None
+    append_time: bool = False
+    record_bytes_max: int = RECORD_BYTES_MAX
+
+    def full_name(self, prefix: str = PREFIX_DEFAULT) -> str:
+        """The name on the broker, such as `answerbus.results.v1`."""
+        return f"{prefix}.{self.name}.v1"
+
+    def settings(self) -> Mapping[str, str]:
+        """The topic-level settings that we rely on, as Kafka spells them."""
+        chosen = {
+            "cleanup.policy": self.cleanup,
+            "retention.ms": None if self.retention_ms is None else str(self.retention_ms),
+            "min.compaction.lag.ms": (
+                None if self.compaction_lag_ms is None else str(self.compaction_lag_ms)
+            ),
+            "message.timestamp.type": "LogAppendTime" if self.append_time else "CreateTime",
+            "max.message.bytes": str(self.record_bytes_max + _BATCH_OVERHEAD_BYTES),
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+_BATCH_OVERHEAD_BYTES = 12  # Kafka's default of 1,048,588 is 1 MiB and the log overhead
+
+REQUESTS = Topic(
+    "requests",
+    ("request",),
+    "workflow_id",
+    "delete",
+    7 * _DAY_MS,
+    writers=("upstream", "replay", "worker"),
+    readers=("worker",),
+    summary="What upstream asks for; a worker writes here only to forward a misrouted record.",
+    append_time=True,
+)
+RESULTS = Topic(
+    "results",
+    ("result", "unvalidated_result"),
+    "workflow_id",
+    "delete",
+    7 * _DAY_MS,
+    writers=("worker",),
+    readers=("downstream",),
+    summary="Answers.",
+)
+REFUSALS = Topic(
+    "refusals",
+    ("refusal",),
+    "workflow_id",
+    "delete",
+    7 * _DAY_MS,
+    writers=("worker",),
+    readers=("downstream",),
+    summary="Requests that the model or its provider declined.",
+)
+RETRIES = Topic(
+    "retries",
+    ("retry_request",),
+    "request_id",
+    "compact",
+    None,
+    writers=("worker",),
+    readers=("worker", "operators"),
+    summary="The list of what is still being retried; a null value ends an entry.",
+    compaction_lag_ms=_HOUR_MS,
+)
+DEAD_LETTERS = Topic(
+    "dead-letters",
+    ("dead_letter", "replayed", "dismissed"),
+    "dead_letter_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("worker", "replay"),
+    readers=("operators", "replay"),
+    summary="What could not be answered, and what operators did about it.",
+)
+ATTEMPTS = Topic(
+    "attempts",
+    ("attempt",),
+    "workflow_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("worker",),
+    readers=("audit", "operators"),
+    summary="One record for each committed spend, chained by hash per account.",
+)
+LEDGER = Topic(
+    "ledger",
+    ("account", "closed", "lane"),
+    "ledger",
+    "compact,delete",
+    7 * _DAY_MS,
+    writers=("worker",),
+    readers=("worker", "audit"),
+    summary="Private: accounts, closed requests, lanes.",
+)
+
+TOPICS = (REQUESTS, RESULTS, REFUSALS, RETRIES, DEAD_LETTERS, ATTEMPTS, LEDGER)
+TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in TOPICS for kind in topic.events}

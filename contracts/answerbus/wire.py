@@ -1,0 +1,76 @@
+"""How every object on the wire behaves: frozen, strict, tolerant of fields it does not know."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic_core import PydanticCustomError
+
+from answerbus import limits
+
+
+class Wire(BaseModel):
+    """The parent of all events and their parts.
+
+    `extra` is left unset on purpose: readers ignore what they do not know, and the one place that
+    wants to name such fields (`envelope.decode_request`) asks for it by argument.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        serialize_by_alias=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+
+def _to_utc_milliseconds(moment: datetime) -> datetime:
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def format_timestamp(moment: datetime) -> str:
+    """RFC 3339 in UTC with milliseconds, such as `2026-11-21T10:00:00.000Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def at_most_bytes(limit: int) -> AfterValidator:
+    """A bound on the UTF-8 length of a text: what a broker counts is bytes, not characters."""
+
+    def check(text: str) -> str:
+        if len(text.encode()) > limit:
+            raise PydanticCustomError("too_long", "at most {limit} bytes of UTF-8", {"limit": limit})
+        return text
+
+    return AfterValidator(check)
+
+
+def clip(text: str, limit: int) -> str:
+    """`text` cut to `limit` bytes of UTF-8 without splitting a character; the cut shows as an ellipsis."""
+    encoded = text.encode(errors="replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - 3].decode(errors="ignore") + "…"
+
+
+Timestamp = Annotated[
+    AwareDatetime,
+    AfterValidator(_to_utc_milliseconds),
+    PlainSerializer(format_timestamp, return_type=str, when_used="json"),
+]
+RequestId = Annotated[
+    str, Field(min_length=1, max_length=limits.REQUEST_ID_CHARS_MAX, pattern=r"^[A-Za-z0-9._:\-]+$")
+]
+WorkflowId = Annotated[str, Field(min_length=1, max_length=limits.WORKFLOW_ID_CHARS_MAX)]
+Name = Annotated[
+    str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX, pattern=r"^[A-Za-z0-9._\-]+$")
+]
+Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+Reason = Annotated[str, at_most_bytes(limits.REASON_BYTES_MAX)]
+Note = Annotated[str, at_most_bytes(limits.NOTE_BYTES_MAX)]
+Notes = Annotated[tuple[Note, ...], Field(max_length=limits.NOTES_MAX)]
+Label = Annotated[str, Field(max_length=limits.LABEL_CHARS_MAX)]
+Labels = Annotated[dict[Label, Label], Field(max_length=limits.LABELS_MAX)]
+Count = Annotated[int, Field(ge=0)]
+Position = Annotated[int, Field(ge=0)]
