@@ -1,0 +1,5 @@
+"""A real Apache Kafka on this machine from pip alone: no Docker and no Java install."""
+
+from infra.kafka.broker import Broker, find_broker, start_broker
+
+__all__ = ["Broker", "find_broker", "start_broker"]

