@@ -1,0 +1,172 @@
+"""The one settings file, `answerbus.toml`, overridden by `ANSWERBUS_<SECTION>__<KEY>` variables."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from answerbus.problems import pointer
+from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
+
+FILE_DEFAULT = Path("answerbus.toml")
+VARIABLE_PREFIX = "ANSWERBUS_"
+
+
+class SetUpError(Exception):
+    """A set-up that cannot work; the text says in one sentence what to change (exit code 3)."""
+
+
+class Section(BaseModel):
+    """A table of the file; unknown names are errors, so that a misspelt one does not go unseen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KafkaSettings(Section):
+    """`[kafka]`: where the broker is and how to speak with it (names as aiokafka's)."""
+
+    bootstrap_servers: str = "localhost:9092"
+    topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,100}$")] = PREFIX_DEFAULT
+    group_id: str | None = None
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
+    replication_factor: Annotated[int, Field(ge=-1, le=32)] = -1
+    session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 45_000
+    rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 60_000
+    group_instance_id: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    sasl_plain_username: str | None = None
+    sasl_plain_password_env: str | None = None
+    ssl_cafile: Path | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+
+
+class WorkerSettings(Section):
+    """`[worker]`: how much a worker does at once, and how long it waits."""
+
+    name: str | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1_000
+    health: str = "127.0.0.1:8080"
+    held_max: Annotated[int, Field(ge=1)] = 10_000
+    lane_requests_max: Annotated[int, Field(ge=1)] = 2_000
+    lane_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
+    retry_first_s: Annotated[float, Field(ge=0)] = 1.0
+    retry_factor: Annotated[float, Field(ge=1)] = 2.0
+    retry_max_s: Annotated[float, Field(ge=0)] = 60.0
+    drain_s: Annotated[float, Field(ge=0)] = 30.0
+
+
+class Price(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input_usd: Annotated[float, Field(ge=0)]
+    output_usd: Annotated[float, Field(ge=0)]
+
+
+class _Profile(Section):
+    dialect: Literal["native", "prompted"] = "native"
+    timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 500
+    max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
+    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    price: Price | None = None
+
+
+class OpenAIProfile(_Profile):
+    """`provider = "openai"`: OpenAI, or any server that speaks its Chat Completions."""
+
+    provider: Literal["openai"]
+    api: Literal["chat"] = "chat"
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "OPENAI_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
+    check_model: bool = True
+
+
+class ScriptedProfile(_Profile):
+    """`provider = "scripted"`: replies from a file, for tests and load."""
+
+    provider: Literal["scripted"]
+    model: str = "scripted"
+    script: Path
+    journal: Path | None = None
+
+
+Profile = Annotated[OpenAIProfile | ScriptedProfile, Field(discriminator="provider")]
+
+
+class Settings(Section):
+    """The whole file."""
+
+    kafka: KafkaSettings = KafkaSettings()
+    worker: WorkerSettings = WorkerSettings()
+    profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
+
+    @field_validator("profiles", mode="before")
+    @classmethod
+    def _names_in_lower_case(cls, profiles: Any) -> Any:
+        """Variables cannot tell cases apart, so names of profiles must not need it."""
+        for name in profiles if isinstance(profiles, dict) else ():
+            if name != name.lower():
+                raise ValueError(f"the profile name {name!r} must be in lower case")
+        return profiles
+
+
+def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
+    """Read the file (the default one may be absent) and the variables; raise SetUpError if wrong."""
+    tables = _read(path)
+    for name, text in sorted(variables.items()):
+        if name.startswith(VARIABLE_PREFIX):
+            _override(tables, name, text)
+    try:
+        return Settings.model_validate(tables)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = pointer(first["loc"]).lstrip("/").replace("/", ".")
+        raise SetUpError(
+            f"Setting `{place}`: {first['msg']}. Correct it in {path or FILE_DEFAULT} or in the "
+            f"variable {VARIABLE_PREFIX}{place.upper().replace('.', '__', 2)}."
+        ) from None
+
+
+def from_environment(path: Path | None) -> Settings:
+    """The settings of this process."""
+    return load(path, os.environ)  # noqa: TID251 - the one place that reads variables for settings
+
+
+def secret(variable: str | None) -> str | None:
+    """The value of the variable that a setting names, if it is set and not empty."""
+    return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets live there
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads((path or FILE_DEFAULT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if path is None:
+            return {}
+        raise SetUpError(f"There is no settings file {path}; name one with --config.") from None
+    except (OSError, ValueError) as error:
+        raise SetUpError(f"The settings file {path or FILE_DEFAULT} is unreadable: {error}") from None
+
+
+def _override(tables: dict[str, Any], variable: str, text: str) -> None:
+    parts = variable.removeprefix(VARIABLE_PREFIX).lower().split("__")
+    if len(parts) < 2 or not all(parts):
+        raise SetUpError(
+            f"The variable {variable} is unknown; settings are named "
+            f"{VARIABLE_PREFIX}<SECTION>__<KEY>, such as {VARIABLE_PREFIX}KAFKA__TOPIC_PREFIX."
+        )
+    table = tables
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise SetUpError(f"The variable {variable} names a table where the file has a value.")
+    table[parts[-1]] = text

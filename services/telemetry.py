@@ -1,0 +1,46 @@
+"""Logs as JSON lines on stderr: ids and counts, never a key, a prompt or an answer."""
+
+import json
+import logging
+import sys
+from typing import Literal
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_QUIET = ("aiokafka", "kafka", "httpx2", "openai", "faststream", "aiohttp", "asyncio")
+
+
+class JsonLines(logging.Formatter):
+    """One object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, logger, message; of an exception its type and where, not its words."""
+        line = {
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[0]:
+            line["exception"] = record.exc_info[0].__name__
+            line["trace"] = self._where(record)
+        return json.dumps(line, ensure_ascii=False)
+
+    @staticmethod
+    def _where(record: logging.LogRecord) -> str:
+        frames = []
+        trace = record.exc_info[2] if record.exc_info else None
+        while trace:
+            code = trace.tb_frame.f_code
+            frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+            trace = trace.tb_next
+        return " < ".join(reversed(frames))
+
+
+def start_logging(level: Level) -> None:
+    """Send everything to stderr; libraries speak from warnings up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)

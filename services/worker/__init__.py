@@ -1,0 +1,1 @@
+"""The worker: Request in, Outcome out."""

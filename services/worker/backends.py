@@ -1,0 +1,71 @@
+"""From profiles in the settings to backends: the one place that knows every provider."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from services.settings import OpenAIProfile, Profile, ScriptedProfile, SetUpError, secret
+from services.worker.core.plan import ProfileFacts, Tariff
+from services.worker.plans import Backend
+from services.worker.ports import Clock, NotReady, Provider
+from services.worker.providers.gate import Gate
+from services.worker.providers.openai import OpenAIProvider
+from services.worker.providers.scripted import ScriptedProvider
+
+
+def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
+    """One backend a profile. Raises SetUpError when there is none."""
+    if not profiles:
+        raise SetUpError(
+            "No profile is configured: add a table [profiles.default] to answerbus.toml that "
+            "names a provider and a model."
+        )
+    return {name: _backend(name, profile, clock) for name, profile in profiles.items()}
+
+
+async def preflight(backends: Mapping[str, Backend]) -> None:
+    """Find out whether each profile can work. Raises SetUpError with the remedy."""
+    for name, backend in backends.items():
+        ready = await backend.provider.preflight()
+        if isinstance(ready, NotReady):
+            raise SetUpError(f"Profile `{name}`: {ready.remedy}")
+
+
+def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
+    price = profile.price
+    facts = ProfileFacts(
+        name=name,
+        provider=profile.provider,
+        model=profile.model,
+        max_output_tokens=profile.max_output_tokens,
+        timeout_s=profile.timeout_s,
+        tariff=Tariff(price.input_usd, price.output_usd) if price else None,
+    )
+    dialect = "openai" if profile.dialect == "native" else "prompted"
+    return Backend(facts, dialect, _provider(name, profile, clock), Gate(profile.max_in_flight))
+
+
+def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
+    match profile:
+        case OpenAIProfile():
+            key = secret(profile.api_key_env)
+            if profile.api_key_env and key is None and profile.base_url is None:
+                raise SetUpError(
+                    f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
+                    f"key there, or name another variable in `profiles.{name}.api_key_env`."
+                )
+            return OpenAIProvider(
+                model=profile.model,
+                api_key=key,
+                base_url=profile.base_url,
+                max_in_flight=profile.max_in_flight,
+                temperature=profile.temperature,
+                output_limit_field=profile.output_limit_field,
+                check_model=profile.check_model,
+                clock=clock,
+            )
+        case ScriptedProfile():
+            return ScriptedProvider(
+                script=profile.script, journal=profile.journal, model=profile.model, clock=clock
+            )
+        case _:
+            assert_never(profile)

@@ -1,0 +1,44 @@
+"""What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from services.worker.core.backoff import Backoff
+from services.worker.plans import Planner
+from services.worker.ports import Clock
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was counted and left no event behind."""
+
+    duplicates: int = 0
+    forwarded: int = 0
+    unread: int = 0  # requests that retention deleted before they were read
+    held: int = 0  # retries in memory, over all lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a worker and each of its lanes take on."""
+
+    max_in_flight: int
+    held_max: int
+    lane_requests_max: int
+    lane_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """See the module."""
+
+    worker: str
+    partitions: int
+    planner: Planner
+    clock: Clock
+    jitter: Callable[[], float]
+    backoff: Backoff
+    limits: Limits
+    slots: asyncio.Semaphore
+    tally: Tally = field(default_factory=Tally)

@@ -1,0 +1,1 @@
+"""The pure core of the worker: no I/O, no clock, no chance."""

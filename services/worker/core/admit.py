@@ -1,0 +1,110 @@
+"""What to do with a record that has just arrived: one verdict, before anything is queued."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from answerbus.dead_letter import (
+    Cause,
+    ConflictingId,
+    MisroutedTwice,
+    RequestTooLarge,
+    UndecodableCause,
+)
+from answerbus.envelope import Headers, ReceivedRequest, Undecodable
+from answerbus.limits import REQUEST_BYTES_MAX
+from answerbus.outcome import Origin
+from answerbus.partition import partition_of
+from answerbus.request import Request
+from services.worker.core.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A record of the requests topic: where it stands, where it stood first, what it decodes to."""
+
+    place: Origin
+    origin: Origin
+    forwarded: bool
+    value: bytes | None
+    headers: Headers
+    decoded: ReceivedRequest | Undecodable
+    digest: str
+
+    @property
+    def size_bytes(self) -> int:
+        """What the value weighs."""
+        return len(self.value or b"")
+
+    @property
+    def place_id(self) -> str:
+        """What the ledger closes when the record itself, not a request id, has had its event."""
+        return f"{self.place.topic}-{self.place.partition}-{self.place.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request to work on."""
+
+    request: Request
+    unknown_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A copy of something known; dropped and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misrouted:
+    """Another partition owns the workflow; forwarded there once."""
+
+    owner: int
+    workflow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A record that cannot become a request: a dead letter under the record's own place."""
+
+    cause: Cause
+    request_id: str | None
+    workflow_id: str | None
+
+
+Admission = Admitted | Duplicate | Misrouted | Unfit
+
+
+def admit(
+    arrival: Arrival,
+    ledger: Ledger,
+    pending: Mapping[str, str],
+    partitions: int,
+    now: datetime,
+) -> Admission:
+    """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
+    handled = ledger.known(arrival.place_id, now)
+    if handled and handled.body_digest == arrival.digest:
+        return Duplicate()  # the digest tells a place from a request id that looks like one
+    received = arrival.decoded
+    if arrival.size_bytes > REQUEST_BYTES_MAX:
+        return _unfit(RequestTooLarge(), received)
+    if isinstance(received, Undecodable):
+        return _unfit(UndecodableCause(problems=received.problems), received)
+    request = received.request
+    owner = partition_of(request.workflow_id, partitions)
+    if owner != arrival.place.partition:
+        return _unfit(MisroutedTwice(), received) if arrival.forwarded else Misrouted(
+            owner, request.workflow_id
+        )
+    known = ledger.known(request.request_id, now)
+    digest = known.body_digest if known else pending.get(request.request_id)
+    if digest is None:
+        return Admitted(request, received.unknown_fields)
+    return Duplicate() if digest == arrival.digest else _unfit(ConflictingId(), received)
+
+
+def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:
+    if isinstance(received, Undecodable):
+        return Unfit(cause, received.request_id, received.workflow_id)
+    return Unfit(cause, received.request.request_id, received.request.workflow_id)

@@ -1,0 +1,108 @@
+"""A call that was made: the facts that decisions and the audit draw on."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from answerbus import failure
+from answerbus.attempt import AttemptOutcome
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.wire import clip
+from services.worker.core.audit import CallTrace
+from services.worker.core.decide import Checked, Decision, Wait
+from services.worker.core.events import Case
+from services.worker.core.ledger import Spend
+from services.worker.core.plan import Plan
+from services.worker.core.prompt import Prompt
+from services.worker.core.reply import Answered, Rejected, Reply, facts_of, failure_of
+from services.worker.core.ticket import Ticket
+
+MODEL_BYTES_MAX = 256  # of the name that a provider echoes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What was asked, charged and answered; `checked` is there for an Answered reply."""
+
+    ticket: Ticket
+    plan: Plan
+    prompt: Prompt
+    spend: Spend
+    reply: Reply
+    checked: Checked | None
+    answer_digest: str | None
+    rationale: str | None
+    duration_ms: int
+
+    @property
+    def model(self) -> ModelUsed:
+        """Who answered: the name that the provider gave, else the one that was asked for."""
+        profile = self.plan.profile
+        named = facts_of(self.reply).model or profile.model
+        return ModelUsed(
+            profile=profile.name,
+            provider=profile.provider,
+            model=clip(named, MODEL_BYTES_MAX),
+            dialect=self.plan.wire.dialect,
+        )
+
+    def case(self) -> Case:
+        """The case to decide."""
+        ticket, usage = self.ticket, facts_of(self.reply).usage
+        tariff = self.plan.profile.tariff
+        return Case(
+            request=ticket.request,
+            body_digest=ticket.body_digest,
+            origin=ticket.origin,
+            deadline=ticket.deadline,
+            prior=ticket.prior,
+            waits=ticket.waits,
+            notes=ticket.notes,
+            attempt=self.spend.attempt,
+            plan=self.plan,
+            model=self.model,
+            usage=tariff.priced(usage) if tariff else usage,
+        )
+
+    def trace(self, case: Case, worker: str) -> CallTrace:
+        """What the audit keeps."""
+        return CallTrace(
+            worker=worker,
+            model=self.model,
+            schema_digest=self.plan.asked.id.digest,
+            wire_schema_digest=self.plan.wire.digest,
+            prompt_digest=self.prompt.digest,
+            answer_digest=self.answer_digest,
+            rationale=self.rationale,
+            facts=facts_of(self.reply),
+            usage=case.usage,
+            duration_ms=self.duration_ms,
+        )
+
+    @property
+    def failure(self) -> failure.Failure | None:
+        """Why the call gave no result; None if it did, or if it was rejected for good."""
+        match self.reply:
+            case Answered():
+                match self.checked:
+                    case failure.Malformed() | failure.Invalid():
+                        return self.checked
+                    case _:
+                        return None
+            case Rejected():
+                return failure.Unavailable(status=self.reply.status)
+            case _:
+                return failure_of(self.reply)
+
+
+def attempt_outcome(decision: Decision) -> AttemptOutcome:
+    """What the audit calls a decision."""
+    match decision:
+        case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
+            return decision.kind
+        case RetryRequest():
+            return "retry"
+        case Wait():
+            return "released"
+        case _:
+            assert_never(decision)

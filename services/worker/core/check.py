@@ -1,0 +1,62 @@
+"""The one check of an answer: size, JSON, wire shape, authority; nothing is ever repaired."""
+
+import json
+from dataclasses import dataclass
+
+from answerbus import failure, json_text
+from answerbus.failure import Problem
+from answerbus.limits import ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, JSON_DEPTH_MAX
+from answerbus.wire import clip
+from services.worker.core.asked import Accepted, Asked, WireSchema
+from services.worker.core.nesting import nests_deeper
+
+# Events carry an answer at most five levels down, and their readers accept JSON_DEPTH_MAX levels.
+ANSWER_DEPTH_MAX = JSON_DEPTH_MAX - 8
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The answer has more bytes than a result may carry."""
+
+    bytes: int
+
+
+Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
+
+
+def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
+    """What a provider's content came to, as an answer to `asked` that was put as `wire`."""
+    raw = content.encode(errors="surrogatepass")
+    if len(raw) > ANSWER_BYTES_MAX:
+        return TooLarge(len(raw))
+    if asked.schema is None:
+        return _text(content, asked)
+    parsed = json_text.parse(raw)
+    if isinstance(parsed, json_text.NotJson):
+        return failure.Malformed(position=parsed.position, excerpt=parsed.excerpt)
+    decoded = wire.decode(parsed.value)
+    if isinstance(decoded, failure.Invalid):
+        return decoded
+    if nests_deeper(decoded, ANSWER_DEPTH_MAX):
+        expected = f"at most {ANSWER_DEPTH_MAX} levels of nesting"
+        return failure.Invalid(problems=(Problem.of("", "too_deep", expected),))
+    return _publishable(asked.read(decoded))
+
+
+def _text(content: str, asked: Asked) -> Checked:
+    try:
+        content.encode()
+    except UnicodeEncodeError as error:
+        # Half of a surrogate pair has no place in UTF-8, so no event could carry it.
+        before = content[: error.start].encode()
+        return failure.Malformed(position=len(before), excerpt=clip(content, EXCERPT_BYTES_MAX))
+    return _publishable(asked.read(content))
+
+
+def _publishable(read: Accepted | failure.Invalid) -> Checked:
+    """Reading may write an answer longer than it came, so that its size is looked at again."""
+    if isinstance(read, failure.Invalid):
+        return read
+    text = json.dumps(read.answer, separators=(",", ":"), ensure_ascii=False)
+    size = len(text.encode())
+    return TooLarge(size) if size > ANSWER_BYTES_MAX else read

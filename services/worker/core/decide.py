@@ -1,0 +1,150 @@
+"""What becomes of a reply: one pure decision, and one place where trying again meets the budget."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from answerbus import dead_letter, failure
+from answerbus.budget import AccountState
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from services.worker.core import events, reply as replies
+from services.worker.core.asked import Accepted
+from services.worker.core.backoff import Backoff
+from services.worker.core.check import TooLarge
+from services.worker.core.events import Case
+
+WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
+WAITS_MAX = 1_000  # uncounted waits of one request
+
+Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Try again soon, without a word to anyone: the provider did no work."""
+
+    failure: failure.Failure
+    delay_s: float
+
+
+Outcome = Result[JsonValue] | UnvalidatedResult | Refusal | RetryRequest | dead_letter.DeadLetter
+Decision = Outcome | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a decision depends on beside the reply: money, time and chance."""
+
+    account: AccountState
+    backoff: Backoff
+    now: datetime
+    jitter: float
+
+
+def decide(
+    case: Case, reply: replies.Reply, checked: Checked | None, around: Circumstances
+) -> Decision:
+    """Turn a reply into an outcome; `checked` is what an Answered reply's content came to."""
+    match reply:
+        case replies.Answered():
+            assert checked is not None, "an answer is checked before anything is decided"
+            return _answered(case, reply, checked, around)
+        case replies.Refused():
+            if case.request.policy.on_refusal == "retry" and _budget_left(around):
+                return _again(case, replies.failure_of(reply), around)
+            return events.refusal_by_provider(case, reply, around.account, around.now)
+        case replies.Truncated() | replies.TimedOut():
+            return _again(case, replies.failure_of(reply), around)
+        case replies.Unavailable(ran=True):
+            return _again(case, replies.failure_of(reply), around)
+        case replies.Throttled() | replies.Unavailable():
+            return _wait(case, replies.failure_of(reply), around)
+        case replies.Rejected(scope="request"):
+            cause = dead_letter.Rejected(status=reply.status, code=reply.code)
+            return events.dead_letter(case, cause, around.account, around.now)
+        case replies.Rejected():
+            return _wait(case, failure.Unavailable(status=reply.status), around)
+        case _:
+            assert_never(reply)
+
+
+def _answered(
+    case: Case, reply: replies.Answered, checked: Checked, around: Circumstances
+) -> Decision:
+    match checked:
+        case Accepted(declined=None):
+            return events.result(case, checked, around.account, around.now)
+        case Accepted():
+            if case.request.policy.on_refusal == "retry" and _budget_left(around):
+                reason = checked.declined.reason if checked.declined else ""
+                return _again(case, failure.Refused(reason=reason), around)
+            return events.refusal_by_model(case, checked, around.account, around.now)
+        case failure.Malformed() | failure.Invalid():
+            if case.request.policy.on_invalid == "retry" and _budget_left(around):
+                return _again(case, checked, around, events.kept_answer(case, reply.content))
+            return _at_last(case, reply.content, checked, around)
+        case TooLarge():
+            return events.dead_letter(
+                case, dead_letter.AnswerTooLarge(), around.account, around.now
+            )
+        case _:
+            assert_never(checked)
+
+
+def _at_last(
+    case: Case,
+    content: str,
+    failed: failure.Malformed | failure.Invalid,
+    around: Circumstances,
+) -> Decision:
+    policy = case.request.policy
+    if policy.at_last == "unvalidated":
+        return events.unvalidated(case, content, failed, around.account, around.now)
+    if policy.at_last == "text" and case.plan.asked.from_text:
+        as_text = Accepted(case.plan.asked.from_text(content))
+        return events.result(case, as_text, around.account, around.now)
+    cause: dead_letter.Cause = dead_letter.InvalidAnswer(failure=failed)
+    if policy.on_invalid == "retry":
+        cause = dead_letter.BudgetExhausted(which="attempts")
+    tried = events.with_failure(case, failed, events.kept_answer(case, content))
+    return events.dead_letter(tried, cause, around.account, around.now)
+
+
+def _again(
+    case: Case, failed: failure.Failure, around: Circumstances, answer: JsonValue = None
+) -> Decision:
+    """Every counted way of trying again goes through here: the budget is looked at in one place."""
+    tried = events.with_failure(case, failed, answer)
+    if not _budget_left(around):
+        cause = dead_letter.BudgetExhausted(which="attempts")
+        return events.dead_letter(tried, cause, around.account, around.now)
+    delay_s = around.backoff.delay_s(len(tried.prior), around.jitter)
+    return _retry(tried, failed, delay_s, around, counted=True)
+
+
+def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decision:
+    """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
+    waits = case.waits + 1
+    if waits > WAITS_MAX:
+        tried = events.with_failure(case, failed, None)
+        cause = dead_letter.InvalidAnswer(failure=failed)
+        return events.dead_letter(tried, cause, around.account, around.now)
+    told = failed.retry_after_s if isinstance(failed, failure.Throttled) else None
+    delay_s = told if told is not None else around.backoff.delay_s(waits, around.jitter)
+    if delay_s <= WAIT_IN_MEMORY_S_MAX:
+        return Wait(failed, delay_s)
+    return _retry(case, failed, delay_s, around, counted=False)
+
+
+def _retry(
+    case: Case, failed: failure.Failure, delay_s: float, around: Circumstances, *, counted: bool
+) -> RetryRequest:
+    not_before = min(around.now + timedelta(seconds=delay_s), case.deadline)
+    return events.retry(case, failed, not_before, around.account, counted=counted)
+
+
+def _budget_left(around: Circumstances) -> bool:
+    account = around.account
+    return account.spent.attempts < account.limit.attempts

@@ -1,0 +1,52 @@
+"""Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
+
+import hashlib
+
+import rfc8785
+from pydantic import JsonValue
+
+_EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 writes numbers as doubles, which are exact up to here
+
+
+def canonical_digest(value: JsonValue) -> str:
+    """The digest of the RFC 8785 text of a value.
+
+    RFC 8785 has no form for integers beyond 2^53: they are carried as the text of their decimal
+    digits, so that two of them that differ never share a digest. Raises for no value that
+    `json_text.parse` returns.
+    """
+    return bytes_digest(rfc8785.dumps(_carried(value)))
+
+
+def text_digest(text: str) -> str:
+    """The digest of a text in UTF-8; half surrogate pairs, which providers do send, count too."""
+    return bytes_digest(text.encode(errors="surrogatepass"))
+
+
+def bytes_digest(data: bytes) -> str:
+    """`sha256:` and 64 hexadecimal digits."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _carried(value: JsonValue) -> JsonValue:
+    match value:
+        case bool():
+            return value
+        case int() if abs(value) > _EXACT_INTEGER_MAX:
+            return str(value)
+        case list():
+            return [_carried(item) for item in value]
+        case dict():
+            return {name: _carried(member) for name, member in value.items()}
+        case _:
+            return value
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 over a text as it came, lone surrogates included."""
+    return bytes_digest(text.encode(errors="surrogatepass"))
+
+
+def bytes_digest(data: bytes) -> str:
+    """SHA-256 over bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()

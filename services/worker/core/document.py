@@ -1,0 +1,76 @@
+"""A JSON Schema as one document: its draft, its references, and all schemas in it."""
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from answerbus.problems import pointer
+from services.worker.core.keywords import (
+    AnySchema,
+    Draft,
+    JsonObject,
+    Step,
+    draft_of,
+    reference,
+    subschemas,
+)
+
+_NOWHERE = object()
+
+
+class Document:
+    """Looks up references of one schema document; references never leave it."""
+
+    def __init__(self, root: AnySchema) -> None:
+        """Takes the schema as it was sent; it is read, never changed."""
+        self.root = root
+        self.draft = draft_of(root) or Draft.D2020
+        self._targets: dict[str, AnySchema | None] = {}
+
+    def target(self, ref: str) -> AnySchema | None:
+        """The schema that `#` or `#/...` points to; None for every other reference and place."""
+        if ref not in self._targets:
+            self._targets[ref] = self._look_up(ref)
+        return self._targets[ref]
+
+    def _look_up(self, ref: str) -> AnySchema | None:
+        if ref != "#" and not ref.startswith("#/"):
+            return None
+        place: object = self.root
+        for step in _steps(ref):
+            place = _inside(place, step)
+        return place if isinstance(place, dict | bool) else None
+
+    def ignores_siblings(self, schema: JsonObject) -> bool:
+        """Whether all but `$ref` means nothing in this schema, as it was before 2019-09."""
+        return self.draft < Draft.D2019 and reference(schema) is not None
+
+    def schemas(self) -> Iterator[tuple[str, JsonObject]]:
+        """Each schema object once, with a JSON pointer to it; also those only a `$ref` reaches."""
+        seen: set[int] = set()
+        waiting: list[tuple[tuple[Step, ...], AnySchema]] = [((), self.root)]
+        while waiting:
+            path, schema = waiting.pop()
+            if isinstance(schema, bool) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield pointer(path), schema
+            waiting.extend((path + steps, inner) for steps, inner in subschemas(schema))
+            ref = reference(schema)
+            target = None if ref is None else self.target(ref)
+            if ref is not None and target is not None:
+                waiting.append((tuple(_steps(ref)), target))
+
+
+def _steps(ref: str) -> list[str]:
+    parts = unquote(ref.removeprefix("#")).split("/")[1:]
+    return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+
+
+def _inside(place: object, step: str) -> object:
+    match place:
+        case dict():
+            return place.get(step, _NOWHERE)
+        case list() if step.isascii() and step.isdigit() and int(step) < len(place):
+            return place[int(step)]
+        case _:
+            return _NOWHERE

@@ -1,0 +1,228 @@
+"""Accounts, what they spent, and which requests are closed: the state of one lane, without I/O."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from answerbus.budget import AccountState, Budget, Spent, Usage
+from answerbus.dead_letter import BudgetExhausted
+from answerbus.ledger import (
+    AccountRecord,
+    ClosedOutcome,
+    ClosedRecord,
+    InFlight,
+    LaneRecord,
+    LedgerRecord,
+    OpenRequest,
+)
+from answerbus.request import Request
+
+CLOSED_MEMORY = timedelta(hours=24)
+ACCOUNT_MEMORY = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """One attempt, charged at its worst case until it is settled."""
+
+    account_id: str
+    request_id: str
+    attempt: int
+    tokens: int
+    micro_usd: int
+    at: datetime
+
+
+@dataclass(slots=True)
+class Account:
+    """What one budget is charged to."""
+
+    id: str
+    workflow_id: str
+    limit: Budget
+    spent: Spent
+    updated_at: datetime
+    in_flight: dict[tuple[str, int], Spend] = field(default_factory=dict)
+    open: dict[str, int] = field(default_factory=dict)
+    last_attempt_hash: str | None = None
+
+    @property
+    def state(self) -> AccountState:
+        """The account as events show it."""
+        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
+
+    def record(self) -> AccountRecord:
+        """The account as the ledger topic keeps it."""
+        return AccountRecord(
+            account_id=self.id,
+            workflow_id=self.workflow_id,
+            limit=self.limit,
+            spent=self.spent,
+            in_flight=tuple(
+                InFlight(
+                    request_id=spend.request_id,
+                    attempt=spend.attempt,
+                    tokens=spend.tokens,
+                    micro_usd=spend.micro_usd,
+                    at=spend.at,
+                )
+                for spend in self.in_flight.values()
+            ),
+            open=tuple(OpenRequest(request_id=i, attempts=n) for i, n in self.open.items()),
+            last_attempt_hash=self.last_attempt_hash,
+            updated_at=self.updated_at,
+        )
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The accounts and closed ids of one partition, as its lane knows them."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    closed: OrderedDict[str, ClosedRecord] = field(default_factory=OrderedDict)
+    lane: LaneRecord | None = None
+
+    def restore(self, record: LedgerRecord) -> None:
+        """Take one record of the ledger topic; later ones of a key win."""
+        match record:
+            case AccountRecord():
+                self.accounts[record.account_id] = _restored(record)
+            case ClosedRecord():
+                self.closed[record.closes] = record
+                self.closed.move_to_end(record.closes)
+            case LaneRecord():
+                self.lane = record
+
+    def account(self, request: Request, now: datetime) -> Account:
+        """The request's account; the first request of a workflow opens it and freezes its limit."""
+        account = self.accounts.get(request.account_id)
+        if account is None or _forgotten(account, now):
+            account = Account(
+                request.account_id, request.workflow_id, request.budget, Spent(), updated_at=now
+            )
+            self.accounts[request.account_id] = account
+        return account
+
+    def spend(
+        self, request: Request, tokens: int, micro_usd: int, now: datetime
+    ) -> Spend | BudgetExhausted:
+        """Charge one attempt at its worst case, if `spent + in_flight + this <= limit`."""
+        account = self.account(request, now)
+        pending = account.in_flight.values()
+        limit, spent = account.limit, account.spent
+        if spent.attempts + len(pending) + 1 > limit.attempts:
+            return BudgetExhausted(which="attempts")
+        if _exceeds(limit.tokens, spent.tokens, tokens, (spend.tokens for spend in pending)):
+            return BudgetExhausted(which="tokens")
+        if _exceeds(
+            limit.micro_usd, spent.micro_usd, micro_usd, (spend.micro_usd for spend in pending)
+        ):
+            return BudgetExhausted(which="micro_usd")
+        attempt = account.open.get(request.request_id, 0) + 1
+        spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, now)
+        account.open[request.request_id] = attempt
+        account.in_flight[spend.request_id, attempt] = spend
+        account.updated_at = now
+        return spend
+
+    def holds(self, spend: Spend) -> bool:
+        """Whether the spend is still unsettled; a successor may have written it off."""
+        account = self.accounts.get(spend.account_id)
+        return account is not None and (spend.request_id, spend.attempt) in account.in_flight
+
+    def settle(self, spend: Spend, usage: Usage, now: datetime, *, counted: bool) -> Account:
+        """Replace the worst case by what was used; what no one reported stays at its worst case."""
+        account = self.accounts[spend.account_id]
+        del account.in_flight[spend.request_id, spend.attempt]
+        account.updated_at = now
+        if counted:
+            account.spent = Spent(
+                attempts=account.spent.attempts + 1,
+                tokens=account.spent.tokens + _tokens(usage, spend.tokens),
+                micro_usd=account.spent.micro_usd
+                + (spend.micro_usd if usage.micro_usd is None else usage.micro_usd),
+            )
+        return account
+
+    def close(self, record: ClosedRecord, account_id: str | None) -> None:
+        """Remember that a request, or the origin of a record that is none, has had its event."""
+        self.closed[record.closes] = record
+        account = self.accounts.get(account_id) if account_id else None
+        if account:
+            account.open.pop(record.closes, None)
+            account.updated_at = record.at
+
+    def known(self, closes: str, now: datetime) -> ClosedRecord | None:
+        """What is remembered of a closed id; ids are known for 24 h."""
+        record = self.closed.get(closes)
+        return record if record and now - record.at <= CLOSED_MEMORY else None
+
+    def forget(self, now: datetime) -> None:
+        """Drop closed ids older than 24 h, so that memory is bounded by a day's requests."""
+        while self.closed:
+            oldest = next(iter(self.closed.values()))
+            if now - oldest.at <= CLOSED_MEMORY:
+                return
+            self.closed.popitem(last=False)
+
+    def forget_accounts(self, now: datetime) -> None:
+        """Drop accounts that rested for 7 days; their records leave the topic at that age too."""
+        for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
+            del self.accounts[account.id]
+
+
+def closed_record(
+    closes: str,
+    workflow_id: str | None,
+    body_digest: str,
+    outcome: ClosedOutcome,
+    offset: int,
+    now: datetime,
+) -> ClosedRecord:
+    """The entry that makes every later copy of a request, or of a record, a duplicate."""
+    return ClosedRecord(
+        closes=closes,
+        workflow_id=workflow_id,
+        body_digest=body_digest,
+        outcome=outcome,
+        offset=offset,
+        at=now,
+    )
+
+
+def _exceeds(limit: int | None, spent: int, this: int, pending: Iterator[int]) -> bool:
+    return limit is not None and spent + sum(pending) + this > limit
+
+
+def _tokens(usage: Usage, worst: int) -> int:
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return worst
+    return usage.input_tokens + usage.output_tokens
+
+
+def _forgotten(account: Account, now: datetime) -> bool:
+    return not account.in_flight and now - account.updated_at > ACCOUNT_MEMORY
+
+
+def _restored(record: AccountRecord) -> Account:
+    return Account(
+        id=record.account_id,
+        workflow_id=record.workflow_id,
+        limit=record.limit,
+        spent=record.spent,
+        updated_at=record.updated_at,
+        in_flight={
+            (entry.request_id, entry.attempt): Spend(
+                record.account_id,
+                entry.request_id,
+                entry.attempt,
+                entry.tokens,
+                entry.micro_usd,
+                entry.at,
+            )
+            for entry in record.in_flight
+        },
+        open={entry.request_id: entry.attempts for entry in record.open},
+        last_attempt_hash=record.last_attempt_hash,
+    )

@@ -1,0 +1,121 @@
+"""What a provider call came to: a closed union that never leaves the worker."""
+
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from answerbus import failure
+from answerbus.budget import Usage
+from answerbus.wire import clip
+from answerbus.limits import REASON_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What a provider said about a call, as far as it said anything."""
+
+    model: str | None = None
+    request_id: str | None = None
+    stop_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Content came back whole; whether it satisfies anything is not decided here."""
+
+    content: str
+    facts: CallFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The model's refusal channel or the provider's filter spoke."""
+
+    reason: str
+    facts: CallFacts
+    category: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """The output limit of `limit` tokens cut the answer."""
+
+    limit: int
+    facts: CallFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The provider did not work on the call and asks to come later."""
+
+    retry_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No answer for the provider's or the network's fault; `ran` unless it surely never started."""
+
+    status: int | None
+    ran: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No answer within `after_s` seconds; the call may have run."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The provider will not do this, now or later: not this request, or nothing of this profile."""
+
+    scope: Literal["request", "profile"]
+    status: int | None
+    code: str | None
+
+
+Reply = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Rejected
+
+
+def is_counted(reply: Reply) -> bool:
+    """Whether the model may have worked on the call (the list is in docs/wire.md)."""
+    match reply:
+        case Answered() | Refused() | Truncated() | TimedOut():
+            return True
+        case Unavailable(ran=ran):
+            return ran
+        case Throttled() | Rejected():
+            return False
+        case _:
+            assert_never(reply)
+
+
+def facts_of(reply: Reply) -> CallFacts:
+    """What is known about the call; nothing where no answer came."""
+    match reply:
+        case Answered() | Refused() | Truncated():
+            return reply.facts
+        case Throttled() | Unavailable() | TimedOut() | Rejected():
+            return CallFacts()
+        case _:
+            assert_never(reply)
+
+
+def failure_of(
+    reply: Refused | Truncated | Throttled | Unavailable | TimedOut,
+) -> failure.Failure:
+    """The failure, as an event tells it, of a reply without content."""
+    match reply:
+        case Refused():
+            return failure.Refused(reason=clip(reply.reason, REASON_BYTES_MAX))
+        case Truncated():
+            return failure.Truncated(limit=reply.limit)
+        case Throttled():
+            return failure.Throttled(retry_after_s=reply.retry_after_s)
+        case Unavailable():
+            return failure.Unavailable(status=reply.status)
+        case TimedOut():
+            return failure.TimedOut(after_s=reply.after_s)
+        case _:
+            assert_never(reply)

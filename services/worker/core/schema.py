@@ -1,0 +1,140 @@
+"""From a schema reference to the authority on it: a contract, an inline schema, or plain text."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, assert_never
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from answerbus import failure
+from answerbus.answers.specialist import wrap
+from answerbus.contract import Contract
+from answerbus.dead_letter import HostileSchema, UnknownSchema
+from answerbus.failure import Problem
+from answerbus.limits import RATIONALE_BYTES_MAX
+from answerbus.problems import problems_of
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
+from answerbus.wire import clip
+from services.worker.core.asked import Accepted, Asked, Unusable
+from services.worker.core.authority import Authority, compile_schema
+from services.worker.core.digest import canonical_digest
+from services.worker.core.document import Document
+from services.worker.core.embed import embedded
+from services.worker.core.keywords import AnySchema, JsonObject
+from services.worker.core.wrapped import OUTPUT_PLACE, read_wrapped
+
+_Read = Callable[[JsonValue], Accepted | failure.Invalid]
+
+
+def resolve(ref: SchemaRef, registry: Registry) -> Asked | Unusable:
+    """What an answer to `ref` must satisfy, ready to check one; or why it cannot be asked for."""
+    match ref:
+        case ContractRef():
+            contract = registry.find(ref)
+            return Unusable(UnknownSchema()) if contract is None else _contract(contract)
+        case InlineRef():
+            return _inline(ref)
+        case TextRef():
+            return _TEXT
+        case _:
+            assert_never(ref)
+
+
+def _contract(contract: Contract[Any]) -> Asked:
+    return Asked(
+        id=contract.id,
+        name=contract.name,
+        description=contract.summary,
+        schema=contract.asked_schema(),
+        read=partial(_read_contract, contract),
+        audit_only=contract.audit_only,
+        from_text=contract.from_text,
+    )
+
+
+def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | failure.Invalid:
+    """Validated as the JSON it was: in JSON, strict types still take times and tuples as texts."""
+    try:
+        asked = contract.asked_adapter.validate_json(to_json(value), strict=True)
+        whole = contract.asked_adapter.dump_python(asked, mode="json")
+        answer = _without(whole, contract.audit_only)
+        published = contract.adapter.validate_json(to_json(answer), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error))
+    return Accepted(
+        answer=answer,
+        declined=contract.declines(published),
+        rationale=_rationale(whole, contract.audit_only),
+    )
+
+
+def _without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
+    """The answer without audit-only fields of a variant, or of each variant in a list of them."""
+    match answer:
+        case dict():
+            return {name: member for name, member in answer.items() if name not in audit_only}
+        case list():
+            return [_without(item, audit_only) for item in answer]
+        case _:
+            return answer
+
+
+def _rationale(answer: JsonValue, audit_only: frozenset[str]) -> str | None:
+    variants = answer if isinstance(answer, list) else [answer]
+    texts = [
+        member
+        for variant in variants
+        if isinstance(variant, dict)
+        for name, member in variant.items()
+        if name in audit_only and isinstance(member, str)
+    ]
+    return clip("\n".join(texts), RATIONALE_BYTES_MAX) if texts else None
+
+
+def _inline(ref: InlineRef) -> Asked | Unusable:
+    authority = compile_schema(ref.json_schema)
+    if isinstance(authority, HostileSchema):
+        return Unusable(authority)
+    digest = canonical_digest(ref.json_schema)
+    return Asked(
+        id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=digest),
+        name=ref.name,
+        description=ref.description,
+        schema=_wrapped_schema(ref) if ref.wrapped else _as_object(ref.json_schema),
+        read=partial(read_wrapped if ref.wrapped else _read_inline, authority),
+    )
+
+
+def _read_inline(authority: Authority, value: JsonValue) -> Accepted | failure.Invalid:
+    problems = authority.problems(value)
+    return failure.Invalid(problems=problems) if problems else Accepted(value)
+
+
+def _wrapped_schema(ref: InlineRef) -> JsonObject:
+    inner = embedded(Document(ref.json_schema), OUTPUT_PLACE)
+    # The whole is read by the rules of the draft that the caller's part is written in.
+    declared = _as_object(ref.json_schema).get("$schema")
+    draft: JsonObject = {} if declared is None else {"$schema": declared}
+    return draft | wrap(inner, ref.description)
+
+
+def _as_object(schema: AnySchema) -> JsonObject:
+    """`true` says the same as the empty object; `false` is refused before."""
+    return schema if isinstance(schema, dict) else {}
+
+
+def _read_text(value: JsonValue) -> Accepted | failure.Invalid:
+    if isinstance(value, str):
+        return Accepted(value)
+    return failure.Invalid(problems=(Problem.of("", "type", "a text"),))
+
+
+_TEXT = Asked(
+    id=TextId(digest=canonical_digest({"type": "string"})),
+    name="text",
+    description="",
+    schema=None,
+    read=_read_text,
+)

@@ -1,0 +1,37 @@
+"""Reads answers to wrapped inline schemas: `output` against the caller's schema, or an honest no."""
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from answerbus import failure
+from answerbus.answers.specialist import AskedSpecialist
+from answerbus.failure import Problem
+from answerbus.problems import problems_of
+from services.worker.core.asked import Accepted
+from services.worker.core.authority import Authority
+
+OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's schema
+_DROPPED = "the model reported failure and gave an `output` all the same; it was dropped"
+
+
+def read_wrapped(authority: Authority, value: JsonValue) -> Accepted | failure.Invalid:
+    """An answer is published with `success` true exactly if `output` is there and valid."""
+    try:
+        asked = AskedSpecialist.model_validate_json(to_json(value), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error))
+    if asked.success:
+        problems = _output_problems(authority, asked)
+        if problems:
+            return failure.Invalid(problems=problems)
+    notes = () if asked.success or asked.output is None else (_DROPPED,)
+    return Accepted(asked.published().model_dump(mode="json"), notes=notes)
+
+
+def _output_problems(authority: Authority, asked: AskedSpecialist) -> tuple[Problem, ...]:
+    if "output" not in asked.model_fields_set:
+        return (Problem.of("/output", "missing", "the output, as `success` is true"),)
+    return tuple(
+        Problem.of("/output" + problem.path, problem.code, problem.expected)
+        for problem in authority.problems(asked.output)
+    )

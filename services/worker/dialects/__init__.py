@@ -1,0 +1,1 @@
+"""Pure compilers from an authority schema to what one provider accepts, and back."""

@@ -1,0 +1,107 @@
+"""THE MAIN PATH: from a request whose turn has come to its outcome."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from answerbus.dead_letter import BudgetExhausted, CrashedWorker, DeadlinePassed
+from services.worker.core import prompt as prompts
+from services.worker.core.asked import Accepted
+from services.worker.core.call import Call
+from services.worker.core.check import check
+from services.worker.core.decide import Wait
+from services.worker.core.digest import text_digest
+from services.worker.core.plan import Plan
+from services.worker.core.prompt import Prompt
+from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
+from services.worker.core.ticket import Ticket
+from services.worker.lane import commits
+from services.worker.lane.commits import Permit
+from services.worker.lane.lane import Lane
+from services.worker.ports import Provider
+
+AGAIN_AT_ONCE_S = 0.001
+
+_log = logging.getLogger(__name__)
+
+async def handle(lane: Lane, ticket: Ticket) -> None:
+    """Work on one ticket until it has its terminal or waits on the list of retries."""
+    if lane.suspect_openings is not None:
+        openings, lane.suspect_openings = lane.suspect_openings, None
+        return await commits.bury(lane, ticket, CrashedWorker(openings=openings))
+    plan = lane.context.planner.plan(ticket.request)
+    if not isinstance(plan, Plan):
+        return await commits.bury(lane, ticket, plan)
+    while pause_s := await attempt(lane, ticket, plan):
+        await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
+
+async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
+    """One turn at the provider; gives the seconds to pause before the next, None when done."""
+    async with AsyncExitStack() as held:
+        if not await in_time(lane, ticket, plan, held):
+            await commits.bury(lane, ticket, DeadlinePassed())
+            return None
+        prompt = prompts.build(
+            ticket.request, plan.wire, ticket.prior, plan.profile.max_output_tokens
+        )
+        permit = await commits.spend(lane, ticket, plan, prompt)
+        if isinstance(permit, BudgetExhausted):
+            await commits.bury(lane, ticket, permit)
+            return None
+        if not permit.is_valid or seconds_left(lane, ticket) <= 0:
+            await commits.release(lane, ticket, permit)
+            return AGAIN_AT_ONCE_S
+        call = await ask(lane, ticket, plan, prompt, permit)
+        decision = await commits.settle(lane, call)
+    return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
+
+async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) -> bool:
+    """Wait for a slot of the profile and of the worker; False when the deadline comes first."""
+    backend = lane.context.planner.backends[plan.profile.name]
+    try:
+        async with asyncio.timeout(seconds_left(lane, ticket)):
+            await held.enter_async_context(backend.gate.slot())
+            await held.enter_async_context(lane.context.slots)
+    except TimeoutError:
+        return False
+    return seconds_left(lane, ticket) > 0
+
+async def ask(
+    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit
+) -> Call:
+    """Make the call, bounded as a whole, and check what came back."""
+    backend = lane.context.planner.backends[plan.profile.name]
+    began = asyncio.get_running_loop().time()
+    prompt = replace(prompt, attempt=permit.spend.attempt)
+    reply = await bounded(backend.provider, prompt, plan.profile.timeout_s)
+    duration_s = asyncio.get_running_loop().time() - began
+    backend.gate.report(reply)
+    checked = check(reply.content, plan.asked, plan.wire) if isinstance(reply, Answered) else None
+    return Call(
+        ticket=ticket,
+        plan=plan,
+        prompt=prompt,
+        spend=permit.spend,
+        reply=reply,
+        checked=checked,
+        answer_digest=text_digest(reply.content) if isinstance(reply, Answered) else None,
+        rationale=checked.rationale if isinstance(checked, Accepted) else None,
+        duration_ms=int(duration_s * 1000),
+    )
+
+async def bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
+    """A call that ends, and only ever with a Reply: SDKs bound phases, not the whole."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await provider.ask(prompt, timeout_s=timeout_s)
+    except TimeoutError:
+        return TimedOut(timeout_s)
+    except Exception:
+        _log.exception("the provider %s broke its promise to reply", provider.name)
+        return Unavailable(status=None, ran=True)
+
+def seconds_left(lane: Lane, ticket: Ticket) -> float:
+    """Until the deadline."""
+    return (ticket.deadline - lane.context.clock.now()).total_seconds()
+

@@ -1,0 +1,177 @@
+"""From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.structs import OffsetAndMetadata
+from faststream import AckPolicy
+from faststream.kafka import KafkaBroker, KafkaMessage
+
+from answerbus.envelope import Headers, ReceivedRequest, decode_request
+from answerbus.outcome import Origin
+from services.kafka import faststream_security
+from services.settings import KafkaSettings
+from services.worker.core.admit import Arrival
+from services.worker.core.digest import bytes_digest, canonical_digest
+from services.worker.lane.letters import FORWARDED_HEADER, first_place
+from services.worker.lane.membership import Membership
+
+POLL_MS = 20  # FastStream waits this long twice on an idle topic
+RECORDS_PER_POLL_MAX = 500
+FETCH_BYTES_MAX = 16 * 1024 * 1024
+START_OFFSET_TIMEOUT_S = 10.0
+HEARTBEATS_PER_SESSION = 5
+
+Records = Sequence["ConsumerRecord[bytes, bytes]"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIntake:
+    """See ports.Intake."""
+
+    inbox: "Inbox"
+    place: TopicPartition
+
+    def pause(self) -> None:
+        if self.place in self.inbox.consumer.assignment():
+            self.inbox.consumer.pause(self.place)
+
+    def resume(self) -> None:
+        if self.place in self.inbox.consumer.assignment():
+            self.inbox.consumer.resume(self.place)
+
+    def seek(self, offset: int) -> None:
+        if self.place in self.inbox.consumer.assignment():
+            self.inbox.consumer.seek(self.place, offset)
+
+    async def start_offset(self) -> tuple[int, int]:
+        consumer = self.inbox.consumer
+        earliest = (await consumer.beginning_offsets([self.place]))[self.place]
+        committed = await consumer.committed(self.place)
+        return (earliest if committed is None else committed), earliest
+
+    async def prove(self, offset: int) -> None:
+        await self.inbox.consumer.commit({self.place: OffsetAndMetadata(offset, "")})
+
+
+class Inbox:
+    """The subscription of one worker to the requests topic."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, group_id: str) -> None:
+        self.membership: Membership
+        self._topic = topic
+        self.broker = KafkaBroker(
+            settings.bootstrap_servers.split(","),
+            security=faststream_security(settings),
+            consumer_only=True,
+            allow_auto_create_topics=False,
+            apply_types=False,
+            logger=None,
+        )
+        self._settings = settings
+        self._group_id = group_id
+
+    @property
+    def consumer(self) -> AIOKafkaConsumer:
+        """The group's consumer; there is one from the first assignment until the stop."""
+        consumer = self._subscriber.consumer
+        if consumer is None:
+            raise RuntimeError("the worker is not subscribed")
+        return consumer
+
+    def partition(self, partition: int) -> PartitionIntake:
+        """The port for one lane."""
+        return PartitionIntake(self, TopicPartition(self._topic, partition))
+
+    def subscribe(self, membership: Membership) -> None:
+        """Declare the subscription; records flow once the broker is started."""
+        self.membership = membership
+        settings = self._settings
+        self._subscriber = self.broker.subscriber(
+            self._topic,
+            batch=True,
+            group_id=self._group_id,
+            group_instance_id=settings.group_instance_id,
+            ack_policy=AckPolicy.MANUAL,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            partition_assignment_strategy=(StickyPartitionAssignor,),
+            session_timeout_ms=settings.session_timeout_ms,
+            heartbeat_interval_ms=settings.session_timeout_ms // HEARTBEATS_PER_SESSION,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms,
+            batch_timeout_ms=POLL_MS,
+            max_records=RECORDS_PER_POLL_MAX,
+            fetch_max_bytes=FETCH_BYTES_MAX,
+            listener=membership,
+            parser=_parse,
+            decoder=_records,
+            no_reply=True,
+        )
+        self._subscriber(self._take)
+
+    async def _take(self, records: Any) -> None:
+        by_partition: dict[int, list[ConsumerRecord[bytes, bytes]]] = {}
+        for record in records:
+            by_partition.setdefault(record.partition, []).append(record)
+        for partition, batch in by_partition.items():
+            life = self.membership.lives.get(partition)
+            if life and await self._is_current(batch):
+                life.lane.deliver([arrival(record) for record in batch])
+
+    async def _is_current(self, batch: Records) -> bool:
+        """Whether the batch was fetched after the last seek: an older one would leave a gap."""
+        place = TopicPartition(batch[-1].topic, batch[-1].partition)
+        if place not in self.consumer.assignment():
+            return False
+        return bool(await self.consumer.position(place) > batch[-1].offset)
+
+
+def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
+    """A record as the core sees it; nothing in it can make this fail."""
+    headers: Headers = list(record.headers)
+    place = Origin(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=datetime.fromtimestamp(record.timestamp / 1000, UTC),
+    )
+    first = first_place(headers, record.topic)
+    decoded = decode_request(record.value, headers)
+    digest = (
+        canonical_digest(decoded.body)
+        if isinstance(decoded, ReceivedRequest)
+        else bytes_digest(record.value or b"")
+    )
+    return Arrival(
+        place=place,
+        origin=first if first and first.timestamp <= place.timestamp else place,
+        forwarded=any(name == FORWARDED_HEADER for name, _ in headers),
+        value=record.value,
+        headers=headers,
+        decoded=decoded,
+        digest=digest,
+    )
+
+
+async def _parse(raw: Records) -> KafkaMessage:
+    """FastStream's own parser drops a whole batch for one odd header, so nothing is parsed here."""
+    return KafkaMessage(body=b"", raw_message=tuple(raw), consumer=_NoConsumer())
+
+
+async def _records(message: KafkaMessage) -> Any:
+    return message.raw_message
+
+
+class _NoConsumer:
+    """Offsets are committed by lanes, so a message has nothing to acknowledge."""
+
+    async def commit(self) -> None:
+        pass
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        pass

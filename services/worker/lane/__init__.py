@@ -1,0 +1,1 @@
+"""Everything a worker owns for one partition."""

@@ -1,0 +1,241 @@
+"""What a lane knows and writes: ledger, queue and watermark move here, and records come out."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from answerbus.attempt import Attempt
+from answerbus.budget import Usage
+from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
+from answerbus.envelope import ReceivedRequest
+from answerbus.event import Event, Terminal
+from answerbus.ledger import ClosedOutcome, LaneRecord
+from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
+from answerbus.outcome import RetryRequest
+from services.worker.context import Tally
+from services.worker.core import events
+from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
+from services.worker.core.audit import CallTrace, chain
+from services.worker.core.backoff import Backoff
+from services.worker.core.call import Call, attempt_outcome
+from services.worker.core.decide import Circumstances, Decision, Wait, decide
+from services.worker.core.ledger import Ledger, Spend, closed_record
+from services.worker.core.plan import Plan
+from services.worker.core.prompt import Prompt
+from services.worker.core.reply import is_counted
+from services.worker.core.ticket import Ticket
+from services.worker.lane import letters
+from services.worker.lane.queue import Queue
+from services.worker.lane.watermark import Watermark
+from services.worker.ports import OutRecord
+
+VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Records that belong into one transaction, and the offset that goes with them."""
+
+    records: tuple[OutRecord, ...]
+    offset: int | None
+
+
+@dataclass(slots=True)
+class Books:
+    """The state of one open lane. Nothing here waits; a lost lane throws its books away."""
+
+    partition: int
+    partitions: int
+    worker: str
+    backoff: Backoff
+    tally: Tally
+    ledger: Ledger
+    watermark: Watermark
+    queue: Queue
+
+    def arrive(self, arrival: Arrival, now: datetime) -> Writing | None:
+        """Take a record in: queue it, or write down at once what becomes of it."""
+        offset = arrival.place.offset
+        if not self.watermark.deliver(offset):
+            return None
+        self.ledger.forget(now)
+        admission = admit(arrival, self.ledger, self.queue.digests, self.partitions, now)
+        match admission:
+            case Admitted():
+                self.queue.put(_ticket(arrival, admission))
+                return None
+            case Duplicate():
+                if not self._is_held(arrival):
+                    self.tally.duplicates += 1
+                    self.watermark.finish(offset)
+                return Writing((), self.watermark.committable)
+            case Misrouted():
+                self.tally.forwarded += 1
+                copy = letters.forwarded(arrival, admission.workflow_id, admission.owner)
+                return self._dispose(arrival, copy, "forwarded", now)
+            case Unfit():
+                letter = self._record(letters.unfit_letter(admission, arrival, now))
+                return self._dispose(arrival, letter, "dead_letter", now)
+            case _:
+                assert_never(admission)
+
+    def spend(
+        self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
+    ) -> tuple[Spend, Writing] | BudgetExhausted:
+        """Charge one attempt, if the account allows it."""
+        cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
+        spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
+        if isinstance(spend, BudgetExhausted):
+            return spend
+        return spend, self._writing(self._account(ticket))
+
+    def settle(self, call: Call, now: datetime, jitter: float) -> tuple[Decision, Writing]:
+        """Decide what becomes of a call and write all of it down; `confirm` follows the commit."""
+        ticket, counted, case = call.ticket, is_counted(call.reply), call.case()
+        account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
+        around = Circumstances(account.state, self.backoff, now, jitter)
+        decision = decide(case, call.reply, call.checked, around)
+        if not isinstance(decision, Wait) and _oversized(self._record(decision)):
+            decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
+        trace = call.trace(case, self.worker)
+        outcome = attempt_outcome(decision)
+        attempt = self._record(
+            chain(account, call.spend, outcome, call.failure, trace, counted=counted)
+        )
+        match decision:
+            case Wait():
+                return decision, self._writing(attempt, self._account(ticket))
+            case RetryRequest():
+                self._release_offset(ticket)
+                retry = self._record(decision)
+                return decision, self._writing(retry, attempt, self._account(ticket))
+            case _:
+                return decision, self._terminal(ticket, decision, now, attempt)
+
+    def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
+        """Give back a spend that was not used."""
+        account = self.ledger.settle(spend, Usage(), now, counted=False)
+        trace = CallTrace(self.worker)
+        attempt = chain(account, spend, "released", None, trace, counted=False)
+        return self._writing(self._record(attempt), self._account(ticket))
+
+    def bury(
+        self, ticket: Ticket, cause: Cause, now: datetime
+    ) -> tuple[DeadLetter, Writing]:
+        """End a request without another call."""
+        account = self.ledger.account(ticket.request, now)
+        letter = events.letter(
+            ticket.request, cause, ticket.origin, ticket.prior, ticket.notes, account.state, now
+        )
+        return letter, self._terminal(ticket, letter, now)
+
+    def confirm(self, ticket: Ticket, decision: Decision) -> None:
+        """Let a committed decision take effect on the queue."""
+        match decision:
+            case Wait():
+                ticket.waits += 1
+            case RetryRequest():
+                ticket.prior, ticket.waits = decision.prior, decision.waits
+                ticket.listed, ticket.offset = True, None
+                self.queue.hold(ticket, decision.not_before)
+            case _:
+                self.queue.finish(ticket)
+
+    def opening(self, lane: LaneRecord, written_off: list[Attempt]) -> Writing:
+        """The first transaction of an open lane."""
+        self.ledger.lane = lane
+        accounts = {attempt.account_id for attempt in written_off}
+        return self._writing(
+            *(self._record(attempt) for attempt in written_off),
+            *(self._record(self.ledger.accounts[account].record()) for account in accounts),
+            self._record(lane),
+        )
+
+    def progress(self, now: datetime) -> OutRecord | None:
+        """The lane's record without its failed openings, if it has any."""
+        lane = self.ledger.lane
+        if lane is None or lane.openings_without_progress == 0:
+            return None
+        self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0, "at": now})
+        return self._record(self.ledger.lane)
+
+    def presence(self, now: datetime) -> Writing:
+        """A write of no consequence that only the rightful owner of the partition can commit."""
+        lane = self.ledger.lane
+        if lane is None:
+            raise RuntimeError("a lane has a record once it was opened")
+        self.ledger.lane = lane.model_copy(update={"at": now})
+        return self._writing(self._record(self.ledger.lane))
+
+    def _terminal(
+        self, ticket: Ticket, event: Terminal, now: datetime, *more: OutRecord
+    ) -> Writing:
+        closed = closed_record(
+            ticket.request.request_id,
+            ticket.request.workflow_id,
+            ticket.body_digest,
+            event.kind,
+            ticket.origin.offset,
+            now,
+        )
+        self.ledger.close(closed, ticket.request.account_id)
+        self._release_offset(ticket)
+        ended = (
+            [letters.end_of_retries(ticket.request.request_id, self.partition)]
+            if ticket.listed
+            else []
+        )
+        progress = self.progress(now)
+        return self._writing(
+            self._record(event),
+            *more,
+            *ended,
+            self._account(ticket),
+            self._record(closed),
+            *([progress] if progress else []),
+        )
+
+    def _dispose(
+        self, arrival: Arrival, record: OutRecord, outcome: ClosedOutcome, now: datetime
+    ) -> Writing:
+        offset = arrival.place.offset
+        closed = closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
+        self.ledger.close(closed, None)
+        self.watermark.finish(offset)
+        return self._writing(record, self._record(closed))
+
+    def _is_held(self, arrival: Arrival) -> bool:
+        """Whether this is the very record of a ticket that outlived a reopening."""
+        if not isinstance(arrival.decoded, ReceivedRequest):
+            return False
+        ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
+        return ticket is not None and ticket.offset == arrival.place.offset
+
+    def _release_offset(self, ticket: Ticket) -> None:
+        if ticket.offset is not None:
+            self.watermark.finish(ticket.offset)
+
+    def _account(self, ticket: Ticket) -> OutRecord:
+        return self._record(self.ledger.accounts[ticket.request.account_id].record())
+
+    def _record(self, event: Event) -> OutRecord:
+        return letters.record_of(event, self.partition)
+
+    def _writing(self, *records: OutRecord) -> Writing:
+        return Writing(records, self.watermark.committable)
+
+
+def _ticket(arrival: Arrival, admitted: Admitted) -> Ticket:
+    return Ticket(
+        request=admitted.request,
+        body_digest=arrival.digest,
+        origin=arrival.origin,
+        notes=tuple(f"unknown field {name} was ignored" for name in admitted.unknown_fields),
+        size_bytes=arrival.size_bytes,
+        offset=arrival.place.offset,
+        prior=admitted.request.prior,
+    )
+
+
+def _oversized(record: OutRecord) -> bool:
+    return len(record.value or b"") > VALUE_BYTES_MAX

@@ -1,0 +1,79 @@
+"""The waits of the main path: a spend becomes a permit, a call an outcome, a ticket a letter."""
+
+import asyncio
+from dataclasses import dataclass
+
+from answerbus.dead_letter import BudgetExhausted, Cause
+from services.worker.core.call import Call
+from services.worker.core.decide import Decision
+from services.worker.core.ledger import Spend
+from services.worker.core.plan import Plan
+from services.worker.core.prompt import Prompt
+from services.worker.core.ticket import Ticket
+from services.worker.lane.books import Writing
+from services.worker.lane.lane import Lane
+from services.worker.lane.outbox import LaneLost
+
+PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A committed spend, for one call, for a few seconds."""
+
+    spend: Spend
+    expires_at: float  # loop time
+
+    @property
+    def is_valid(self) -> bool:
+        """False for a worker that slept: it must not call late."""
+        return asyncio.get_running_loop().time() < self.expires_at
+
+
+async def spend(
+    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt
+) -> Permit | BudgetExhausted:
+    """Charge one attempt and commit that; raises LaneLost if it is not known to be committed."""
+    await lane.spendable.wait()
+    charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
+    if isinstance(charged, BudgetExhausted):
+        return charged
+    spent, writing = charged
+    began = await _put(lane, writing)
+    lane.calls[ticket] = spent
+    return Permit(spent, began + PERMIT_S)
+
+
+async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
+    """Give a permit back that came too late."""
+    del lane.calls[ticket]
+    await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
+
+
+async def settle(lane: Lane, call: Call) -> Decision:
+    """Publish what became of a call: as often as it takes, on whatever producer the lane has."""
+    while True:
+        await lane.writable.wait()
+        context = lane.context
+        decision, writing = lane.books.settle(call, context.clock.now(), context.jitter())
+        try:
+            await _put(lane, writing)
+        except LaneLost:
+            continue  # reopened, the lane still knows this call, or has ended this task
+        del lane.calls[call.ticket]
+        lane.books.confirm(call.ticket, decision)
+        return decision
+
+
+async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
+    """End a request without another call; raises LaneLost, and the ticket comes again."""
+    await lane.writable.wait()
+    letter, writing = lane.books.bury(ticket, cause, lane.context.clock.now())
+    await _put(lane, writing)
+    lane.books.confirm(ticket, letter)
+
+
+async def _put(lane: Lane, writing: Writing) -> float:
+    if lane.outbox is None:
+        raise LaneLost
+    return await lane.outbox.put(writing.records, writing.offset)

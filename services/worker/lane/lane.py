@@ -1,0 +1,149 @@
+"""A lane: one partition's books, outbox and tasks, and the turns they take."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum, auto
+
+from services.worker.context import Context
+from services.worker.core.admit import Arrival
+from services.worker.core.ledger import Spend
+from services.worker.core.ticket import Ticket
+from services.worker.lane.books import Books
+from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.valve import Valve
+
+STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
+ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
+
+_log = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """Where a lane stands; lane/life.py moves it."""
+
+    OPENING = auto()
+    OPEN = auto()
+    SUSPENDED = auto()  # revoked or draining: calls go on, nothing new is spent
+    CLOSED = auto()
+
+
+class Lane:
+    """What is alive while a worker owns a partition.
+
+    `calls` are the spends whose provider call has begun: they outlive a reopening. `handle` does
+    the work of one ticket; `on_loss` is told that the lane must start over.
+    """
+
+    books: Books
+    outbox: Outbox | None = None
+
+    def __init__(
+        self,
+        partition: int,
+        context: Context,
+        valve: Valve,
+        handle: Callable[["Lane", Ticket], Awaitable[None]],
+    ) -> None:
+        self.partition = partition
+        self.context = context
+        self.valve = valve
+        self.state = State.OPENING
+        self.writable = asyncio.Event()  # an outbox is there: what was called can be settled
+        self.spendable = asyncio.Event()  # and new calls may be made
+        self.calls: dict[Ticket, Spend] = {}
+        self.tasks: dict[Ticket, asyncio.Task[None]] = {}
+        self.suspect_openings: int | None = None  # the next ticket is given up as a crasher
+        self.single = False  # one at a time
+        self.calm_at = 0.0  # loop time
+        self.on_loss: Callable[[BaseException], None]
+        self.on_idle: Callable[[], None]
+        self._handle = handle
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def enter(self, state: State) -> None:
+        """Change state, and with it who may go on."""
+        self.state = state
+        _switch(self.writable, on=state in {State.OPEN, State.SUSPENDED})
+        _switch(self.spendable, on=state is State.OPEN)
+        if self._alarm and state is not State.OPEN:
+            self._alarm.cancel()
+
+    def deliver(self, arrivals: Sequence[Arrival]) -> None:
+        """Take records in; never waits. Those that come while the lane is not open come again."""
+        if self.state is not State.OPEN or self.outbox is None:
+            return
+        now = self.context.clock.now()
+        for arrival in arrivals:
+            writing = self.books.arrive(arrival, now)
+            if writing:
+                self.outbox.put(writing.records, writing.offset)
+        self.pump()
+
+    def pump(self) -> None:
+        """Start whoever's turn has come, and let intake go on or wait."""
+        if self.state is not State.OPEN:
+            return
+        queue, now = self.books.queue, self.context.clock.now()
+        for expired in queue.wake(now):
+            self._start(expired)
+        limit = 1 if self.single else self.context.limits.max_in_flight
+        for _ in range(STARTS_PER_PASS):
+            ticket = queue.take() if queue.running < limit else None
+            if ticket is None:
+                break
+            self._start(ticket)
+        else:
+            asyncio.get_running_loop().call_soon(self.pump)
+        self.valve.regulate(queue)
+        moment = queue.next_moment()
+        wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
+        self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
+
+    def cancel_uncalled(self) -> None:
+        """End the tasks whose call has not begun: their tickets come again."""
+        for ticket, task in self.tasks.items():
+            if ticket not in self.calls:
+                task.cancel()
+
+    def _start(self, ticket: Ticket) -> None:
+        task = asyncio.create_task(self._work(ticket))
+        self.tasks[ticket] = task
+        task.add_done_callback(lambda _: self._ended(ticket))
+
+    async def _work(self, ticket: Ticket) -> None:
+        try:
+            await self._handle(self, ticket)
+        except LaneLost:
+            pass  # the ticket comes again when the lane is open again
+        except Exception as error:
+            # A bug. Starting over counts as an opening without progress, so it has an end.
+            _log.exception("handling a request of lane %d failed", self.partition)
+            self.calls.pop(ticket, None)
+            self.on_loss(error)
+
+    def _ended(self, ticket: Ticket) -> None:
+        self.tasks.pop(ticket, None)
+        self.pump()
+        if not self.tasks:
+            self.on_idle()
+
+    def _set_alarm(self, delay_s: float) -> None:
+        if self._alarm:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        if self.outbox and asyncio.get_running_loop().time() >= self.calm_at:
+            self.single = False
+            progress = self.books.progress(self.context.clock.now())
+            if progress:
+                self.outbox.put([progress], None)
+        self.pump()
+
+
+def _switch(event: asyncio.Event, *, on: bool) -> None:
+    if on:
+        event.set()
+    else:
+        event.clear()

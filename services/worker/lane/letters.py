@@ -1,0 +1,102 @@
+"""Records for the broker: events encoded for one lane's partition, and letters about raw records."""
+
+import base64
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+
+from answerbus import topics
+from answerbus.dead_letter import DeadLetter, Raw
+from answerbus.envelope import Headers, encode
+from answerbus.event import Event
+from answerbus.limits import RAW_BYTES_MAX, RAW_HEADER_BYTES_MAX, RAW_HEADERS_MAX
+from answerbus.outcome import Origin
+from answerbus.topics import RETRIES
+from services.worker.core.admit import Arrival, Unfit
+from services.worker.ports import OutRecord
+
+FORWARDED_HEADER = "answerbus_forwarded"
+
+
+def record_of(event: Event, partition: int) -> OutRecord:
+    """An event for this lane's partition of the topic that its kind belongs to."""
+    encoded = encode(event)
+    return OutRecord(
+        topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
+    )
+
+
+def end_of_retries(request_id: str, partition: int) -> OutRecord:
+    """The null value that takes a request off the list of what is still being tried."""
+    return OutRecord(RETRIES, partition, request_id.encode(), None, [])
+
+
+def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
+    """The very record for its owner's partition, with the place and time of its first append."""
+    origin = arrival.origin
+    place = f"{origin.partition}/{origin.offset}/{_milliseconds(origin.timestamp)}"
+    kept = [(name, content) for name, content in arrival.headers if content is not None]
+    headers = [*kept, (FORWARDED_HEADER, place.encode())]
+    return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
+
+
+def first_place(headers: Headers, topic: str) -> Origin | None:
+    """Where a forwarded record stood first, if its header says so in the form that we write."""
+    written = [content for name, content in headers if name == FORWARDED_HEADER]
+    found = _PLACE.fullmatch(written[-1] or b"") if written else None
+    if found is None:
+        return None
+    partition, offset, milliseconds = (int(number) for number in found.groups())
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return Origin(topic=topic, partition=partition, offset=offset, timestamp=moment)
+
+
+_PLACE = re.compile(rb"(\d{1,9})/(\d{1,18})/(\d{1,14})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def unfit_letter(unfit: Unfit, arrival: Arrival, now: datetime) -> DeadLetter:
+    """A dead letter about a record that cannot become a request, with its bytes."""
+    return DeadLetter(
+        dead_letter_id=f"{arrival.place_id}.dead-letter",
+        request_id=unfit.request_id,
+        workflow_id=unfit.workflow_id,
+        cause=unfit.cause,
+        request=None,
+        raw=raw(arrival.value, arrival.headers),
+        origin=arrival.place,
+        account=None,
+        at=now,
+    )
+
+
+def raw(value: bytes | None, headers: Headers) -> Raw:
+    """The bytes of a record, as far as a letter can hold them."""
+    held = value or b""
+    return Raw(
+        base64=None if value is None else base64.b64encode(held[:RAW_BYTES_MAX]).decode(),
+        bytes=len(held),
+        digest="sha256:" + hashlib.sha256(held).hexdigest(),
+        truncated=len(held) > RAW_BYTES_MAX or _headers_cut(headers),
+        headers=tuple(
+            (_clip_name(name), _encoded(content)) for name, content in headers[:RAW_HEADERS_MAX]
+        ),
+    )
+
+
+def _headers_cut(headers: Headers) -> bool:
+    return len(headers) > RAW_HEADERS_MAX or any(
+        len(content or b"") > RAW_HEADER_BYTES_MAX for _, content in headers
+    )
+
+
+def _clip_name(name: str) -> str:
+    return name.encode(errors="replace")[:RAW_HEADER_BYTES_MAX].decode(errors="replace")
+
+
+def _encoded(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content[:RAW_HEADER_BYTES_MAX]).decode()

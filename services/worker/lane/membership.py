@@ -1,0 +1,52 @@
+"""What rebalances mean for lanes: the listener of the consumer group."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from aiokafka import ConsumerRebalanceListener, TopicPartition
+
+from services.worker.lane.lane import State
+from services.worker.lane.life import Life
+
+
+class PausingConsumer(Protocol):
+    """The part of a consumer that the listener needs."""
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Stop delivery."""
+        ...
+
+
+class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ships no types
+    """Opens, suspends and orphans lanes; its callbacks return at once, since none may wait."""
+
+    def __init__(
+        self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Life]
+    ) -> None:
+        self.lives: dict[int, Life] = {}
+        self._consumer = consumer
+        self._new_life = new_life
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Every join and leave revokes everything from everyone, mostly for a moment."""
+        for place in revoked:
+            if life := self.lives.get(place.partition):
+                life.suspend()
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Pause first: records are delivered while this callback runs."""
+        places = list(assigned)
+        self._consumer().pause(*places)
+        ours = {place.partition for place in places}
+        self.lives = {
+            partition: life
+            for partition, life in self.lives.items()
+            if life.lane.state is not State.CLOSED
+        }
+        for partition, life in self.lives.items():
+            if partition not in ours:
+                life.orphan()
+        for partition in ours:
+            if partition not in self.lives:
+                self.lives[partition] = self._new_life(partition)
+            self.lives[partition].begin()

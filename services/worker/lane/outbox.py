@@ -1,0 +1,122 @@
+"""Group commit: what many requests have to say goes out in one fenced transaction after another."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from services.worker.ports import OutRecord, Shard
+
+LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+BATCH_RECORDS_MAX = 5_000
+COMMIT_TIMEOUT_S = 10.0
+
+
+class LaneLost(Exception):
+    """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
+
+
+@dataclass(slots=True)
+class _Write:
+    records: Sequence[OutRecord]
+    offset: int | None
+    size_bytes: int
+    done: asyncio.Future[float]
+
+
+class Outbox:
+    """The queue of writes of one lane and the one task that commits them.
+
+    Writes are made whole by their callers, account record included, so that any prefix of them is
+    consistent; of ledger records with one key only the last of a batch is sent.
+    """
+
+    def __init__(self, shard: Shard, on_lost: Callable[[BaseException], None]) -> None:
+        self._shard = shard
+        self._on_lost = on_lost
+        self._writes: deque[_Write] = deque()
+        self._awake = asyncio.Event()
+        self._lost = False
+        self._task = asyncio.create_task(self._run())
+
+    def put(self, records: Sequence[OutRecord], offset: int | None) -> asyncio.Future[float]:
+        """Queue a write. The future gives the loop time at which its commit began.
+
+        It raises LaneLost if the commit is not known to have happened.
+        """
+        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        if self._lost:
+            done.set_exception(LaneLost())
+            return done
+        size = sum(len(record.value or b"") + len(record.key) for record in records)
+        self._writes.append(_Write(records, offset, size, done))
+        self._awake.set()
+        return done
+
+    async def close(self) -> None:
+        """Stop committing; what is queued is lost."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._fail(self._writes)
+        await self._shard.close()
+
+    async def flush(self) -> None:
+        """Wait until everything queued so far is committed or lost."""
+        await asyncio.wait([self.put((), None)])
+
+    async def _run(self) -> None:
+        while True:
+            await self._awake.wait()
+            batch = self._next_batch()
+            try:
+                began = asyncio.get_running_loop().time()
+                async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                    await self._shard.commit(_merged(batch), _last_offset(batch))
+            except BaseException as error:
+                self._lost = True
+                self._fail(batch)
+                self._fail(self._writes)
+                if isinstance(error, Exception):
+                    self._on_lost(error)
+                    return
+                raise
+            for write in batch:
+                if not write.done.done():
+                    write.done.set_result(began)
+            await asyncio.sleep(LINGER_S)
+
+    def _next_batch(self) -> list[_Write]:
+        batch: list[_Write] = []
+        size = records = 0
+        while self._writes:
+            write = self._writes[0]
+            size += write.size_bytes
+            records += len(write.records)
+            if batch and (size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX):
+                return batch
+            batch.append(self._writes.popleft())
+        self._awake.clear()
+        return batch
+
+    def _fail(self, writes: deque[_Write] | list[_Write]) -> None:
+        for write in writes:
+            if not write.done.done():
+                write.done.set_exception(LaneLost())
+                write.done.exception()  # not every caller waits
+        writes.clear()
+
+
+def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
+    """The records in order, of each compacted key the last alone."""
+    records = [record for write in batch for record in write.records]
+    last = {(r.topic.name, r.key): i for i, r in enumerate(records) if "compact" in r.topic.cleanup}
+    return [
+        record
+        for i, record in enumerate(records)
+        if last.get((record.topic.name, record.key), i) == i
+    ]
+
+
+def _last_offset(batch: Sequence[_Write]) -> int | None:
+    return max((write.offset for write in batch if write.offset is not None), default=None)

@@ -1,0 +1,129 @@
+"""Whose turn it is: order within a workflow, fairness between workflows, retries and deadlines."""
+
+import heapq
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+
+from services.worker.core.ticket import Stage, Ticket
+
+_Timed = tuple[datetime, int, Ticket]
+
+
+@dataclass(slots=True)
+class Queue:
+    """The requests in a lane's hands, from admission to the terminal.
+
+    A workflow's ordered tickets form a chain of which only the head may run, also while it waits
+    for a retry. Ready tickets are taken round robin over workflows, so that one with thousands of
+    requests does not starve the others.
+    """
+
+    tickets: dict[str, Ticket] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    bytes: int = 0
+    running: int = 0
+    _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
+    _ready: OrderedDict[str, deque[Ticket]] = field(default_factory=OrderedDict)
+    _due: list[_Timed] = field(default_factory=list)
+    _deadlines: list[_Timed] = field(default_factory=list)
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self.tickets)
+
+    def put(self, ticket: Ticket) -> None:
+        """Take a ticket in, behind what its workflow already has."""
+        request = ticket.request
+        self.tickets[request.request_id] = ticket
+        self.digests[request.request_id] = ticket.body_digest
+        self.bytes += ticket.size_bytes
+        heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+        if request.policy.ordering == "none":
+            self._admit(ticket)
+            return
+        chain = self._chains.setdefault(request.workflow_id, deque())
+        chain.append(ticket)
+        if len(chain) == 1:
+            self._admit(ticket)
+
+    def adopt(self, ticket: Ticket) -> None:
+        """Take in a ticket whose call is in flight; it runs at the head of its workflow."""
+        self.put(ticket)
+        self._run(ticket)
+
+    def take(self) -> Ticket | None:
+        """The next ticket whose turn has come; it runs until `hold` or `finish`."""
+        while self._ready:
+            workflow_id, waiting = self._ready.popitem(last=False)
+            ticket = waiting.popleft()
+            if waiting:
+                self._ready[workflow_id] = waiting
+            if ticket.stage is Stage.READY:
+                return self._run(ticket)
+        return None
+
+    def hold(self, ticket: Ticket, not_before: datetime) -> None:
+        """Set a running ticket aside until then; its workflow waits with it."""
+        self.running -= 1
+        ticket.not_before = not_before
+        self._admit(ticket)
+
+    def finish(self, ticket: Ticket) -> None:
+        """Let a running ticket go; the next of its workflow becomes ready."""
+        self.running -= 1
+        ticket.stage = Stage.GONE
+        request = ticket.request
+        del self.tickets[request.request_id]
+        del self.digests[request.request_id]
+        self.bytes -= ticket.size_bytes
+        chain = self._chains.get(request.workflow_id)
+        if request.policy.ordering == "none" or chain is None:
+            return
+        was_head = chain[0] is ticket
+        chain.remove(ticket)
+        if not chain:
+            del self._chains[request.workflow_id]
+        elif was_head:
+            self._admit(chain[0])
+
+    def wake(self, now: datetime) -> list[Ticket]:
+        """Make due retries ready; return the tickets whose deadline has passed, as running."""
+        while self._due and self._due[0][0] <= now:
+            ticket = heapq.heappop(self._due)[2]
+            if ticket.stage is Stage.HELD:
+                self._make_ready(ticket)
+        expired = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            ticket = heapq.heappop(self._deadlines)[2]
+            if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
+                expired.append(self._run(ticket))
+        return expired
+
+    def next_moment(self) -> datetime | None:
+        """When `wake` may have something to do."""
+        moments = [heap[0][0] for heap in (self._due, self._deadlines) if heap]
+        return min(moments, default=None)
+
+    @property
+    def held(self) -> int:
+        """Retries that wait for their moment (a few more, where deadlines took some first)."""
+        return len(self._due)
+
+    def _run(self, ticket: Ticket) -> Ticket:
+        ticket.stage = Stage.RUNNING
+        self.running += 1
+        return ticket
+
+    def _admit(self, ticket: Ticket) -> None:
+        if ticket.not_before is None:
+            self._make_ready(ticket)
+        else:
+            ticket.stage = Stage.HELD
+            heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
+
+    def _make_ready(self, ticket: Ticket) -> None:
+        ticket.stage = Stage.READY
+        ticket.not_before = None
+        self._ready.setdefault(ticket.request.workflow_id, deque()).append(ticket)

@@ -1,0 +1,118 @@
+"""The Kafka side of a lane, through aiokafka: one transactional id, one partition of each topic."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
+from services.worker.ports import OutRecord, StoredRecord
+
+STOP_TIMEOUT_S = 5.0
+START_TIMEOUT_S = 20.0
+READ_TIMEOUT_S = 120.0
+TRANSACTION_TIMEOUT_MS = 15_000
+RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
+PRODUCER_BATCH_BYTES = 256 * 1024
+PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
+_POLL_MS = 500
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where a shard lives."""
+
+    prefix: str
+    group_id: str
+    partition: int
+    options: Mapping[str, Any]
+
+    def topic(self, topic: Topic) -> str:
+        """A topic's name on the broker."""
+        return topic.full_name(self.prefix)
+
+
+class KafkaShard:
+    """See ports.Shard."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
+        self._producer: AIOKafkaProducer | None = None
+
+    async def fence(self) -> None:
+        self._producer = AIOKafkaProducer(
+            **self._names.options,
+            transactional_id=f"{self._names.prefix}.lane.{self._names.partition}",
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            retry_backoff_ms=RETRY_BACKOFF_MS,
+            max_batch_size=PRODUCER_BATCH_BYTES,
+            max_request_size=PRODUCER_REQUEST_BYTES_MAX,
+        )
+        async with asyncio.timeout(START_TIMEOUT_S):
+            await self._producer.start()
+
+    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+        topics = {self._names.topic(topic): topic for topic in (LEDGER, RETRIES)}
+        places = [TopicPartition(name, self._names.partition) for name in topics]
+        consumer = AIOKafkaConsumer(
+            **self._names.options,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await consumer.start()
+                consumer.assign(places)
+                await consumer.seek_to_beginning(*places)
+                ends = await consumer.end_offsets(places)
+                while any([await consumer.position(place) < ends[place] for place in places]):
+                    found = await consumer.getmany(timeout_ms=_POLL_MS)
+                    for place, records in found.items():
+                        for record in records:
+                            take(StoredRecord(topics[place.topic], record.key, record.value))
+        finally:
+            await consumer.stop()
+
+    async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+        producer = self._producer
+        if producer is None:
+            raise RuntimeError("a shard commits only after it has fenced")
+        if not records and offset is None:
+            return
+        await producer.begin_transaction()
+        sent = [
+            await producer.send(
+                self._names.topic(record.topic),
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                partition=record.partition,
+            )
+            for record in records
+        ]
+        if sent:
+            # Each one: a record that the broker refused is otherwise missing from a transaction
+            # that commits all the same.
+            await asyncio.gather(*sent)
+        if offset is not None:
+            offsets = {self._requests: offset}
+            await producer.send_offsets_to_transaction(offsets, self._names.group_id)
+        await producer.commit_transaction()
+
+    async def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        with suppress(Exception):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await producer.stop()
+                return
+        _log.warning("the producer of partition %d did not stop in time", self._names.partition)

@@ -1,0 +1,90 @@
+"""The composition root of the worker: everything is made and tied together here."""
+
+import asyncio
+import logging
+import os
+import random
+import socket
+
+from faststream import FastStream
+
+from answerbus.registry import Registry
+from answerbus.topics import REQUESTS
+from services.kafka import client_options, topic_name
+from services.settings import Settings
+from services.worker import backends, broker_check
+from services.worker.clock import SystemClock
+from services.worker.context import Context, Limits
+from services.worker.core.backoff import Backoff
+from services.worker.handle import handle
+from services.worker.health import Health
+from services.worker.intake import Inbox
+from services.worker.lane.lane import Lane
+from services.worker.lane.life import Life
+from services.worker.lane.membership import Membership
+from services.worker.lane.shard import KafkaShard, Names
+from services.worker.lane.valve import Valve
+from services.worker.plans import Planner
+
+_log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings) -> None:
+    """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
+    partitions = await broker_check.partitions_of_topics(settings.kafka)
+    context = _context(settings, partitions)
+    try:
+        await backends.preflight(context.planner.backends)
+        await _serve(settings, context)
+    finally:
+        for backend in context.planner.backends.values():
+            await backend.provider.close()
+
+
+async def _serve(settings: Settings, context: Context) -> None:
+    kafka = settings.kafka
+    group_id = kafka.group_id or f"{kafka.topic_prefix}.worker"
+    inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
+    options = client_options(kafka)
+
+    def new_life(partition: int) -> Life:
+        intake = inbox.partition(partition)
+        lane = Lane(partition, context, Valve(intake, context.limits, context.tally), handle)
+        names = Names(kafka.topic_prefix, group_id, partition, options)
+        return Life(lane, intake, lambda: KafkaShard(names))
+
+    membership = Membership(lambda: inbox.consumer, new_life)
+    inbox.subscribe(membership)
+    health = Health(settings.worker.health, membership, context)
+
+    async def drain() -> None:
+        lives = list(membership.lives.values())
+        await asyncio.gather(*(life.drain(settings.worker.drain_s) for life in lives))
+
+    address = await health.start()
+    _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
+    try:
+        await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
+    finally:
+        await health.stop()
+    _log.info("worker %s has drained", context.worker)
+
+
+def _context(settings: Settings, partitions: int) -> Context:
+    clock, worker = SystemClock(), settings.worker
+    planner = Planner(backends.build(settings.profiles, clock), Registry())
+    return Context(
+        worker=worker.name or f"{socket.gethostname()}-{os.getpid()}",
+        partitions=partitions,
+        planner=planner,
+        clock=clock,
+        jitter=random.SystemRandom().random,
+        backoff=Backoff(worker.retry_first_s, worker.retry_factor, worker.retry_max_s),
+        limits=Limits(
+            max_in_flight=worker.max_in_flight,
+            held_max=worker.held_max,
+            lane_requests_max=worker.lane_requests_max,
+            lane_bytes_max=worker.lane_bytes_max,
+        ),
+        slots=asyncio.Semaphore(worker.max_in_flight),
+    )

@@ -1,0 +1,43 @@
+"""From a request to a plan: its profile, its schema, and the wire schema of the profile's dialect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from answerbus.dead_letter import Cause, UnknownProfile
+from answerbus.registry import Registry
+from answerbus.request import Request
+from services.worker.core.asked import Unusable
+from services.worker.core.plan import Plan, ProfileFacts
+from services.worker.core.schema_cache import SchemaCache
+from services.worker.dialects.choose import DialectName
+from services.worker.ports import Provider
+from services.worker.providers.gate import Gate
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A profile that is ready to be used."""
+
+    facts: ProfileFacts
+    dialect: DialectName
+    provider: Provider
+    gate: Gate
+
+
+class Planner:
+    """Answers, for a request, how it will be asked, or why it cannot be."""
+
+    def __init__(self, backends: Mapping[str, Backend], registry: Registry) -> None:
+        self.backends = backends
+        self._schemas = SchemaCache(registry)
+
+    def plan(self, request: Request) -> Plan | Cause:
+        """Nothing is spent here, and hostile schemas end here."""
+        backend = self.backends.get(request.profile)
+        if backend is None:
+            return UnknownProfile()
+        compiled = self._schemas.compiled(request.answer_schema, backend.dialect)
+        if isinstance(compiled, Unusable):
+            return compiled.cause
+        asked, wire = compiled
+        return Plan(backend.facts, asked, wire)

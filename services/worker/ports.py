@@ -1,0 +1,119 @@
+"""What the worker needs from outside, in its own words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from answerbus.topics import Topic
+from services.worker.core.prompt import Prompt
+from services.worker.core.reply import Reply
+
+
+class Clock(Protocol):
+    """Wall time, for events; the event loop's own time serves waits."""
+
+    def now(self) -> datetime:
+        """The current moment, in UTC."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The provider can serve its profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """The provider cannot serve its profile; `remedy` says in one sentence what to change."""
+
+    remedy: str
+
+
+class Provider(Protocol):
+    """One language model API behind one profile."""
+
+    name: str
+    model: str
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        """Make exactly one call. Every failure of the provider is a Reply, never an exception.
+
+        Cancelling it abandons the call.
+        """
+        ...
+
+    async def preflight(self) -> Ready | NotReady:
+        """Find out at start whether the profile can work: key, model, structured output."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutRecord:
+    """A record for one partition of one topic; a null value ends a compacted key."""
+
+    topic: Topic
+    partition: int
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record read back from a private or compacted topic."""
+
+    topic: Topic
+    key: bytes | None
+    value: bytes | None
+
+
+class Shard(Protocol):
+    """The Kafka side of one lane: its fenced transactional producer and its private records.
+
+    Every method raises on failure; after that the shard is good for nothing but `close`.
+    """
+
+    async def fence(self) -> None:
+        """Start the producer; this shuts out whoever had the partition before."""
+        ...
+
+    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+        """Hand over the partition of ledger and retries, from start to end, as committed."""
+        ...
+
+    async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+        """One transaction: send all, await each, set the group's offset, commit."""
+        ...
+
+    async def close(self) -> None:
+        """Stop the producer, within a bounded time; never raises."""
+        ...
+
+
+class Intake(Protocol):
+    """The consumer's side of one partition of the requests topic."""
+
+    def pause(self) -> None:
+        """Stop delivery."""
+        ...
+
+    def resume(self) -> None:
+        """Let records come, from where `seek` pointed."""
+        ...
+
+    def seek(self, offset: int) -> None:
+        """Let the next record be the first at or after `offset`."""
+        ...
+
+    async def start_offset(self) -> tuple[int, int]:
+        """Where to begin (the group's committed offset, else the first), and the first there is."""
+        ...
+
+    async def prove(self, offset: int) -> None:
+        """Commit `offset` as a group member; raises unless the broker says we own the partition."""
+        ...

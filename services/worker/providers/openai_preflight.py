@@ -1,0 +1,69 @@
+"""What is wrong with a profile at an OpenAI-compatible server, in one sentence: pure."""
+
+from collections.abc import Set as AbstractSet
+from typing import assert_never
+
+from pydantic_core import from_json
+
+from services.worker.core.reply import (
+    Answered,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+
+MODELS_SHOWN_MAX = 10
+
+
+def of_key(api_key: str | None, *, needed: bool) -> str | None:
+    """What is wrong with the key before anyone is asked."""
+    if api_key is None:
+        return "there is no key: set the variable that `api_key_env` names" if needed else None
+    if not (api_key.isascii() and api_key.isprintable()):
+        return "the key has a line break or the like: correct what `api_key_env` points to"
+    return None
+
+
+def of_listing(reply: Reply, url: str) -> str | None:
+    """What to change, if `GET /models` failed for a fault of the profile; else None."""
+    match reply:
+        case Rejected(status=401):
+            return f"{url} refuses the key: put a valid one where `api_key_env` points"
+        case Rejected(scope="profile", status=402 | 429):
+            return f"the account at {url} has no credit left: top it up"
+        case Rejected(status=int(status)) if status // 100 == 3:
+            return f"{url} redirects: set `base_url` to the final address"
+        case Unavailable(status=None, ran=False):
+            return f"there is no server at {url}: start it, or correct `base_url`"
+        case Unavailable(status=None):
+            return f"{url} broke the connection: correct `base_url` (http or https, port)"
+        case TimedOut():
+            return f"{url} did not answer in {reply.after_s:g} s: check the network and `base_url`"
+        case Rejected() | Throttled() | Unavailable() | Answered() | Refused() | Truncated():
+            return None  # it lists nothing, or not now, and may answer all the same
+        case _:
+            assert_never(reply)
+
+
+def of_model(model: str, known: AbstractSet[str], url: str) -> str:
+    """The remedy where `model` is none of the models that the server has."""
+    shown = ", ".join(sorted(known)[:MODELS_SHOWN_MAX])
+    more = len(known) - MODELS_SHOWN_MAX
+    rest = f" or one of {more} more" if more > 0 else ""
+    return f"{url} has no model {model!r}: set `model` to {shown}{rest}"
+
+
+def models_in(body: bytes) -> frozenset[str] | None:
+    """The ids in a listing; None if it is no JSON at all, empty if it is of another shape."""
+    try:
+        document = from_json(body)
+    except ValueError:
+        return None
+    entries = document.get("data") if isinstance(document, dict) else document
+    listed = entries if isinstance(entries, list) else []
+    ids = (entry.get("id") for entry in listed if isinstance(entry, dict))
+    return frozenset(name for name in ids if isinstance(name, str))
