@@ -1,0 +1,218 @@
+"""What bodies and headers say, row by row; and that none can make the reader raise."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.budget import Usage
+from services.worker.core.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
+from services.worker.providers.openai_replies import (
+    RETRY_AFTER_S_MAX,
+    TOKENS_MAX,
+    of_answer,
+    of_error,
+    retry_after_s,
+)
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+NOTHING = Unavailable(200, ran=True)
+FILTERED = "the provider's filter stopped the answer"
+
+
+def body(message: Any = None, finish: Any = "stop", **rest: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": finish}], **rest}
+
+
+def facts(stop_reason: str | None = "stop", **rest: Any) -> CallFacts:
+    return CallFacts(stop_reason=stop_reason, **rest)
+
+
+ANSWERS: list[tuple[Any, Reply]] = [
+    (body({"content": "hi"}), Answered("hi", facts())),
+    (body({"content": ""}), Answered("", facts())),
+    (body({"content": "hi"}, None), Answered("hi", facts(None))),
+    (body({"content": "hi"}, "tool_calls"), Answered("hi", facts("tool_calls"))),
+    (body({"content": "hi"}, {"odd": 1}), Answered("hi", facts(None))),
+    (body({"content": "hi"}, "two words"), Answered("hi", facts(None))),
+    ({"choices": [{"message": {"content": "first"}}, {"message": {"content": "second"}}]},
+     Answered("first", facts(None))),
+    (body({"content": None, "refusal": "no"}), Refused("no", facts())),
+    (body({"content": "hi", "refusal": "no"}, "length"), Refused("no", facts("length"))),
+    (body({"content": "hi", "refusal": " "}), Answered("hi", facts())),
+    (body({"content": "hi", "refusal": {"odd": 1}}), Answered("hi", facts())),
+    (body({"content": "x", "refusal": "n" * 5_000}), Refused("n" * 2_045 + "…", facts())),
+    (body({"content": "{"}, "length"), Truncated(77, facts("length"))),
+    (body(None, "length"), Truncated(77, facts("length"))),
+    (body({}, "MAX_TOKENS"), Truncated(77, facts("MAX_TOKENS"))),
+    (body({"content": "x"}, "content_filter"),
+     Refused(FILTERED, facts("content_filter"), "content_filter")),
+    (body(None, "content_filter: SAFETY"), Refused(FILTERED, facts(None), "content_filter")),
+    (body({"content": "half"}, "error"), NOTHING),
+    (body({"content": None}, "tool_calls"), NOTHING),
+    (body({"content": None}), NOTHING),
+    (body({"content": [{"type": "text", "text": "hi"}]}), NOTHING),
+    (body({"content": 1}), NOTHING),
+    (body(), NOTHING),
+    (body("hi"), NOTHING),
+    ({"choices": []}, NOTHING),
+    ({"choices": None}, NOTHING),
+    ({"choices": ["hi"]}, NOTHING),
+    ({"choices": {"0": {}}}, NOTHING),
+    ({"error": {"code": 429}}, NOTHING),
+    (None, NOTHING),
+    (True, NOTHING),
+    ([], NOTHING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "expected"), ANSWERS)
+def test_an_answer_is_read_in_order_refusal_finish_content(document: Any, expected: Reply) -> None:
+    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"<html>", b'{"choices":[{"mess', b"\xff\xfe", b"[" * 10_000, b'{"a":1}{"b":2}']
+)
+def test_what_is_no_json_is_no_answer(text: bytes) -> None:
+    assert of_answer(200, {}, text, 77) == NOTHING
+
+
+USAGES: list[tuple[Any, Usage]] = [
+    ({"prompt_tokens": 1, "completion_tokens": 0}, Usage(input_tokens=1, output_tokens=0)),
+    ({"prompt_tokens": -1, "completion_tokens": 2}, Usage(output_tokens=2)),
+    ({"prompt_tokens": True, "completion_tokens": 2.0}, Usage()),
+    ({"prompt_tokens": "1", "completion_tokens": TOKENS_MAX + 1}, Usage()),
+    ({}, Usage()),
+    (None, Usage()),
+    ([1, 2], Usage()),
+]
+
+
+@pytest.mark.parametrize(("usage", "expected"), USAGES)
+def test_usage_is_believed_only_where_it_can_be_true(usage: Any, expected: Usage) -> None:
+    document = json.dumps(body({"content": "hi"}, usage=usage)).encode()
+
+    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+
+
+def test_names_are_kept_if_they_are_names() -> None:
+    good = json.dumps(body({"content": "hi"}, model="m", id="c-1")).encode()
+    bad = json.dumps(body({"content": "hi"}, model="m " * 99, id={"odd": 1})).encode()
+
+    assert of_answer(200, {}, good, 77) == Answered("hi", facts(model="m", request_id="c-1"))
+    assert of_answer(200, {"x-request-id": "r-1"}, good, 77) == Answered(
+        "hi", facts(model="m", request_id="r-1")
+    )
+    assert of_answer(200, {"x-request-id": "two words"}, bad, 77) == Answered("hi", facts())
+
+
+ERRORS: list[tuple[int, Any, Reply]] = [
+    (400, {"error": {"code": "context_length_exceeded"}},
+     Rejected("request", 400, "context_length_exceeded")),
+    (400, {"error": {"code": "prose with the prompt"}}, Rejected("request", 400, None)),
+    (400, {"error": {"code": 1113, "type": "x" * 65}}, Rejected("request", 400, None)),
+    (400, {"object": "error", "type": "BadRequest"}, Rejected("request", 400, "BadRequest")),
+    (400, {"error": {"code": "unsupported_parameter", "param": "max_tokens"}},
+     Rejected("profile", 400, "unsupported_parameter")),
+    (400, {"error": {"code": "content_filter"}},
+     Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    (402, {}, Rejected("profile", 402, None)),
+    (403, {}, Rejected("profile", 403, None)),
+    (405, {}, Rejected("profile", 405, None)),
+    (418, {}, Unavailable(418, ran=True)),
+    (429, [{"error": {"code": "insufficient_quota"}}],
+     Rejected("profile", 429, "insufficient_quota")),
+    (429, {"error": {"type": "insufficient_quota", "code": "1"}}, Rejected("profile", 429, "1")),
+    (500, {"error": {"code": "insufficient_quota"}}, Unavailable(500, ran=True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "document", "expected"), ERRORS)
+def test_an_error_is_read_by_status_and_by_codes(
+    status: int, document: Any, expected: Reply
+) -> None:
+    assert of_error(status, {}, json.dumps(document).encode(), NOW) == expected
+
+
+WAITS: list[tuple[dict[str, str], float | None]] = [
+    ({}, None),
+    ({"retry-after": "7"}, 7.0),
+    ({"retry-after": "0"}, 0.0),
+    ({"retry-after": "0.5"}, 0.5),
+    ({"retry-after": "9", "retry-after-ms": "250"}, 0.25),
+    ({"retry-after": "9", "retry-after-ms": "soon"}, 9.0),
+    ({"retry-after": "-1"}, None),
+    ({"retry-after": "nan"}, None),
+    ({"retry-after": "inf"}, None),
+    ({"retry-after": "1e300"}, RETRY_AFTER_S_MAX),
+    ({"retry-after": "Sat, 21 Nov 2026 10:00:30 GMT"}, 30.0),
+    ({"retry-after": "Sat, 21 Nov 2026 09:59:00 GMT"}, 0.0),
+    ({"retry-after": "Sat, 21 Nov 2026 12:00:05 -0000"}, 7_205.0),
+    ({"retry-after": "Tue, 01 Jan 2030 00:00:00 GMT"}, RETRY_AFTER_S_MAX),
+    (
+        {"retry-after": "Fri, 01 Jan 2010 00:00:09 GMT", "date": "Fri, 01 Jan 2010 00:00:00 GMT"},
+        9.0,
+    ),
+    ({"retry-after": "tomorrow"}, None),
+    ({"retry-after": "5, 10"}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "expected"), WAITS)
+def test_when_to_come_back(headers: dict[str, str], expected: float | None) -> None:
+    assert retry_after_s(headers, NOW) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    "choices",
+                    "message",
+                    "content",
+                    "refusal",
+                    "finish_reason",
+                    "usage",
+                    "error",
+                    "code",
+                )
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.integers(100, 999), st.text())
+def test_no_body_and_no_header_makes_the_reader_raise(
+    document: Any, status: int, header: str
+) -> None:
+    text = json.dumps(document).encode()
+    headers = {"retry-after": header, "date": header, "x-request-id": header}
+
+    assert isinstance(of_answer(200, headers, text, 77), get_args(Reply))
+    assert isinstance(of_error(status, headers, text, NOW), get_args(Reply))
+    assert 0 <= (retry_after_s(headers, NOW) or 0) <= RETRY_AFTER_S_MAX
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_raise(text: bytes) -> None:
+    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
+    assert isinstance(of_error(400, {}, text, NOW), get_args(Reply))
