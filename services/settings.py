@@ -154,7 +154,9 @@ def _read(path: Path | None) -> dict[str, Any]:
             return {}
         raise SetUpError(f"There is no settings file {path}; name one with --config.") from None
     except (OSError, ValueError) as error:
-        raise SetUpError(f"The settings file {path or FILE_DEFAULT} is unreadable: {error}") from None
+        raise SetUpError(
+            f"The settings file {path or FILE_DEFAULT} is unreadable: {error}"
+        ) from None
 
 
 def _override(tables: dict[str, Any], variable: str, text: str) -> None:

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from services.settings import OpenAIProfile, Profile, ScriptedProfile, SetUpError, secret
 from services.worker.core.plan import ProfileFacts, Tariff
+from services.worker.dialects.choose import DialectName
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
 from services.worker.providers.gate import Gate
@@ -40,7 +41,7 @@ def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
         timeout_s=profile.timeout_s,
         tariff=Tariff(price.input_usd, price.output_usd) if price else None,
     )
-    dialect = "openai" if profile.dialect == "native" else "prompted"
+    dialect: DialectName = "openai" if profile.dialect == "native" else "prompted"
     return Backend(facts, dialect, _provider(name, profile, clock), Gate(profile.max_in_flight))
 
 

@@ -5,18 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.backoff import Backoff
+from services.worker.core.tally import Tally
 from services.worker.plans import Planner
 from services.worker.ports import Clock
-
-
-@dataclass(slots=True)
-class Tally:
-    """What was counted and left no event behind."""
-
-    duplicates: int = 0
-    forwarded: int = 0
-    unread: int = 0  # requests that retention deleted before they were read
-    held: int = 0  # retries in memory, over all lanes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from services.worker.core.call import Call
 from services.worker.core.check import check
 from services.worker.core.decide import Wait
 from services.worker.core.digest import text_digest
+from services.worker.core.ledger import Reserved
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
@@ -22,8 +23,10 @@ from services.worker.lane.lane import Lane
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
+RESERVED_PAUSE_S = 0.25  # until calls in flight of the same account may have been settled
 
 _log = logging.getLogger(__name__)
+
 
 async def handle(lane: Lane, ticket: Ticket) -> None:
     """Work on one ticket until it has its terminal or waits on the list of retries."""
@@ -35,6 +38,7 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
         return await commits.bury(lane, ticket, plan)
     while pause_s := await attempt(lane, ticket, plan):
         await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
+
 
 async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     """One turn at the provider; gives the seconds to pause before the next, None when done."""
@@ -49,12 +53,15 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
         if isinstance(permit, BudgetExhausted):
             await commits.bury(lane, ticket, permit)
             return None
+        if isinstance(permit, Reserved):
+            return RESERVED_PAUSE_S
         if not permit.is_valid or seconds_left(lane, ticket) <= 0:
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S
         call = await ask(lane, ticket, plan, prompt, permit)
-        decision = await commits.settle(lane, call)
+    decision = await commits.settle(lane, call)
     return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
+
 
 async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) -> bool:
     """Wait for a slot of the profile and of the worker; False when the deadline comes first."""
@@ -67,9 +74,8 @@ async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) 
         return False
     return seconds_left(lane, ticket) > 0
 
-async def ask(
-    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit
-) -> Call:
+
+async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit) -> Call:
     """Make the call, bounded as a whole, and check what came back."""
     backend = lane.context.planner.backends[plan.profile.name]
     began = asyncio.get_running_loop().time()
@@ -90,6 +96,7 @@ async def ask(
         duration_ms=int(duration_s * 1000),
     )
 
+
 async def bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
     """A call that ends, and only ever with a Reply: SDKs bound phases, not the whole."""
     try:
@@ -101,7 +108,7 @@ async def bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply
         _log.exception("the provider %s broke its promise to reply", provider.name)
         return Unavailable(status=None, ran=True)
 
+
 def seconds_left(lane: Lane, ticket: Ticket) -> float:
     """Until the deadline."""
     return (ticket.deadline - lane.context.clock.now()).total_seconds()
-

@@ -94,8 +94,10 @@ def admit(
     request = received.request
     owner = partition_of(request.workflow_id, partitions)
     if owner != arrival.place.partition:
-        return _unfit(MisroutedTwice(), received) if arrival.forwarded else Misrouted(
-            owner, request.workflow_id
+        return (
+            _unfit(MisroutedTwice(), received)
+            if arrival.forwarded
+            else Misrouted(owner, request.workflow_id)
         )
     known = ledger.known(request.request_id, now)
     digest = known.body_digest if known else pending.get(request.request_id)

@@ -1,9 +1,9 @@
 """What an answer must satisfy, once its schema reference is resolved, and what reading one gives."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import JsonValue
 
@@ -11,6 +11,7 @@ from answerbus import failure
 from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
 from answerbus.request import SchemaId
+from services.worker.core.digest import text_digest
 
 JsonObject = dict[str, JsonValue]
 
@@ -49,7 +50,7 @@ class Unusable:
     cause: UnknownSchema | HostileSchema | UnsupportedSchema
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WireSchema:
     """An authority schema compiled to a dialect.
 
@@ -65,10 +66,14 @@ class WireSchema:
     notes: tuple[str, ...] = ()
     instructions: str = ""
 
-    @property
-    def digest(self) -> str | None:
-        """SHA-256 of the schema as it is sent, if one is."""
+    @cached_property
+    def text(self) -> str:
+        """The schema as it is sent; empty where none is."""
         if self.schema is None:
-            return None
-        text = json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+            return ""
+        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
+
+    @cached_property
+    def digest(self) -> str | None:
+        """SHA-256 of that, for the audit."""
+        return text_digest(self.text) if self.text else None

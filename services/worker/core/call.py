@@ -57,12 +57,17 @@ class Call:
             deadline=ticket.deadline,
             prior=ticket.prior,
             waits=ticket.waits,
-            notes=ticket.notes,
+            notes=(*ticket.notes, *self._uncounted_money()),
             attempt=self.spend.attempt,
             plan=self.plan,
             model=self.model,
             usage=tariff.priced(usage) if tariff else usage,
         )
+
+    def _uncounted_money(self) -> tuple[str, ...]:
+        if self.ticket.request.budget.micro_usd is None or self.plan.profile.tariff:
+            return ()
+        return (f"profile {self.plan.profile.name} has no price: money was not counted",)
 
     def trace(self, case: Case, worker: str) -> CallTrace:
         """What the audit keeps."""

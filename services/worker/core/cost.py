@@ -6,6 +6,8 @@ from pydantic import JsonValue
 
 from services.worker.core.document import Document
 from services.worker.core.keywords import (
+    EACH_ITEM,
+    EACH_MEMBER,
     IN_PLACE_LIST,
     IN_PLACE_NAMED,
     IN_PLACE_ONE,
@@ -15,8 +17,6 @@ from services.worker.core.keywords import (
 )
 
 _Pair = tuple[AnySchema, JsonValue]
-_EACH_ITEM = ("items", "additionalItems", "contains", "unevaluatedItems")
-_EACH_MEMBER = ("additionalProperties", "unevaluatedProperties")
 
 
 def values_in(value: JsonValue) -> int:
@@ -58,9 +58,7 @@ def matching_bound(
     return total
 
 
-def _matching(
-    schema: AnySchema, instance: JsonValue, weights: Mapping[str, int]
-) -> int:
+def _matching(schema: AnySchema, instance: JsonValue, weights: Mapping[str, int]) -> int:
     if isinstance(schema, bool):
         return 0
     match instance:
@@ -124,7 +122,7 @@ def _inside(schema: JsonObject, instance: JsonValue) -> Iterator[_Pair]:
 def _members(schema: JsonObject, instance: JsonObject) -> Iterator[_Pair]:
     properties, patterns = schema.get("properties"), schema.get("patternProperties")
     named = properties if isinstance(properties, dict) else {}
-    everywhere = list(_schemas([schema.get(keyword) for keyword in _EACH_MEMBER]))
+    everywhere = list(_schemas([schema.get(keyword) for keyword in EACH_MEMBER]))
     if isinstance(patterns, dict):
         everywhere.extend(_schemas(list(patterns.values())))  # each pattern may match each name
     names = list(_schemas([schema.get("propertyNames")]))
@@ -134,7 +132,7 @@ def _members(schema: JsonObject, instance: JsonObject) -> Iterator[_Pair]:
 
 
 def _items(schema: JsonObject, instance: list[JsonValue]) -> Iterator[_Pair]:
-    everywhere = list(_schemas([schema.get(keyword) for keyword in _EACH_ITEM]))
+    everywhere = list(_schemas([schema.get(keyword) for keyword in EACH_ITEM]))
     for item in instance:
         yield from ((inner, item) for inner in everywhere)
     for keyword in ("prefixItems", "items"):

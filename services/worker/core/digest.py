@@ -40,13 +40,3 @@ def _carried(value: JsonValue) -> JsonValue:
             return {name: _carried(member) for name, member in value.items()}
         case _:
             return value
-
-
-def text_digest(text: str) -> str:
-    """SHA-256 over a text as it came, lone surrogates included."""
-    return bytes_digest(text.encode(errors="surrogatepass"))
-
-
-def bytes_digest(data: bytes) -> str:
-    """SHA-256 over bytes."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()

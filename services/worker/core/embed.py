@@ -38,9 +38,7 @@ def _drop_ids(schema: JsonObject) -> JsonObject:
     }
 
 
-def _rewritten(
-    document: Document, change: Callable[[JsonObject], JsonObject]
-) -> AnySchema:
+def _rewritten(document: Document, change: Callable[[JsonObject], JsonObject]) -> AnySchema:
     """A deep copy with `change` applied to the schemas alone: a property may be named `$ref`."""
     schemas = {id(schema) for _, schema in document.schemas()}
 

@@ -43,7 +43,9 @@ class Case:
     usage: Usage
 
 
-def result(case: Case, accepted: Accepted, account: AccountState, now: datetime) -> Result[JsonValue]:
+def result(
+    case: Case, accepted: Accepted, account: AccountState, now: datetime
+) -> Result[JsonValue]:
     """A valid answer."""
     return Result[JsonValue](
         event_id=f"{case.request.request_id}.result",
@@ -128,7 +130,13 @@ def retry(
 def dead_letter(case: Case, cause: Cause, account: AccountState, now: datetime) -> DeadLetter:
     """The end of a request that cannot be answered."""
     return letter(
-        case.request, cause, case.origin, case.prior, case.notes + case.plan.wire.notes, account, now
+        case.request,
+        cause,
+        case.origin,
+        case.prior,
+        case.notes + case.plan.wire.notes,
+        account,
+        now,
     )
 
 
@@ -217,9 +225,7 @@ class _Shared(TypedDict):
     replay: Replay | None
 
 
-def _answered(
-    case: Case, account: AccountState, now: datetime, notes: tuple[str, ...]
-) -> _Shared:
+def _answered(case: Case, account: AccountState, now: datetime, notes: tuple[str, ...]) -> _Shared:
     return _Shared(
         request_id=case.request.request_id,
         workflow_id=case.request.workflow_id,

@@ -98,9 +98,7 @@ def _problem(error: ValidationError) -> Problem:
     template = _EXPECTED.get(name, "a value that satisfies `{keyword}`")
     named = {field for _, field, _, _ in Formatter().parse(template) if field}
     fields = {field: _shown(getattr(error.kind, field)) for field in named - {"keyword"}}
-    return Problem.of(
-        pointer(error.instance_path), name, template.format(keyword=name, **fields)
-    )
+    return Problem.of(pointer(error.instance_path), name, template.format(keyword=name, **fields))
 
 
 def _shown(value: object) -> str:

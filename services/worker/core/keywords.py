@@ -28,19 +28,16 @@ _DRAFTS = {
     "json-schema.org/draft/2020-12/schema": Draft.D2020,
 }
 
-ONE = frozenset(
-    ["not", "if", "then", "else"]
-    + ["items", "additionalItems", "contains", "unevaluatedItems", "contentSchema"]
-    + ["additionalProperties", "propertyNames", "unevaluatedProperties"]
-)
-LIST = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
-NAMED = frozenset(
-    ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"]
-)
-STORES = frozenset(["$defs", "definitions"])  # these apply to nothing unless referred to
 IN_PLACE_ONE = frozenset(["not", "if", "then", "else"])
 IN_PLACE_LIST = frozenset(["allOf", "anyOf", "oneOf"])
 IN_PLACE_NAMED = frozenset(["dependentSchemas", "dependencies"])
+EACH_ITEM = frozenset(["items", "additionalItems", "contains", "unevaluatedItems"])
+EACH_MEMBER = frozenset(["additionalProperties", "unevaluatedProperties"])
+STORES = frozenset(["$defs", "definitions"])  # these apply to nothing unless referred to
+
+ONE = IN_PLACE_ONE | EACH_ITEM | EACH_MEMBER | {"propertyNames", "contentSchema"}
+LIST = IN_PLACE_LIST | {"prefixItems", "items"}
+NAMED = IN_PLACE_NAMED | STORES | {"properties", "patternProperties"}
 
 
 def draft_of(schema: JsonValue) -> Draft | None:

@@ -1,9 +1,9 @@
 """Accounts, what they spent, and which requests are closed: the state of one lane, without I/O."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal
 
 from answerbus.budget import AccountState, Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
@@ -32,6 +32,11 @@ class Spend:
     tokens: int
     micro_usd: int
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Nothing is left only because calls in flight are charged at their worst case: ask later."""
 
 
 @dataclass(slots=True)
@@ -106,19 +111,21 @@ class Ledger:
 
     def spend(
         self, request: Request, tokens: int, micro_usd: int, now: datetime
-    ) -> Spend | BudgetExhausted:
+    ) -> Spend | Reserved | BudgetExhausted:
         """Charge one attempt at its worst case, if `spent + in_flight + this <= limit`."""
         account = self.account(request, now)
-        pending = account.in_flight.values()
-        limit, spent = account.limit, account.spent
-        if spent.attempts + len(pending) + 1 > limit.attempts:
-            return BudgetExhausted(which="attempts")
-        if _exceeds(limit.tokens, spent.tokens, tokens, (spend.tokens for spend in pending)):
-            return BudgetExhausted(which="tokens")
-        if _exceeds(
-            limit.micro_usd, spent.micro_usd, micro_usd, (spend.micro_usd for spend in pending)
+        spent, pending = account.spent, account.in_flight.values()
+        charged = (spent.attempts + 1, spent.tokens + tokens, spent.micro_usd + micro_usd)
+        if which := _exceeded(account.limit, *charged):
+            return BudgetExhausted(which=which)
+        attempts, tokens_charged, micro_usd_charged = charged
+        if _exceeded(
+            account.limit,
+            attempts + len(pending),
+            tokens_charged + sum(spend.tokens for spend in pending),
+            micro_usd_charged + sum(spend.micro_usd for spend in pending),
         ):
-            return BudgetExhausted(which="micro_usd")
+            return Reserved()
         attempt = account.open.get(request.request_id, 0) + 1
         spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, now)
         account.open[request.request_id] = attempt
@@ -191,8 +198,17 @@ def closed_record(
     )
 
 
-def _exceeds(limit: int | None, spent: int, this: int, pending: Iterator[int]) -> bool:
-    return limit is not None and spent + sum(pending) + this > limit
+def _exceeded(
+    limit: Budget, attempts: int, tokens: int, micro_usd: int
+) -> Literal["attempts", "tokens", "micro_usd"] | None:
+    """Which limit these break, if any; None is no limit, and 0 is nothing at all."""
+    if attempts > limit.attempts:
+        return "attempts"
+    if limit.tokens is not None and tokens > limit.tokens:
+        return "tokens"
+    if limit.micro_usd is not None and micro_usd > limit.micro_usd:
+        return "micro_usd"
+    return None
 
 
 def _tokens(usage: Usage, worst: int) -> int:

@@ -6,6 +6,7 @@ from answerbus.budget import Usage
 from services.worker.core.asked import Asked, WireSchema
 from services.worker.core.prompt import Prompt
 
+
 @dataclass(frozen=True, slots=True)
 class Tariff:
     """What one token costs, in millionths of a US dollar."""
@@ -29,6 +30,7 @@ class Tariff:
         exact = read * self.input_micro_usd + written * self.output_micro_usd
         return -int(-exact // 1)
 
+
 @dataclass(frozen=True, slots=True)
 class ProfileFacts:
     """What the core needs to know of a profile."""
@@ -39,6 +41,7 @@ class ProfileFacts:
     max_output_tokens: int
     timeout_s: float
     tariff: Tariff | None
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -11,10 +11,12 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.request import Fact, Message, Prior, Request
 from services.worker.core.asked import WireSchema
+from services.worker.core.digest import text_digest
 
 OUTPUT_GROWTH_AFTER_TRUNCATION = 2
 OUTPUT_GROWTH_MAX = 4  # times the profile's own limit
 FIRST_ATTEMPT = 1  # until the spend says which it is
+_FRAMING_TOKENS = 16  # what chat templates add round each piece, generously
 _PRIORS_SHOWN_MAX = 4  # the newest; older ones say the same again
 
 _RULES = (
@@ -50,23 +52,17 @@ class Prompt:
     def digest(self) -> str:
         """SHA-256 over what the model reads, for the audit."""
         read = [self.system, *(f"{turn.role}:{turn.text}" for turn in self.turns)]
-        schema = json.dumps(self.wire.schema, sort_keys=True)
-        return "sha256:" + hashlib.sha256("\0".join([*read, schema]).encode()).hexdigest()
+        return text_digest("\0".join([*read, self.wire.text]))
 
     @property
     def tokens_max(self) -> int:
         """The worst case of what a call can use: no tokeniser makes more tokens than bytes."""
-        texts = [self.system, json.dumps(self.wire.schema), *(turn.text for turn in self.turns)]
+        texts = [self.system, self.wire.text, *(turn.text for turn in self.turns)]
         framing = _FRAMING_TOKENS * (len(texts) + 1)
         return sum(len(text.encode()) for text in texts) + framing + self.max_output_tokens
 
 
-_FRAMING_TOKENS = 16  # what chat templates add round each piece, generously
-
-
-def build(
-    request: Request, wire: WireSchema, prior: Sequence[Prior], output_tokens: int
-) -> Prompt:
+def build(request: Request, wire: WireSchema, prior: Sequence[Prior], output_tokens: int) -> Prompt:
     """Puts trusted text into the system part and everything else behind fences."""
     fence = _Fence.around(request, prior)
     pieces = [_RULES, request.context.instructions, wire.instructions]

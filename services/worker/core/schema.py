@@ -62,7 +62,7 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
         answer = _without(whole, contract.audit_only)
         published = contract.adapter.validate_json(to_json(answer), strict=True)
     except ValidationError as error:
-        return failure.Invalid(problems=problems_of(error))
+        return failure.Invalid(problems=problems_of(error, value))
     return Accepted(
         answer=answer,
         declined=contract.declines(published),

@@ -1,4 +1,4 @@
-"""Reads answers to wrapped inline schemas: `output` against the caller's schema, or an honest no."""
+"""Reads answers to wrapped inline schemas: an `output` to check, or an honest no."""
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
@@ -19,7 +19,7 @@ def read_wrapped(authority: Authority, value: JsonValue) -> Accepted | failure.I
     try:
         asked = AskedSpecialist.model_validate_json(to_json(value), strict=True)
     except ValidationError as error:
-        return failure.Invalid(problems=problems_of(error))
+        return failure.Invalid(problems=problems_of(error, value))
     if asked.success:
         problems = _output_problems(authority, asked)
         if problems:

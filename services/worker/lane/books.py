@@ -12,17 +12,17 @@ from answerbus.event import Event, Terminal
 from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
-from services.worker.context import Tally
 from services.worker.core import events
 from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.audit import CallTrace, chain
 from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call, attempt_outcome
 from services.worker.core.decide import Circumstances, Decision, Wait, decide
-from services.worker.core.ledger import Ledger, Spend, closed_record
+from services.worker.core.ledger import Ledger, Reserved, Spend, closed_record
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import is_counted
+from services.worker.core.tally import Tally
 from services.worker.core.ticket import Ticket
 from services.worker.lane import letters
 from services.worker.lane.queue import Queue
@@ -81,11 +81,11 @@ class Books:
 
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
-    ) -> tuple[Spend, Writing] | BudgetExhausted:
+    ) -> tuple[Spend, Writing] | Reserved | BudgetExhausted:
         """Charge one attempt, if the account allows it."""
         cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
         spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
-        if isinstance(spend, BudgetExhausted):
+        if isinstance(spend, Reserved | BudgetExhausted):
             return spend
         return spend, self._writing(self._account(ticket))
 
@@ -119,9 +119,7 @@ class Books:
         attempt = chain(account, spend, "released", None, trace, counted=False)
         return self._writing(self._record(attempt), self._account(ticket))
 
-    def bury(
-        self, ticket: Ticket, cause: Cause, now: datetime
-    ) -> tuple[DeadLetter, Writing]:
+    def bury(self, ticket: Ticket, cause: Cause, now: datetime) -> tuple[DeadLetter, Writing]:
         """End a request without another call."""
         account = self.ledger.account(ticket.request, now)
         letter = events.letter(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from answerbus.dead_letter import BudgetExhausted, Cause
 from services.worker.core.call import Call
 from services.worker.core.decide import Decision
-from services.worker.core.ledger import Spend
+from services.worker.core.ledger import Reserved, Spend
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.ticket import Ticket
@@ -32,11 +32,11 @@ class Permit:
 
 async def spend(
     lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt
-) -> Permit | BudgetExhausted:
+) -> Permit | Reserved | BudgetExhausted:
     """Charge one attempt and commit that; raises LaneLost if it is not known to be committed."""
     await lane.spendable.wait()
     charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
-    if isinstance(charged, BudgetExhausted):
+    if isinstance(charged, Reserved | BudgetExhausted):
         return charged
     spent, writing = charged
     began = await _put(lane, writing)

@@ -1,6 +1,7 @@
 """Back-pressure: a lane pauses its partition above the high marks and resumes below half of them."""
 
-from services.worker.context import Limits, Tally
+from services.worker.context import Limits
+from services.worker.core.tally import Tally
 from services.worker.lane.queue import Queue
 from services.worker.ports import Intake
 

@@ -1,0 +1,70 @@
+"""The command `answerbus`: each service and each group of commands brings its own part."""
+
+import logging
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from answerbus.client.errors import BusUnavailable
+from services.commands import contracts, topics
+from services.commands.ask import ask
+from services.commands.options import stderr
+from services.commands.watch import watch
+from services.settings import SetUpError
+
+EXIT_SET_UP = 3
+
+
+class _Commands(TyperGroup):
+    """Loads the worker only when it is asked for: its libraries take longer than most commands.
+
+    What typer is made of has no public types any more, hence the `Any`.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return ["worker", *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name != "worker":
+            return super().get_command(ctx, cmd_name)
+        from services.worker.command import worker  # noqa: PLC0415 - see above
+
+        alone = typer.Typer(add_completion=False)
+        alone.command()(worker)
+        return typer.main.get_command(alone)
+
+
+def application() -> typer.Typer:
+    """All commands."""
+    app = typer.Typer(
+        name="answerbus",
+        cls=_Commands,
+        help="Typed answers from language models, over Kafka.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+    )
+    app.command()(ask)
+    app.command()(watch)
+    app.add_typer(topics.app, name="topics")
+    app.add_typer(contracts.app, name="contracts")
+    return app
+
+
+def main() -> None:
+    """Run the command line.
+
+    Exit codes: 0 done, 1 what was asked about failed, 2 usage, 3 Kafka or set-up, 130 Ctrl-C.
+    """
+    # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    try:
+        application()()
+    except (SetUpError, BusUnavailable) as error:
+        stderr().print(str(error), style="red", markup=False)
+        sys.exit(EXIT_SET_UP)
+
+
+if __name__ == "__main__":
+    main()

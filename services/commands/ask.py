@@ -1,0 +1,143 @@
+"""`answerbus ask`: publish one request and wait for what becomes of it."""
+
+import asyncio
+import json
+import secrets
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from answerbus.client import Client, NoAnswerYet, uuid7
+from answerbus.client.client import TIMEOUT_S_DEFAULT
+from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.event import Terminal
+from answerbus.outcome import Result
+from answerbus.registry import Registry
+from answerbus.request import Request
+from services.commands.ask_progress import waiting_shown
+from services.commands.ask_request import Line, request_of_file, request_of_line
+from services.commands.options import AsJson, Config, bus_of, stderr, stdout
+from services.commands.show_terminal import show
+from services.kafka import client_options
+from services.settings import KafkaSettings, from_environment
+
+_Texts = list[str] | None
+Instructions = Annotated[str | None, typer.Argument(help="What the model shall do.")]
+RequestFile = Annotated[
+    str | None, typer.Option("--request", metavar="FILE|-", help="A whole request as JSON.")
+]
+ContractName = Annotated[
+    str | None, typer.Option("--contract", help="Answer by a contract, as plan_proposal.v1.")
+]
+SchemaFile = Annotated[
+    str | None,
+    typer.Option("--schema", metavar="FILE", help="Answer by a JSON Schema. Else, with text."),
+]
+Workflow = Annotated[str | None, typer.Option(metavar="ID", help="Its workflow. Else, a new one.")]
+Facts = Annotated[
+    _Texts,
+    typer.Option("--fact", metavar="NAME=VALUE", help="Data: name=@file, name=json or name=text."),
+]
+Messages = Annotated[_Texts, typer.Option("--message", help="What the user said.")]
+ProfileName = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
+Attempts = Annotated[int | None, typer.Option(help="The workflow's budget in attempts.")]
+Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in tokens.")]
+TimeToLive = Annotated[int | None, typer.Option(help="Seconds until nobody needs the answer.")]
+Labels = Annotated[_Texts, typer.Option("--label", metavar="KEY=VALUE")]
+Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for the outcome.")]
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]
+
+
+def ask(
+    instructions: Instructions = None,
+    *,
+    request: RequestFile = None,
+    contract: ContractName = None,
+    schema: SchemaFile = None,
+    workflow: Workflow = None,
+    fact: Facts = None,
+    message: Messages = None,
+    profile: ProfileName = None,
+    attempts: Attempts = None,
+    tokens: Tokens = None,
+    ttl: TimeToLive = None,
+    label: Labels = None,
+    timeout: Timeout = TIMEOUT_S_DEFAULT,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time."""
+    line = Line(
+        instructions or "",
+        workflow,
+        contract,
+        schema,
+        tuple(fact or ()),
+        tuple(message or ()),
+        profile,
+        attempts,
+        tokens,
+        ttl,
+        tuple(label or ()),
+    )
+    prepared = _prepared(line, request)
+    settings = from_environment(config).kafka
+    if no_wait:
+        asyncio.run(_publish(settings, prepared, as_json=as_json))
+        return
+    terminal = asyncio.run(_wait(settings, prepared, timeout))
+    if as_json:
+        typer.echo(terminal.model_dump_json())
+    else:
+        show(terminal, stdout(), stderr())
+    if not isinstance(terminal, Result):
+        raise typer.Exit(1)
+
+
+def _prepared(line: Line, request: str | None) -> Request:
+    new_id = str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
+    if request is None and line.instructions:
+        return request_of_line(line, Registry(), _read, new_id)
+    if request is None or line != Line(""):
+        raise typer.BadParameter("Give instructions with their options, or --request alone.")
+    return request_of_file(_read(request), new_id)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+
+
+async def _publish(settings: KafkaSettings, request: Request, *, as_json: bool) -> None:
+    async with _client(settings) as client:
+        published = await client.publish(request)
+    if as_json:
+        typer.echo(json.dumps(asdict(published)))
+        return
+    typer.echo(f"Published {published.request_id} in workflow {request.workflow_id}")
+
+
+async def _wait(settings: KafkaSettings, request: Request, timeout_s: float) -> Terminal:
+    console = stderr()
+    try:
+        async with _client(settings) as client, waiting_shown(bus_of(settings), request, console):
+            return await client.ask_request(request, timeout_s=timeout_s)
+    except NoAnswerYet:
+        console.print(
+            f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
+            f"`answerbus watch --workflow {request.workflow_id} --from-start` shows it.",
+            style="yellow",
+            markup=False,
+        )
+        raise typer.Exit(1) from None
+
+
+def _client(settings: KafkaSettings) -> Client:
+    return Client(**client_options(settings), topic_prefix=settings.topic_prefix)

@@ -1,0 +1,130 @@
+"""From what stands on the command line to a Request; pure but for `read`, which gets files."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Never
+
+import typer
+from pydantic import JsonValue, ValidationError
+
+from answerbus import json_text
+from answerbus.budget import Budget
+from answerbus.envelope import Undecodable, decode_request
+from answerbus.problems import problems_of
+from answerbus.registry import Registry
+from answerbus.request import (
+    Context,
+    ContractRef,
+    Fact,
+    InlineRef,
+    Message,
+    Request,
+    SchemaRef,
+    TextRef,
+)
+from services.commands.explain import problem_text
+
+Read = Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The options that describe a request; None is what was not given."""
+
+    instructions: str
+    workflow: str | None = None
+    contract: str | None = None
+    schema: str | None = None
+    facts: Sequence[str] = ()
+    messages: Sequence[str] = ()
+    profile: str | None = None
+    attempts: int | None = None
+    tokens: int | None = None
+    ttl: int | None = None
+    labels: Sequence[str] = ()
+
+
+def request_of_line(line: Line, registry: Registry, read: Read, new_id: str) -> Request:
+    """The request that the options describe; raises typer.BadParameter."""
+    facts = [_pair("--fact", text) for text in line.facts]
+    try:
+        return Request(
+            request_id=new_id,
+            workflow_id=line.workflow or new_id,
+            answer_schema=_schema(line, registry, read),
+            context=Context(
+                instructions=line.instructions,
+                messages=tuple(Message(role="user", content=text) for text in line.messages),
+                facts=tuple(Fact(name=name, value=_value(text, read)) for name, text in facts),
+            ),
+            labels=dict(_pair("--label", text) for text in line.labels),
+            budget=Budget(**_given(attempts=line.attempts, tokens=line.tokens)),
+            **_given(profile=line.profile, ttl_s=line.ttl),
+        )
+    except ValidationError as error:
+        _refuse(problem_text(problems_of(error, {})[0]))
+
+
+def request_of_file(content: bytes, new_id: str) -> Request:
+    """The request in a file, which may leave `kind` and `request_id` out; raises BadParameter."""
+    parsed = json_text.parse(content)
+    if isinstance(parsed, json_text.Parsed) and isinstance(parsed.value, dict):
+        content = json.dumps({"kind": "request", "request_id": new_id, **parsed.value}).encode()
+    received = decode_request(content)
+    if isinstance(received, Undecodable):
+        _refuse("The request: " + "; ".join(map(problem_text, received.problems)))
+    if received.unknown_fields:
+        _refuse(f"A request has no such fields: {', '.join(received.unknown_fields)}")
+    return received.request
+
+
+def _schema(line: Line, registry: Registry, read: Read) -> SchemaRef:
+    if line.contract and line.schema:
+        _refuse("Give --contract or --schema, not both.")
+    if line.contract:
+        return _contract(line.contract, registry)
+    if line.schema is None:
+        return TextRef()
+    parsed = json_text.parse(read(line.schema))
+    if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict | bool):
+        _refuse(f"{line.schema} holds no JSON Schema (a JSON object).")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(line.schema).stem)
+    return InlineRef(name=name, json_schema=parsed.value)
+
+
+def _contract(text: str, registry: Registry) -> ContractRef:
+    name, dot_v, digits = text.rpartition(".v")
+    if dot_v and digits.isdecimal() and int(digits):
+        return ContractRef(name=name, version=int(digits))
+    versions = [contract.version for contract in registry if contract.name == text]
+    if not versions:
+        known = ", ".join(f"{contract.name}.v{contract.version}" for contract in registry)
+        _refuse(f"There is no contract {text!r}; known: {known}.")
+    return ContractRef(name=text, version=max(versions))
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        _refuse(f"{option} takes name=value, not {text!r}.")
+    return name, value
+
+
+def _value(text: str, read: Read) -> JsonValue:
+    """JSON if it is JSON, else text; `@file` is what the file holds."""
+    content = read(text[1:]) if text.startswith("@") else text.encode(errors="replace")
+    parsed = json_text.parse(content)
+    if isinstance(parsed, json_text.Parsed):
+        return parsed.value
+    return content.decode(errors="replace")
+
+
+def _given(**options: Any) -> Mapping[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _refuse(message: str) -> Never:
+    raise typer.BadParameter(message)

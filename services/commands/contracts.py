@@ -1,0 +1,31 @@
+"""`answerbus contracts`: write the JSON Schemas of all events and contracts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from answerbus.schema_export import documents
+
+app = typer.Typer(help="The contracts of the bus.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")]
+
+
+@app.callback()
+def contracts() -> None:
+    """Keep `export` a command of its own, since typer would melt a single one into the group."""
+
+
+@app.command()
+def export(folder: Folder = Path("contracts/schemas")) -> None:
+    """Write the JSON Schema of each event and each contract, one file each."""
+    changed = 0
+    written = documents()
+    for name, text in written.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed += 1
+    typer.echo(f"{len(written)} schemas in {folder}, {changed} changed")

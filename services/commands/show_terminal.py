@@ -1,0 +1,64 @@
+"""A terminal on the screen: the answer as data, everything else as words round it."""
+
+from typing import assert_never
+
+from rich.console import Console, Group, RenderableType
+from rich.json import JSON
+from rich.panel import Panel
+from rich.text import Text
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.event import Terminal
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from services.commands.event_line import result_text
+from services.commands.explain import cause_text, failure_text, plain, problem_text, remedy
+from services.commands.seen import label
+
+
+def show(terminal: Terminal, data: Console, words: Console) -> None:
+    """The answer of a result goes to `data`, all else to `words`."""
+    match terminal:
+        case Result():
+            data.print(_json(terminal.answer))
+            words.print(_footer(terminal))
+        case UnvalidatedResult():
+            problems = "\n".join(map(problem_text, terminal.problems))
+            answer = _json(terminal.unvalidated_answer)
+            words.print(_panel("This answer is not valid", "yellow", Text(problems), answer))
+            words.print(_footer(terminal))
+        case Refusal():
+            who = f"Declined by the {terminal.by}"
+            category = "" if terminal.category is None else f" ({plain(terminal.category)})"
+            words.print(_panel(who + category, "magenta", Text(plain(terminal.reason))))
+            words.print(_footer(terminal))
+        case DeadLetter():
+            words.print(_letter(terminal))
+        case _:
+            assert_never(terminal)
+
+
+def _letter(letter: DeadLetter) -> Panel:
+    attempts = [f"Attempt {prior.attempt}: {failure_text(prior.failure)}" for prior in letter.prior]
+    return _panel(
+        "Dead letter",
+        "red",
+        Text(cause_text(letter.cause), "bold"),
+        *(Text(line, "dim") for line in attempts),
+        Text(remedy(letter.cause)),
+        Text(f"Its id is {plain(letter.dead_letter_id)}", "dim"),
+    )
+
+
+def _json(answer: object) -> RenderableType:
+    if isinstance(answer, str):
+        return Text(plain(answer))
+    return JSON.from_data(answer, ensure_ascii=False)
+
+
+def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
+    said = f"{label(result.answered_schema)}, {result_text(result)}"
+    return Text("\n".join([said, *(f"Note: {plain(note)}" for note in result.notes)]), "dim")
+
+
+def _panel(title: str, style: str, *content: RenderableType) -> Panel:
+    return Panel(Group(*content), title=title, border_style=style, title_align="left")

@@ -1,0 +1,113 @@
+"""`answerbus topics`: bring a broker's topics into the shape of our table, and show the table."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, assert_never
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from answerbus.topics import TOPICS, Topic
+from services.commands.options import AsJson, Config, bus_of, stdout
+from services.commands.topics_broker import topics_on
+from services.commands.topics_plan import Change, Create, Keep, Refused, Step, plan
+from services.settings import KafkaSettings, SetUpError, from_environment
+
+_DAY_MS = 86_400_000
+
+app = typer.Typer(help="Create, change and list the topics.", no_args_is_help=True)
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+
+
+@app.command()
+def apply(*, dry_run: DryRun = False, as_json: AsJson = False, config: Config = None) -> None:
+    """Create missing topics and correct settings that differ; to repeat it does no harm."""
+    settings = from_environment(config).kafka
+    steps = asyncio.run(_apply(settings, dry_run=dry_run))
+    if as_json:
+        typer.echo(json.dumps([_as_data(step, settings) for step in steps], indent=2))
+        return
+    table = Table("topic", "partitions", "would do" if dry_run else "done")
+    for step in steps:
+        table.add_row(
+            step.topic.full_name(settings.topic_prefix), str(settings.partitions), _said(step)
+        )
+    stdout().print(table)
+
+
+@app.command(name="list")
+def list_(*, as_json: AsJson = False, config: Config = None) -> None:
+    """Show the table of topics: what is in them, for how long, who writes and who reads."""
+    prefix = from_environment(config).kafka.topic_prefix
+    if as_json:
+        typer.echo(json.dumps([_described(topic, prefix) for topic in TOPICS], indent=2))
+        return
+    table = Table("topic", "events", "key", "kept", "written by", "read by", show_lines=True)
+    for topic in TOPICS:
+        table.add_row(
+            Text.assemble(topic.full_name(prefix), "\n", (topic.summary, "dim")),
+            *("\n".join(cell) for cell in (topic.events, (topic.key,), (_kept(topic),))),
+            *("\n".join(parties) for parties in (topic.writers, topic.readers)),
+        )
+    stdout().print(table)
+
+
+async def _apply(settings: KafkaSettings, *, dry_run: bool) -> Sequence[Step]:
+    async with topics_on(bus_of(settings)) as topics:
+        steps = plan(await topics.look(), settings.partitions)
+        if isinstance(steps, Refused):
+            raise SetUpError(steps.reason)
+        if not dry_run:
+            await topics.carry_out(
+                steps,
+                partitions=settings.partitions,
+                replication_factor=settings.replication_factor,
+            )
+        return steps
+
+
+def _said(step: Step) -> str:
+    match step:
+        case Create():
+            return "[green]create[/]"
+        case Change():
+            changes = (f"{diff.name} {diff.found} -> {diff.wanted}" for diff in step.differences)
+            return "[yellow]change[/] " + ", ".join(changes)
+        case Keep():
+            return "ok"
+        case _:
+            assert_never(step)
+
+
+def _as_data(step: Step, settings: KafkaSettings) -> Mapping[str, object]:
+    return {
+        "topic": step.topic.full_name(settings.topic_prefix),
+        "partitions": settings.partitions,
+        "action": {Create: "create", Change: "change", Keep: "ok"}[type(step)],
+        "changes": {
+            diff.name: {"from": diff.found, "to": diff.wanted}
+            for diff in (step.differences if isinstance(step, Change) else ())
+        },
+    }
+
+
+def _described(topic: Topic, prefix: str) -> Mapping[str, object]:
+    return {
+        "topic": topic.full_name(prefix),
+        "summary": topic.summary,
+        "events": topic.events,
+        "key": topic.key,
+        "writers": topic.writers,
+        "readers": topic.readers,
+        "record_bytes_max": topic.record_bytes_max,
+        "settings": dict(topic.settings()),
+    }
+
+
+def _kept(topic: Topic) -> str:
+    if topic.retention_ms is None:
+        return topic.cleanup
+    return f"{topic.retention_ms // _DAY_MS} days\n{topic.cleanup}"

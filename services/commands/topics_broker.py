@@ -1,0 +1,122 @@
+"""Topics on a broker through aiokafka's admin client: look at them, create them, change them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from answerbus.client.bus import START_TIMEOUT_S, Bus
+from answerbus.topics import TOPICS, Topic
+from services.commands.topics_plan import Change, Create, Found, Step
+from services.settings import SetUpError
+
+LOOKS_MAX = 200
+_LOOK_AGAIN_S = 0.1
+_BROKERS_DEFAULT = -1
+_SET_ON_TOPIC = 1  # Kafka's name of this source of a setting: DYNAMIC_TOPIC_CONFIG
+_ALREADY_THERE = 36  # TOPIC_ALREADY_EXISTS: someone else applies the same table
+
+
+class TopicsOnBroker:
+    """The topics of our table on one broker. Methods raise SetUpError when Kafka refuses."""
+
+    def __init__(self, admin: AIOKafkaAdminClient, prefix: str) -> None:
+        self._admin = admin
+        self._names = {topic: topic.full_name(prefix) for topic in TOPICS}
+
+    async def look(self) -> Mapping[Topic, Found]:
+        """Those that are there."""
+        # All of them: to ask for one by name may create it.
+        there = {
+            topic["topic"]: topic["partitions"] for topic in await self._admin.describe_topics()
+        }
+        partitions = {
+            topic: len(there[name]) for topic, name in self._names.items() if name in there
+        }
+        if not partitions:
+            return {}
+        asked = [
+            ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in partitions
+        ]
+        answers = await self._admin.describe_configs(asked)
+        settings = {
+            name: entries
+            for answer in answers
+            for _code, _text, _type, name, entries in answer.resources
+        }
+        return {
+            topic: _found(count, settings[self._names[topic]])
+            for topic, count in partitions.items()
+        }
+
+    async def carry_out(
+        self, steps: Sequence[Step], *, partitions: int, replication_factor: int
+    ) -> None:
+        """Create and change what the steps say, and wait until all topics can be seen."""
+        missing = [step.topic for step in steps if isinstance(step, Create)]
+        if missing:
+            answer = await self._admin.create_topics(
+                [self._new(topic, partitions, replication_factor) for topic in missing]
+            )
+            _refuse(
+                "create", (error for error in answer.topic_errors if error[1] != _ALREADY_THERE)
+            )
+            await self._until_visible(missing)
+        changes = [
+            ConfigResource(ConfigResourceType.TOPIC, self._names[step.topic], dict(step.settings))
+            for step in steps
+            if isinstance(step, Change)
+        ]
+        if changes:
+            for answer in await self._admin.alter_configs(changes):
+                _refuse("change", ((name, code, text) for code, text, _, name in answer.resources))
+
+    def _new(self, topic: Topic, partitions: int, replication_factor: int) -> NewTopic:
+        # aiokafka takes "the broker's default" only with assignments, and empty ones mean none.
+        assignments: dict[int, list[int]] | None = (
+            {} if replication_factor == _BROKERS_DEFAULT else None
+        )
+        return NewTopic(
+            self._names[topic], partitions, replication_factor, assignments, dict(topic.settings())
+        )
+
+    async def _until_visible(self, topics: Iterable[Topic]) -> None:
+        names = {self._names[topic] for topic in topics}
+        for _ in range(LOOKS_MAX):
+            if names <= set(await self._admin.list_topics()):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        raise SetUpError(
+            "Kafka has created the topics but does not show them yet: look again soon."
+        )
+
+
+@asynccontextmanager
+async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
+    """The topics on the broker of a bus; raises BusUnavailable."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
+    with bus.explained():
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await admin.start()
+            yield TopicsOnBroker(admin, bus.prefix)
+        finally:
+            await admin.close()
+
+
+def _found(partitions: int, entries: Iterable[tuple[Any, ...]]) -> Found:
+    known = [(name, value, source) for name, value, _read_only, source, *_ in entries]
+    return Found(
+        partitions,
+        in_force={name: value for name, value, _ in known if value is not None},
+        own={name: value for name, value, source in known if source == _SET_ON_TOPIC},
+    )
+
+
+def _refuse(deed: str, results: Iterable[tuple[str, int, str | None]]) -> None:
+    for name, code, text in results:
+        if code:
+            raise SetUpError(f"Kafka does not let us {deed} the topic {name}: {text or code}.")

@@ -1,0 +1,94 @@
+"""What must be done so that a broker has the topics of our table; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from answerbus.topics import TOPICS, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A topic as the broker has it: `in_force` are all its settings, `own` those set on itself."""
+
+    partitions: int
+    in_force: Mapping[str, str]
+    own: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """The topic is missing."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting, as it is and as it should be."""
+
+    name: str
+    found: str | None
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The topic is there with other settings; `settings` are all that it shall have of its own.
+
+    Kafka's call that aiokafka knows replaces a topic's own settings, so that those which are none
+    of our business must be said again.
+    """
+
+    topic: Topic
+    differences: tuple[Difference, ...]
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The topic is as it should be."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What is there cannot be brought into shape; `reason` says in one sentence what to do."""
+
+    reason: str
+
+
+Step = Create | Change | Keep
+
+
+def plan(found: Mapping[Topic, Found], partitions: int) -> tuple[Step, ...] | Refused:
+    """One step for each topic of the table.
+
+    The number of partitions of a topic never changes: it decides where a workflow lives.
+    """
+    counts = {topic.name: there.partitions for topic, there in found.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        return Refused(
+            f"The topics differ in their number of partitions ({listed}) and all need the same: "
+            "delete the odd ones, or choose another `kafka.topic_prefix`."
+        )
+    if any(count != partitions for count in counts.values()):
+        there = next(iter(counts.values()))
+        return Refused(
+            f"The topics have {there} partitions and `kafka.partitions` is {partitions}: set it to "
+            f"{there}, or choose another `kafka.topic_prefix`, since workflows would move."
+        )
+    return tuple(_step(topic, found.get(topic)) for topic in TOPICS)
+
+
+def _step(topic: Topic, found: Found | None) -> Step:
+    if found is None:
+        return Create(topic)
+    wanted = topic.settings()
+    differences = tuple(
+        Difference(name, found.in_force.get(name), value)
+        for name, value in wanted.items()
+        if found.in_force.get(name) != value
+    )
+    return Change(topic, differences, {**found.own, **wanted}) if differences else Keep(topic)

@@ -1,0 +1,89 @@
+"""`answerbus watch`: the outcomes on the bus as they come, as lines or as JSON."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+from pydantic_core import to_jsonable_python
+
+from answerbus.envelope import Undecodable
+from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
+from answerbus.wire import format_timestamp
+from services.commands.event_line import STYLES, line_of
+from services.commands.live_events import live_events
+from services.commands.options import AsJson, Config, bus_of, stdout
+from services.commands.seen import RetryEnded, Seen, Wanted
+from services.settings import KafkaSettings, from_environment
+
+TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
+
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This one alone.")]
+ContractName = Annotated[
+    str | None,
+    typer.Option("--contract", help="A contract, as plan_proposal or plan_proposal.v1."),
+]
+Kinds = Annotated[
+    list[str] | None, typer.Option("--kind", help=f"One of {', '.join(STYLES)}; may be repeated.")
+]
+FromStart = Annotated[bool, typer.Option("--from-start", help="Begin with what is still kept.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="End after so many.")]
+
+
+def watch(
+    *,
+    workflow: Workflow = None,
+    contract: ContractName = None,
+    kind: Kinds = None,
+    from_start: FromStart = False,
+    limit: Limit = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Show results, refusals, retries and dead letters as they come. Ctrl-C ends it."""
+    for name in kind or ():
+        if name not in STYLES:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(STYLES)}.")
+    wanted = Wanted(workflow, contract, frozenset(kind) if kind else None)
+    settings = from_environment(config).kafka
+    asyncio.run(_watch(settings, wanted, from_start=from_start, limit=limit, as_json=as_json))
+
+
+async def _watch(
+    settings: KafkaSettings, wanted: Wanted, *, from_start: bool, limit: int | None, as_json: bool
+) -> None:
+    console = stdout()
+    shown = 0
+    async with live_events(
+        bus_of(settings), TOPICS, workflow_id=wanted.workflow_id, from_start=from_start
+    ) as events:
+        async for seen in events:
+            if not wanted.admits(seen):
+                continue
+            if as_json:
+                typer.echo(json.dumps(as_data(seen), ensure_ascii=False))
+            else:
+                console.print(line_of(seen))
+            shown += 1
+            if shown == limit:
+                return
+
+
+def as_data(seen: Seen) -> dict[str, object]:
+    """A record as JSON data: where it stands, and the event as it is on the wire."""
+    return {
+        "topic": seen.topic.name,
+        "partition": seen.partition,
+        "offset": seen.offset,
+        "at": format_timestamp(seen.at),
+        "kind": seen.kind,
+        "event": _event(seen),
+    }
+
+
+def _event(seen: Seen) -> object:
+    match seen.event:
+        case Undecodable() | RetryEnded() as other:
+            return to_jsonable_python(other)
+        case event:
+            return event.model_dump(mode="json")

@@ -1,0 +1,19 @@
+"""Which compiler serves a dialect."""
+
+from typing import Literal, assert_never
+
+from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.dialects import openai, prompted
+
+DialectName = Literal["openai", "prompted"]
+
+
+def compile_for(dialect: DialectName, asked: Asked) -> WireSchema | Unusable:
+    """The wire schema of `asked` in a dialect, or why it cannot carry it."""
+    match dialect:
+        case "openai":
+            return openai.compile_schema(asked)
+        case "prompted":
+            return prompted.compile_schema(asked)
+        case _:
+            assert_never(dialect)

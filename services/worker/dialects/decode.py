@@ -1,0 +1,105 @@
+"""Turns an answer as it was written on the wire into an answer to the authority schema."""
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.failure import Problem
+from answerbus.limits import PROBLEMS_MAX
+from answerbus.problems import pointer
+from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.fitting import Fitting
+from services.worker.dialects.freeform import NoJsonText, unpack
+from services.worker.dialects.shape import (
+    Array,
+    JsonObject,
+    Member,
+    Object,
+    Shape,
+    Shapes,
+    Text,
+    Union,
+)
+
+_Path = tuple[str | int, ...]
+
+
+def decode(shapes: Shapes, value: JsonValue) -> JsonValue | failure.Invalid:
+    """The answer that was meant.
+
+    What is not as the wire schema says stays as it is: to find its faults is the authority's
+    part. Only text that should be JSON and is not is a fault here.
+    """
+    decoder = _Decoder(shapes)
+    try:
+        decoded = decoder.read(shapes.root, value, ())
+    except TooComplexError as error:
+        return failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),))
+    if decoder.problems:
+        return failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX]))
+    return decoded
+
+
+class _Decoder:
+    def __init__(self, shapes: Shapes) -> None:
+        self.problems: list[Problem] = []
+        self._shapes = shapes
+        self._fitting = Fitting(shapes)
+
+    def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
+        """The value that was meant at `path`."""
+        shape = self._shapes.seen(shape)
+        if isinstance(shape, Union):
+            return self._union(shape, value, path)
+        match shape, value:
+            case (Text(), str()):
+                return self._text(value, path)
+            case (Array(), list()):
+                return [self.read(shape.items, item, (*path, i)) for i, item in enumerate(value)]
+            case (Object(), dict()):
+                return self._object(shape, value, path)
+            case _:
+                return value
+
+    def _union(self, union: Union, value: JsonValue, path: _Path) -> JsonValue:
+        branch = self._fitting.branch(union, value)
+        return value if branch is None else self.read(branch, value, path)
+
+    def _text(self, text: str, path: _Path) -> JsonValue:
+        value = unpack(text)
+        if isinstance(value, NoJsonText):
+            expected = "one JSON value, written as JSON text into this string"
+            self.problems.append(Problem.of(pointer(path), "json_text", expected))
+            return None
+        return value
+
+    def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
+        members = {member.name: member for member in shape.members}
+        read: JsonObject = {}
+        for name, wire in value.items():
+            if name == shape.rest or self._is_left_out(members.get(name), wire):
+                continue
+            member = members.get(name)
+            read[name] = self.read(member.shape, wire, (*path, name)) if member else wire
+        if shape.rest is not None:
+            self._unpack_rest(read, value.get(shape.rest), members, (*path, shape.rest))
+        return read
+
+    def _is_left_out(self, member: Member | None, wire: JsonValue) -> bool:
+        """Null says "left out" where it cannot be an answer itself."""
+        if wire is not None or member is None or not member.optional:
+            return False
+        return not self._shapes.accepts_null(member.shape)
+
+    def _unpack_rest(
+        self, read: JsonObject, text: JsonValue, members: dict[str, Member], path: _Path
+    ) -> None:
+        if text is None or text == "":
+            return
+        rest = unpack(text) if isinstance(text, str) else NoJsonText()
+        if not isinstance(rest, dict) or rest.keys() & members:
+            expected = (
+                "JSON text of an object with members that have no place of their own, or null"
+            )
+            self.problems.append(Problem.of(pointer(path), "json_text", expected))
+            return
+        read.update(rest)

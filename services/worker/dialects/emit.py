@@ -1,0 +1,104 @@
+"""Writes shapes down as the JSON Schema that strict providers take: closed, and all required."""
+
+from pydantic import JsonValue
+
+from services.worker.dialects.choices import same
+from services.worker.dialects.freeform import rest_schema
+from services.worker.dialects.shape import (
+    Array,
+    JsonObject,
+    Member,
+    Never,
+    Object,
+    Plain,
+    Ref,
+    Shape,
+    Shapes,
+    Text,
+    Union,
+)
+
+
+def emit(shapes: Shapes) -> JsonObject:
+    """The wire schema, with the definitions that it uses."""
+    writer = _Writer(shapes)
+    schema = writer.write(shapes.seen(shapes.root))
+    definitions = writer.definitions()
+    return schema | {"$defs": definitions} if definitions else schema
+
+
+class _Writer:
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._used: list[str] = []
+
+    def definitions(self) -> JsonObject:
+        """What was referred to, and what that refers to in turn."""
+        written: JsonObject = {}
+        for name in self._used:  # grows while it is walked
+            written[name] = self.write(self._shapes.definitions[name])
+        return written
+
+    def write(self, shape: Shape) -> JsonObject:
+        match shape:
+            case Plain():
+                return shape.schema
+            case Text():
+                return {"type": "string", "description": shape.hint}
+            case Array():
+                array: JsonObject = {"type": "array", "items": self.write(shape.items)}
+                return array | shape.sizes | _described(shape)
+            case Object():
+                return self._object(shape)
+            case Union():
+                seen = self._shapes.seen(shape)
+                return self._union(shape) if seen is shape else self.write(seen)
+            case Ref():
+                if shape.name not in self._used:
+                    self._used.append(shape.name)
+                return {"$ref": f"#/$defs/{shape.name}"}
+            case Never():
+                # No valid answer has anything here, so that this is as good as any schema, and
+                # unlike `false` it is one that every provider takes.
+                return {"type": "null"}
+
+    def _object(self, shape: Object) -> JsonObject:
+        properties: JsonObject = {member.name: self._member(member) for member in shape.members}
+        if shape.rest is not None:
+            properties[shape.rest] = rest_schema()
+        written: JsonObject = {
+            "type": "object",
+            "properties": properties,
+            "required": [*properties],
+            "additionalProperties": False,
+        }
+        return written | _described(shape)
+
+    def _member(self, member: Member) -> JsonObject:
+        written = self.write(member.shape)
+        if not member.optional or self._shapes.accepts_null(member.shape):
+            return written
+        return _nullable(written)
+
+    def _union(self, shape: Union) -> JsonObject:
+        written = {same(schema): schema for schema in map(self.write, shape.branches)}
+        bare = [schema["type"] for schema in written.values() if schema.keys() == {"type"}]
+        branches = [schema for schema in written.values() if schema.keys() != {"type"}]
+        if bare:
+            branches.append({"type": bare[0] if len(bare) == 1 else bare})
+        return branches[0] if len(branches) == 1 else {"anyOf": list[JsonValue](branches)}
+
+
+def _described(shape: Array | Object) -> JsonObject:
+    return {"description": shape.description} if shape.description else {}
+
+
+def _nullable(schema: JsonObject) -> JsonObject:
+    """The schema, or null in its place."""
+    kind, choices = schema.get("type"), schema.get("enum")
+    if isinstance(kind, str) and kind not in {"object", "array"}:
+        with_null: JsonObject = {"enum": [*choices, None]} if isinstance(choices, list) else {}
+        return schema | {"type": [kind, "null"]} | with_null
+    if schema.keys() == {"anyOf"} and isinstance(schema["anyOf"], list):
+        return {"anyOf": [*schema["anyOf"], {"type": "null"}]}
+    return {"anyOf": [schema, {"type": "null"}]}

@@ -1,0 +1,39 @@
+"""Values of unknown shape: they travel as JSON text inside a string."""
+
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from answerbus import json_text
+from services.worker.dialects.atoms import Atoms
+from services.worker.dialects.shape import JsonObject, Text
+
+_HINT_CHARS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NoJsonText:
+    """The string does not hold one JSON value."""
+
+
+def free(atoms: Atoms) -> Text:
+    """The shape of anything that satisfies `atoms`, with a hint that fits into a description."""
+    hint = "A JSON value, written as JSON text into this string"
+    schema = atoms[0].schema if len(atoms) == 1 else {}
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
+        return Text(f"{hint}; it must satisfy this JSON Schema: {text}")
+    return Text(hint + ".")
+
+
+def unpack(text: str) -> JsonValue | NoJsonText:
+    """The value that was written as `text`; read as strictly as a whole answer is."""
+    parsed = json_text.parse(text.encode())
+    return parsed.value if isinstance(parsed, json_text.Parsed) else NoJsonText()
+
+
+def rest_schema() -> JsonObject:
+    """What a provider is told of the member that carries all members no one named."""
+    hint = "JSON text of an object with further members, if there are any; usually null."
+    return {"type": ["string", "null"], "description": hint}

@@ -1,0 +1,29 @@
+"""Names that providers accept, made from any text."""
+
+import re
+
+NAME_CHARS_MAX = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def portable_name(text: str, otherwise: str) -> str:
+    """`text` with foreign characters as underscores, cut to the limit; never empty."""
+    return _FOREIGN.sub("_", text)[:NAME_CHARS_MAX].strip("_") or otherwise
+
+
+class Names:
+    """Hands out names, none of them twice."""
+
+    def __init__(self) -> None:
+        """Nothing is taken yet."""
+        self._taken: set[str] = set()
+
+    def new(self, pointer: str) -> str:
+        """A name for what stands at a JSON pointer."""
+        base = portable_name(pointer.rpartition("/")[2], "root")
+        name, number = base, 2
+        while name in self._taken:
+            suffix = f"_{number}"
+            name, number = base[: NAME_CHARS_MAX - len(suffix)] + suffix, number + 1
+        self._taken.add(name)
+        return name

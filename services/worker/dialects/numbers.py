@@ -1,0 +1,65 @@
+"""Bounds on numbers: the tightest of those that hold, in a form that no provider misreads."""
+
+import math
+from collections.abc import Iterator
+
+from services.worker.dialects.atoms import Atom, Atoms
+from services.worker.dialects.notes import Notes
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.shape import JsonObject
+
+_EXACT_MAX = 2**53  # beyond, a provider may read a bound as another number
+_LOW = ("minimum", "exclusiveMinimum")
+_HIGH = ("maximum", "exclusiveMaximum")
+
+_Bounds = dict[str, int | float]
+
+
+def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | None:
+    """The tightest bounds on numbers of a type; None if no number meets them all."""
+    found: _Bounds = {}
+    for atom, keyword, value in _stated(atoms):
+        another = keyword == "multipleOf" and found.get(keyword, value) != value
+        if not rules.number_bounds or abs(value) > _EXACT_MAX or another:
+            notes.not_enforced(keyword, atom.path)
+            continue
+        tighter = max if keyword in _LOW else min
+        found[keyword] = tighter(value, found.get(keyword, value))
+    if kind == "integer":
+        found = _inclusive(found)
+    return dict(found) if _satisfiable(found) else None
+
+
+def _stated(atoms: Atoms) -> Iterator[tuple[Atom, str, int | float]]:
+    for atom in atoms:
+        for keyword in (*_LOW, *_HIGH, "multipleOf"):
+            value = atom.get(keyword)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield atom, _exclusive(atom, keyword), value
+
+
+def _exclusive(atom: Atom, keyword: str) -> str:
+    """Draft 4 says `exclusiveMinimum: true` beside `minimum`."""
+    exclusive = f"exclusive{keyword[0].upper()}{keyword[1:]}"
+    return exclusive if atom.get(exclusive) is True else keyword
+
+
+def _inclusive(found: _Bounds) -> _Bounds:
+    """Bounds of integers as integers that are themselves allowed."""
+    lows = [math.ceil(found[key]) for key in ("minimum",) if key in found]
+    lows += [math.floor(found[key]) + 1 for key in ("exclusiveMinimum",) if key in found]
+    highs = [math.floor(found[key]) for key in ("maximum",) if key in found]
+    highs += [math.ceil(found[key]) - 1 for key in ("exclusiveMaximum",) if key in found]
+    whole: _Bounds = {key: value for key, value in found.items() if key == "multipleOf"}
+    if lows:
+        whole["minimum"] = max(lows)
+    if highs:
+        whole["maximum"] = min(highs)
+    return whole
+
+
+def _satisfiable(found: _Bounds) -> bool:
+    low = max((found[key] for key in _LOW if key in found), default=-math.inf)
+    high = min((found[key] for key in _HIGH if key in found), default=math.inf)
+    excluded = found.get("exclusiveMinimum") == low or found.get("exclusiveMaximum") == high
+    return low < high or (low == high and not excluded)

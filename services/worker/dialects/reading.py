@@ -1,0 +1,175 @@
+"""Reads an authority schema into shapes: references are followed, conjunctions merged."""
+
+from collections.abc import Sequence
+
+from services.worker.core.document import Document
+from services.worker.core.keywords import AnySchema
+from services.worker.dialects.atoms import Atom, Atoms, Node, atoms_of, referred, schemas_in
+from services.worker.dialects.choices import choices, one_of, type_of, types_of
+from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.freeform import free
+from services.worker.dialects.lists import read_list
+from services.worker.dialects.names import Names
+from services.worker.dialects.notes import Notes
+from services.worker.dialects.objects import read_object
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.scalars import plain
+from services.worker.dialects.shape import Never, Ref, Shape, Shapes, Text, Union
+from services.worker.dialects.unenforced import note_unenforced
+
+SHAPES_MAX = 20_000  # merging can multiply a schema; this bounds time and memory
+_INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
+_UNIONS = ("anyOf", "oneOf")
+_STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
+
+_Key = frozenset[tuple[int, frozenset[str]]]
+
+
+class Reader:
+    """Reads one schema. Notes are collected on the way."""
+
+    def __init__(self, schema: AnySchema, rules: Rules) -> None:
+        """The schema has passed the guard, or is ours."""
+        self.notes = Notes()
+        self._rules = rules
+        self._document = Document(schema)
+        self._names = Names()
+        self._named: dict[_Key, str] = {}
+        self._definitions: dict[str, Shape] = {}
+        self._waiting: list[tuple[str, Atoms]] = []
+        self._open: list[_Key] = []
+        self._count = 0
+
+    def shapes(self) -> Shapes:
+        """The whole schema as shapes. Raises TooComplexError."""
+        root = self.read([Node("", self._document.root)])
+        while self._waiting:
+            name, atoms = self._waiting.pop()
+            self._definitions[name] = self._inside(atoms)
+        return Shapes(root, self._definitions)
+
+    def read(self, parts: Sequence[Node | Atom]) -> Shape:
+        """The shape of what satisfies all of `parts`."""
+        (first, *others) = parts or [Node("", schema=True)]
+        target = referred(self._document, first) if isinstance(first, Node) and not others else None
+        atoms = atoms_of(self._document, parts if target is None else [target])
+        if atoms is None:
+            return Never()
+        if atoms and (target or _key(atoms) in self._open or len(self._open) >= _INLINE_DEPTH_MAX):
+            return self._defined(atoms, target.path if target else atoms[0].path)
+        return self._inside(atoms)
+
+    def _defined(self, atoms: Atoms, path: str) -> Ref:
+        key = _key(atoms)
+        if key not in self._named:
+            self._named[key] = self._names.new(path)
+            self._waiting.append((self._named[key], atoms))
+        return Ref(self._named[key])
+
+    def _inside(self, atoms: Atoms) -> Shape:
+        self._count += 1
+        if self._count > SHAPES_MAX:
+            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
+        self._open.append(_key(atoms))
+        unions = [(atom, kw) for atom in atoms for kw in _UNIONS if _branches(atom, kw)]
+        shape = self._union(atoms, unions) if unions else self._single(atoms)
+        self._open.pop()
+        return shape
+
+    def _union(self, atoms: Atoms, unions: list[tuple[Atom, str]]) -> Shape:
+        """One union as branches, each merged with all else that holds; further ones are noted."""
+        base = _without_unions(atoms)
+        chosen = next((found for found in unions if not base or self._adds(*found, base)), None)
+        for atom, keyword in unions:
+            if (atom, keyword) != chosen:
+                self.notes.not_enforced(keyword, atom.path)
+        if chosen is None:
+            return self._single(base)
+        atom, keyword = chosen
+        branches = [
+            self.read([*base, Node(f"{atom.path}/{keyword}/{i}", schema)])
+            for i, schema in _branches(atom, keyword)
+        ]
+        fallback = self._single(base) if _has(base, _STRUCTURE) else free(atoms)
+        return self._one_of(branches, fallback, keyword, atom.path)
+
+    def _one_of(self, shapes: Sequence[Shape], fallback: Shape, keyword: str, path: str) -> Shape:
+        itself = self._named.get(self._open[-1])
+        texts = [shape for shape in shapes if isinstance(shape, Text)]
+        possible = [
+            shape
+            for shape in shapes
+            if not isinstance(shape, Never)
+            and not (isinstance(shape, Ref) and shape.name == itself)
+            and not (isinstance(shape, Text) and shape is not texts[0])
+        ]
+        match possible:
+            case []:
+                return Never()
+            case [only]:
+                return only
+            case _:
+                return Union(tuple(possible), fallback, keyword, path)
+
+    def _adds(self, atom: Atom, keyword: str, base: Atoms) -> bool:
+        """Whether each branch says what an answer looks like, and not just what it must have."""
+        wanted = _STRUCTURE if _has(base, ("type",)) else (*_STRUCTURE, "type")
+        branches = (
+            atoms_of(self._document, [Node("", schema)]) for _, schema in _branches(atom, keyword)
+        )
+        return all(branch is None or _has(branch, wanted) for branch in branches)
+
+    def _single(self, atoms: Atoms) -> Shape:
+        """The shape of what satisfies `atoms`, whose unions are dealt with or left out."""
+        types = types_of(atoms)
+        note_unenforced(atoms, types, self.notes)
+        values = choices(atoms)
+        if values is not None and not any(type_of(v) & {"object", "array"} for v in values):
+            return one_of(values, types)
+        kinds = _kinds(atoms, types) if values is None else ["any"]
+        shapes = [self._typed(kind, atoms) for kind in kinds]
+        return self._one_of(shapes, free(atoms), "type", atoms[0].path if atoms else "")
+
+    def _typed(self, kind: str, atoms: Atoms) -> Shape:
+        text = free(atoms)
+        match kind:
+            case "any":
+                shape: Shape = text
+            case "object":
+                shape = read_object(atoms, self.read, text, self.notes)
+            case "array":
+                shape = read_list(atoms, self.read, text, self._rules, self.notes)
+            case _:
+                shape = plain(kind, atoms, self._rules, self.notes)
+        if shape is text and atoms:
+            self.notes.as_text(atoms[0].path)
+        return shape
+
+
+def _kinds(atoms: Atoms, types: frozenset[str] | None) -> list[str]:
+    """The types of value to make a shape for; "any" stands for those nothing is said of."""
+    if types is not None:
+        return sorted(types)
+    objects = ["object"] if _has(atoms, ("properties", "required")) else []
+    lists = ["array"] if _has(atoms, ("items", "prefixItems")) else []
+    # Rules on objects or lists bind only these: any other value is allowed beside them.
+    return [*objects, *lists, "any"]
+
+
+def _key(atoms: Atoms) -> _Key:
+    return frozenset(atom.key for atom in atoms)
+
+
+def _has(atoms: Atoms, keywords: Sequence[str]) -> bool:
+    return any(atom.rules.intersection(keywords) for atom in atoms)
+
+
+def _branches(atom: Atom, keyword: str) -> list[tuple[int, AnySchema]]:
+    value = atom.get(keyword)
+    return schemas_in(value) if isinstance(value, list) else []
+
+
+def _without_unions(atoms: Atoms) -> Atoms:
+    """What holds beside the unions; atoms that say nothing else are dropped."""
+    base = (atom.leave_out(frozenset(_UNIONS)) for atom in atoms)
+    return tuple(atom for atom in base if atom.rules)

@@ -1,0 +1,127 @@
+"""What an answer looks like on its way through a provider: a schema with every doubt settled.
+
+A shape is never narrower than the schema it was read from: each valid answer can be written in it.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """A scalar, or one of a few; it travels as it is. `schema` is what a provider is told."""
+
+    schema: JsonObject
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The JSON types that fit."""
+        types = self.schema["type"]
+        return frozenset([types] if isinstance(types, str) else types)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """Anything at all; it travels as JSON text inside a string. `hint` tells the model of what."""
+
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """Items of one shape. `sizes` holds `minItems` and `maxItems`."""
+
+    items: "Shape"
+    sizes: JsonObject
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A named member of an object; an optional one that is left out travels as null."""
+
+    name: str
+    shape: "Shape"
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Object:
+    """Named members; `rest` names the one that carries all others as JSON text, if there may be."""
+
+    members: tuple[Member, ...]
+    rest: str | None
+    description: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Exactly the members that this object has on the wire."""
+        named = frozenset(member.name for member in self.members)
+        return named if self.rest is None else named | {self.rest}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Union:
+    """One of several shapes.
+
+    `fallback` stands in where a value does not say by itself which of them it was written in.
+    """
+
+    branches: tuple["Shape", ...]
+    fallback: "Shape"
+    keyword: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ref:
+    """A shape that is defined elsewhere, under `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Never:
+    """Nothing: no answer can be valid here."""
+
+
+Shape = Plain | Text | Array | Object | Union | Ref | Never
+
+
+class Shapes:
+    """The shape of a whole schema: its root, its definitions, and which unions were given up."""
+
+    def __init__(self, root: Shape, definitions: dict[str, Shape]) -> None:
+        """No union is given up yet."""
+        self.root = root
+        self.definitions = definitions
+        self.given_up: set[int] = set()
+
+    def seen(self, shape: Shape) -> Shape:
+        """What really stands there: the end of references, and the fallback of a given-up union."""
+        while isinstance(shape, Ref | Union):
+            if isinstance(shape, Ref):
+                shape = self.definitions[shape.name]
+            elif id(shape) in self.given_up:
+                shape = shape.fallback
+            else:
+                break
+        return shape
+
+    def accepts_null(self, shape: Shape) -> bool:
+        """Whether null is an answer here, and not just a sign for "left out"."""
+        return self._accepts_null(shape, frozenset())
+
+    def _accepts_null(self, shape: Shape, inside: frozenset[int]) -> bool:
+        shape = self.seen(shape)
+        match shape:
+            case Plain():
+                return "null" in shape.types
+            case Union() if id(shape) not in inside:
+                inside |= {id(shape)}
+                return any(self._accepts_null(branch, inside) for branch in shape.branches)
+            case _:
+                return False

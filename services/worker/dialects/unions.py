@@ -1,0 +1,59 @@
+"""Gives up unions whose branches could read one answer in two ways, and takes their fallback."""
+
+from collections.abc import Iterator
+
+from services.worker.dialects.compare import Comparer
+from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.notes import Notes
+from services.worker.dialects.shape import Array, Object, Shape, Shapes, Text, Union
+
+_ROUNDS_MAX = 16
+
+
+def settle(shapes: Shapes, notes: Notes) -> None:
+    """Leave only unions of which every branch that fits an answer reads it alike.
+
+    A union that is given up changes what stands around it, so this goes on until nothing changes.
+    """
+    for _ in range(_ROUNDS_MAX):
+        comparer = Comparer(shapes)
+        doubtful = [union for union in _unions(shapes) if not comparer.is_clear(union)]
+        for union in doubtful:
+            shapes.given_up.add(id(union))
+            if isinstance(union.fallback, Text):
+                notes.as_text(union.path)
+            else:
+                notes.not_enforced(union.keyword, union.path)
+        if not doubtful:
+            _note_overlaps(shapes, notes)
+            return
+    raise TooComplexError("alternatives that a type or a tag tells apart")
+
+
+def _note_overlaps(shapes: Shapes, notes: Notes) -> None:
+    """A provider is told `anyOf`; that no second alternative may hold is checked after."""
+    comparer = Comparer(shapes)
+    for union in _unions(shapes):
+        if union.keyword == "oneOf" and not comparer.is_exclusive(union):
+            notes.not_enforced("oneOf", union.path)
+
+
+def _unions(shapes: Shapes) -> Iterator[Union]:
+    """Every union that an answer can reach."""
+    seen: set[int] = set()
+    waiting: list[Shape] = [shapes.root]
+    while waiting:
+        shape = shapes.seen(waiting.pop())
+        if id(shape) in seen:
+            continue
+        seen.add(id(shape))
+        match shape:
+            case Array():
+                waiting.append(shape.items)
+            case Object():
+                waiting.extend(member.shape for member in shape.members)
+            case Union():
+                waiting.extend(shape.branches)
+                yield shape
+            case _:
+                pass

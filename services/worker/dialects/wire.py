@@ -1,0 +1,64 @@
+"""Compiles an authority schema to a wire schema: the steps that all strict dialects share."""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.dead_letter import UnsupportedSchema
+from answerbus.failure import Problem
+from services.worker.core.asked import Unusable
+from services.worker.core.keywords import AnySchema
+from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.decode import decode
+from services.worker.dialects.emit import emit
+from services.worker.dialects.reading import Reader
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.shape import JsonObject, Member, Never, Object, Shapes
+from services.worker.dialects.unions import settle
+
+ROOT_NAME = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A schema on its way into a dialect.
+
+    `shapes` say how answers are written; where the root is no object, it is the member `answer`
+    of one.
+    """
+
+    shapes: Shapes
+    is_boxed: bool
+    schema: JsonObject
+    notes: tuple[str, ...]
+
+    def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
+        """The answer that was written as `value`."""
+        read = decode(self.shapes, value)
+        if self.is_boxed and isinstance(read, dict) and ROOT_NAME in read:
+            return read[ROOT_NAME]
+        return read
+
+
+def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
+    """Reads, settles and writes a schema; what cannot be carried is refused with a reason."""
+    reader = Reader(schema, rules)
+    try:
+        shapes = reader.shapes()
+        settle(shapes, reader.notes)
+    except TooComplexError as error:
+        return unsupported(rules.dialect, "", error.remedy)
+    root = shapes.seen(shapes.root)
+    if isinstance(root, Never):
+        return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
+    is_boxed = not isinstance(root, Object)
+    if is_boxed:
+        shapes.root = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
+    return Compiled(shapes, is_boxed, emit(shapes), reader.notes.texts())
+
+
+def unsupported(dialect: str, path: str, expected: str) -> Unusable:
+    """A refusal that says what the sender of the schema can do about it."""
+    problem = Problem.of(path, "unsupported", expected)
+    return Unusable(UnsupportedSchema(dialect=dialect, problems=(problem,)))

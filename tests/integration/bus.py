@@ -1,0 +1,271 @@
+"""A test's own topics on a real broker, with worker processes to start, kill and stop."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from answerbus.partition import partition_of
+from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
+
+START_S = 30.0  # a worker's start on a busy machine
+TERMINAL_KINDS = {"result", "unvalidated_result", "refusal", "dead_letter"}
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Worker:
+    """One `answerbus worker` process."""
+
+    process: "subprocess.Popen[bytes]"
+    log_file: Path
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """What it says of itself at `/ready`."""
+        address = self.log()[0]["message"].rpartition("health at ")[2]
+        try:
+            with urlopen(f"{address}/ready", timeout=5) as response:
+                said: dict[str, Any] = json.load(response)
+        except HTTPError as unready:
+            with unready:
+                said = json.load(unready)
+        return said
+
+    def terminate(self, limit_s: float = 40.0) -> int:
+        """Ask it to drain; give its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(limit_s)
+
+    def log(self) -> list[dict[str, Any]]:
+        """What it logged."""
+        lines = self.log_file.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@dataclass
+class Bus:
+    """See the module."""
+
+    bootstrap: str
+    prefix: str
+    partitions: int
+    folder: Path
+    workers: list[Worker] = field(default_factory=list)
+
+    def topic(self, topic: Topic) -> str:
+        return topic.full_name(self.prefix)
+
+    def config(
+        self, rules: list[dict[str, Any]], profiles: str = "", worker: Mapping[str, Any] = {}
+    ) -> Path:
+        """A settings file with a scripted default profile that plays `rules`."""
+        (self.folder / "script.json").write_text(json.dumps({"rules": rules}))
+        return self.settings(self.scripted("default") + profiles, worker)
+
+    def scripted(self, profile: str, **more: Any) -> str:
+        """A profile that plays the rules of `config`, for its settings file."""
+        script = str(self.folder / "script.json")
+        journal = str(self.journal)
+        table = {"provider": "scripted", "script": script, "journal": journal, **more}
+        return f"[profiles.{profile}]\n{_toml(table)}"
+
+    def settings(self, profiles: str, worker: Mapping[str, Any] = {}) -> Path:
+        """A settings file with these profiles."""
+        kafka = {
+            "bootstrap_servers": self.bootstrap,
+            "topic_prefix": self.prefix,
+            "session_timeout_ms": 6000,  # the least that brokers accept by default
+        }
+        worker = {"health": "127.0.0.1:0", "retry_first_s": 0.05, **worker}
+        path = self.folder / "answerbus.toml"
+        path.write_text(f"[kafka]\n{_toml(kafka)}[worker]\n{_toml(worker)}{profiles}")
+        return path
+
+    @property
+    def journal(self) -> Path:
+        """Where the scripted provider notes its calls."""
+        return self.folder / "calls.jsonl"
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The calls that the provider itself saw begin."""
+        return self._journalled("start")
+
+    def ended_calls(self) -> list[dict[str, Any]]:
+        """The calls that the provider itself saw end; of a killed worker's it sees none."""
+        return self._journalled("end")
+
+    def _journalled(self, event: str) -> list[dict[str, Any]]:
+        lines = self.journal.read_text().splitlines() if self.journal.exists() else []
+        return [entry for entry in map(json.loads, lines) if entry["event"] == event]
+
+    def start_worker(self, config: Path) -> Worker:
+        """Start a worker and wait until it says that it is ready to be assigned partitions."""
+        log_file = self.folder / f"worker-{len(self.workers)}.log"
+        environment = {name: v for name, v in os.environ.items() if not name.startswith("ANSWERBUS_")}  # noqa: TID251, E501
+        with log_file.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "services.cli", "worker", "--config", str(config)],
+                cwd=ROOT,
+                stderr=log,
+                stdout=log,
+                env=environment,
+            )
+        worker = Worker(process, log_file)
+        self.workers.append(worker)
+        deadline = time.monotonic() + START_S
+        while b"health at" not in log_file.read_bytes():
+            assert process.poll() is None, log_file.read_text()
+            assert time.monotonic() < deadline, "the worker did not start in time"
+            time.sleep(0.05)
+        return worker
+
+    def stop_workers(self) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.kill()
+
+    async def publish(self, requests: Iterable[Mapping[str, Any]]) -> None:
+        """Publish request bodies, each into the partition of its workflow."""
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap) as producer:
+            for body in requests:
+                await producer.send(
+                    self.topic(REQUESTS),
+                    json.dumps(body).encode(),
+                    partition=partition_of(str(body["workflow_id"]), self.partitions),
+                )
+            await producer.flush()
+
+    async def terminals(self, count: int, limit_s: float = 60.0) -> list[dict[str, Any]]:
+        """All terminal events once there are at least `count`, as a read_committed reader sees."""
+        found: list[dict[str, Any]] = []
+        topics = [self.topic(topic) for topic in (RESULTS, REFUSALS, DEAD_LETTERS)]
+        deadline = time.monotonic() + limit_s
+        async with self.reader(topics) as consumer:
+            while len(found) < count and time.monotonic() < deadline:
+                events = _events(await _poll(consumer))
+                found += [event for event in events if event["kind"] in TERMINAL_KINDS]
+        return found
+
+    async def everything(self, topic: Topic) -> list[dict[str, Any]]:
+        """All events of a topic up to its end now; null values are left out."""
+        return _events(await self.records(topic))
+
+    async def records(self, topic: Topic) -> list[ConsumerRecord]:
+        """All records of a topic up to its end now, in order within each partition."""
+        name = self.topic(topic)
+        found: list[ConsumerRecord] = []
+        async with self.reader([name]) as consumer:
+            places = [TopicPartition(name, number) for number in range(self.partitions)]
+            ends = await consumer.end_offsets(places)
+            while any([await consumer.position(place) < ends[place] for place in places]):
+                found += await _poll(consumer)
+        return found
+
+    def reader(self, topics: list[str]) -> "_Reader":
+        """A read_committed consumer from the beginning, without a group."""
+        return _Reader(self, topics)
+
+
+async def _poll(consumer: AIOKafkaConsumer) -> list[ConsumerRecord]:
+    batches = await consumer.getmany(timeout_ms=200)
+    return [record for records in batches.values() for record in records]
+
+
+def _events(records: Iterable[ConsumerRecord]) -> list[dict[str, Any]]:
+    return [
+        {**json.loads(record.value), "_partition": record.partition}
+        for record in records
+        if record.value is not None
+    ]
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())
+
+
+class _Reader:
+    def __init__(self, bus: Bus, topics: list[str]) -> None:
+        self._bus, self._topics = bus, topics
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=bus.bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
+
+    async def __aenter__(self) -> AIOKafkaConsumer:
+        await self._consumer.start()
+        self._consumer.assign(
+            [TopicPartition(n, p) for n in self._topics for p in range(self._bus.partitions)]
+        )
+        return self._consumer
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
+
+
+async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline, f"in {limit_s} s not: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def create_topics(bus: Bus) -> None:
+    """What `answerbus topics apply` does, for a few partitions."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics(
+            [
+                NewTopic(bus.topic(t), bus.partitions, 1, topic_configs=dict(t.settings()))
+                for t in TOPICS
+            ]
+        )
+        names = [bus.topic(topic) for topic in TOPICS]
+        async with asyncio.timeout(20):
+            while any(t["error_code"] or not t["partitions"] for t in await admin.describe_topics(names)):
+                await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+
+
+def request(
+    request_id: str, workflow_id: str, instructions: str = "Propose a change.", **more: Any
+) -> dict[str, Any]:
+    """A minimal request for plan_proposal."""
+    return {
+        "kind": "request",
+        "request_id": request_id,
+        "workflow_id": workflow_id,
+        "answer_schema": {"kind": "contract", "name": "plan_proposal", "version": 1},
+        "context": {"instructions": instructions},
+        **more,
+    }
+
+
+DEP_BUMP = {
+    "kind": "dep_bump",
+    "manifest_path": "package.json",
+    "package": "lodash",
+    "target_version": "4.17.21",
+}
+ANSWERED = {"kind": "answered", "json": {**DEP_BUMP, "rationale": "a fixed release exists"}}

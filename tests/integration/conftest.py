@@ -1,0 +1,61 @@
+"""A real Apache Kafka for every test here, from wherever one can be had; never skipped."""
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.integration.bus import Bus, create_topics
+
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`KAFKA_BOOTSTRAP_SERVERS` if set, else a container where Docker answers, else infra/kafka."""
+    given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")  # noqa: TID251 - the way to bring a broker
+    if given:
+        yield given
+        return
+    with ExitStack() as stack:
+        if _docker_answers():
+            from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - needs an engine
+
+            container = stack.enter_context(KafkaContainer("apache/kafka:4.1.0"))
+            yield container.get_bootstrap_server()
+            return
+        from infra.kafka import start_broker  # noqa: PLC0415 - only where it is needed
+
+        broker = start_broker(tmp_path_factory.mktemp("kafka"))
+        stack.callback(broker.stop)
+        yield broker.bootstrap_servers
+
+
+def _docker_answers() -> bool:
+    try:
+        import docker  # noqa: PLC0415 - only to ask
+
+        docker.from_env(timeout=2).ping()
+    except Exception:  # noqa: BLE001 - whatever is in the way, there is no engine to use
+        return False
+    return True
+
+
+@pytest.fixture
+def make_prefix() -> Callable[[], str]:
+    """Topic prefixes that no other test uses."""
+    return lambda: f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+async def bus(
+    kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
+) -> AsyncIterator[Bus]:
+    """Topics of a test's own, with four partitions, and workers on demand."""
+    bus = Bus(kafka_bootstrap, make_prefix(), PARTITIONS, tmp_path)
+    await create_topics(bus)
+    yield bus
+    bus.stop_workers()
