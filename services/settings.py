@@ -88,6 +88,7 @@ class OpenAIProfile(_Profile):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     check_model: bool = True
+    show_schema: bool | None = None  # None: wherever `base_url` is set
 
 
 class ScriptedProfile(_Profile):

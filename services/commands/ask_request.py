@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from answerbus import json_text
 from answerbus.budget import Budget
 from answerbus.envelope import Undecodable, decode_request
-from answerbus.problems import problems_of
+from answerbus.problems import pointer
 from answerbus.registry import Registry
 from answerbus.request import (
     Context,
@@ -65,7 +65,8 @@ def request_of_line(line: Line, registry: Registry, read: Read, new_id: str) -> 
             **_given(profile=line.profile, ttl_s=line.ttl),
         )
     except ValidationError as error:
-        _refuse(problem_text(problems_of(error, {})[0]))
+        first = error.errors(include_url=False, include_input=False)[0]
+        _refuse(f"{pointer(first['loc'])}: {first['msg']}")
 
 
 def request_of_file(content: bytes, new_id: str) -> Request:

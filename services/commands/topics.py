@@ -45,13 +45,11 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     if as_json:
         typer.echo(json.dumps([_described(topic, prefix) for topic in TOPICS], indent=2))
         return
-    table = Table("topic", "events", "key", "kept", "written by", "read by", show_lines=True)
+    table = Table(show_lines=True)
+    table.add_column("topic", no_wrap=True)
+    table.add_column("what is in it")
     for topic in TOPICS:
-        table.add_row(
-            Text.assemble(topic.full_name(prefix), "\n", (topic.summary, "dim")),
-            *("\n".join(cell) for cell in (topic.events, (topic.key,), (_kept(topic),))),
-            *("\n".join(parties) for parties in (topic.writers, topic.readers)),
-        )
+        table.add_row(topic.full_name(prefix), _words(topic))
     stdout().print(table)
 
 
@@ -107,7 +105,11 @@ def _described(topic: Topic, prefix: str) -> Mapping[str, object]:
     }
 
 
-def _kept(topic: Topic) -> str:
-    if topic.retention_ms is None:
-        return topic.cleanup
-    return f"{topic.retention_ms // _DAY_MS} days\n{topic.cleanup}"
+def _words(topic: Topic) -> Text:
+    days = "" if topic.retention_ms is None else f"{topic.retention_ms // _DAY_MS} days, "
+    return Text.assemble(
+        topic.summary,
+        (f"\n{', '.join(topic.events)}, by {topic.key}", "cyan"),
+        (f"\nkept: {days}{topic.cleanup}", "dim"),
+        (f"\n{', '.join(topic.writers)} -> {', '.join(topic.readers)}", "dim"),
+    )

@@ -40,9 +40,17 @@ def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
         max_output_tokens=profile.max_output_tokens,
         timeout_s=profile.timeout_s,
         tariff=Tariff(price.input_usd, price.output_usd) if price else None,
+        show_schema=_shows_schema(profile),
     )
     dialect: DialectName = "openai" if profile.dialect == "native" else "prompted"
     return Backend(facts, dialect, _provider(name, profile, clock), Gate(profile.max_in_flight))
+
+
+def _shows_schema(profile: Profile) -> bool:
+    """OpenAI shows the schema to its models; servers like llama.cpp enforce it unseen."""
+    if not isinstance(profile, OpenAIProfile):
+        return False
+    return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
 def _provider(name: str, profile: Profile, clock: Clock) -> Provider:

@@ -23,6 +23,7 @@ from services.worker.lane.lane import Lane
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
+LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
 RESERVED_PAUSE_S = 0.25  # until calls in flight of the same account may have been settled
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
     plan = lane.context.planner.plan(ticket.request)
     if not isinstance(plan, Plan):
         return await commits.bury(lane, ticket, plan)
-    while pause_s := await attempt(lane, ticket, plan):
+    while (pause_s := await attempt(lane, ticket, plan)) and not lane.leaving:
         await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
 
 
@@ -47,7 +48,11 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
         prompt = prompts.build(
-            ticket.request, plan.wire, ticket.prior, plan.profile.max_output_tokens
+            ticket.request,
+            plan.wire,
+            ticket.prior,
+            plan.profile.max_output_tokens,
+            show_schema=plan.profile.show_schema,
         )
         permit = await commits.spend(lane, ticket, plan, prompt)
         if isinstance(permit, BudgetExhausted):
@@ -55,7 +60,8 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
             return None
         if isinstance(permit, Reserved):
             return RESERVED_PAUSE_S
-        if not permit.is_valid or seconds_left(lane, ticket) <= 0:
+        may_spend = lane.spendable.is_set()
+        if not permit.is_valid or not may_spend or seconds_left(lane, ticket) <= 0:
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S
         call = await ask(lane, ticket, plan, prompt, permit)
@@ -80,7 +86,9 @@ async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Pe
     backend = lane.context.planner.backends[plan.profile.name]
     began = asyncio.get_running_loop().time()
     prompt = replace(prompt, attempt=permit.spend.attempt)
-    reply = await bounded(backend.provider, prompt, plan.profile.timeout_s)
+    timeout_s = min(plan.profile.timeout_s, max(seconds_left(lane, ticket), 0.0) + LATE_S_MAX)
+    commits.use(lane, permit)
+    reply = await bounded(backend.provider, prompt, timeout_s)
     duration_s = asyncio.get_running_loop().time() - began
     backend.gate.report(reply)
     checked = check(reply.content, plan.asked, plan.wire) if isinstance(reply, Answered) else None
@@ -104,6 +112,12 @@ async def bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply
             return await provider.ask(prompt, timeout_s=timeout_s)
     except TimeoutError:
         return TimedOut(timeout_s)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        _log.exception("the provider %s cancelled its own call", provider.name)
+        return Unavailable(status=None, ran=True)
     except Exception:
         _log.exception("the provider %s broke its promise to reply", provider.name)
         return Unavailable(status=None, ran=True)

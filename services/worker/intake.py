@@ -1,6 +1,7 @@
 """From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
 
-import hashlib
+import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
@@ -19,13 +21,16 @@ from services.settings import KafkaSettings
 from services.worker.core.admit import Arrival
 from services.worker.core.digest import bytes_digest, canonical_digest
 from services.worker.lane.letters import FORWARDED_HEADER, first_place
+from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 500
 FETCH_BYTES_MAX = 16 * 1024 * 1024
-START_OFFSET_TIMEOUT_S = 10.0
+OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
+
+_log = logging.getLogger(__name__)
 
 Records = Sequence["ConsumerRecord[bytes, bytes]"]
 
@@ -51,12 +56,14 @@ class PartitionIntake:
 
     async def start_offset(self) -> tuple[int, int]:
         consumer = self.inbox.consumer
-        earliest = (await consumer.beginning_offsets([self.place]))[self.place]
-        committed = await consumer.committed(self.place)
+        async with asyncio.timeout(OFFSET_TIMEOUT_S):
+            earliest = (await consumer.beginning_offsets([self.place]))[self.place]
+            committed = await consumer.committed(self.place)
         return (earliest if committed is None else committed), earliest
 
     async def prove(self, offset: int) -> None:
-        await self.inbox.consumer.commit({self.place: OffsetAndMetadata(offset, "")})
+        async with asyncio.timeout(OFFSET_TIMEOUT_S):
+            await self.inbox.consumer.commit({self.place: OffsetAndMetadata(offset, "")})
 
 
 class Inbox:
@@ -121,14 +128,23 @@ class Inbox:
         for partition, batch in by_partition.items():
             life = self.membership.lives.get(partition)
             if life and await self._is_current(batch):
-                life.lane.deliver([arrival(record) for record in batch])
+                self._deliver(life, batch)
+
+    def _deliver(self, life: Life, batch: Records) -> None:
+        try:
+            life.lane.deliver([arrival(record) for record in batch])
+        except Exception as error:
+            # A bug. What is not delivered must not become a gap, so the lane starts over.
+            _log.exception("a batch of partition %d was not delivered", batch[0].partition)
+            life.lane.on_loss(error)
 
     async def _is_current(self, batch: Records) -> bool:
         """Whether the batch was fetched after the last seek: an older one would leave a gap."""
         place = TopicPartition(batch[-1].topic, batch[-1].partition)
-        if place not in self.consumer.assignment():
-            return False
-        return bool(await self.consumer.position(place) > batch[-1].offset)
+        try:
+            return bool(await self.consumer.position(place) > batch[-1].offset)
+        except IllegalStateError:
+            return False  # taken away meanwhile
 
 
 def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:

@@ -119,7 +119,8 @@ class Bus:
     def start_worker(self, config: Path) -> Worker:
         """Start a worker and wait until it says that it is ready to be assigned partitions."""
         log_file = self.folder / f"worker-{len(self.workers)}.log"
-        environment = {name: v for name, v in os.environ.items() if not name.startswith("ANSWERBUS_")}  # noqa: TID251, E501
+        inherited = os.environ.items()  # noqa: TID251 - all but settings
+        environment = {name: v for name, v in inherited if not name.startswith("ANSWERBUS_")}
         with log_file.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "services.cli", "worker", "--config", str(config)],
@@ -242,10 +243,14 @@ async def create_topics(bus: Bus) -> None:
         )
         names = [bus.topic(topic) for topic in TOPICS]
         async with asyncio.timeout(20):
-            while any(t["error_code"] or not t["partitions"] for t in await admin.describe_topics(names)):
+            while not all(map(_is_ready, await admin.describe_topics(names))):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
         await admin.close()
+
+
+def _is_ready(topic: Mapping[str, Any]) -> bool:
+    return bool(topic["partitions"]) and not topic["error_code"]
 
 
 def request(

@@ -13,7 +13,13 @@ FILE_LINES_MAX = 250
 TEST_LINES_MAX = 420
 FUNCTION_LINES_MAX = 60
 BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
-CONTRACTS_MAY_IMPORT = {"answerbus", "annotated_types", "pydantic", "pydantic_core", "typing_extensions"}
+CONTRACTS_MAY_IMPORT = {
+    "answerbus",
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+}
 
 
 def modules(*folders: str) -> list[Path]:
@@ -98,7 +104,7 @@ def test_the_system_text_is_joined_of_trusted_pieces_alone() -> None:
     ]
 
     assert given == ["'\\n\\n'.join((piece for piece in pieces if piece))"]
-    assert pieces == ["[_RULES, request.context.instructions, wire.instructions]"]
+    assert pieces == ["[_RULES, schema, wire.instructions, request.context.instructions]"]
 
 
 def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> None:

@@ -18,7 +18,7 @@ from answerbus.request import ContractRef, InlineRef, SchemaId, SchemaRef, TextR
 from answerbus.wire import clip
 
 AnswerT = TypeVar("AnswerT")
-Outcome = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
+TypedTerminal = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
 
 TYPE_DISAGREES = "the answer satisfies its schema, but not the type that this client reads it with"
 _IDENTITY = {"kind", "name", "version", "wrapped"}
@@ -73,7 +73,7 @@ class AnswerType(Generic[AnswerT]):
             return _unvalidated(result, error)
         return result.model_copy(update={"answer": answer})
 
-    def read(self, terminal: Terminal) -> "Outcome[AnswerT]":
+    def read(self, terminal: Terminal) -> "TypedTerminal[AnswerT]":
         """A terminal with its answer, if it has one, as `typed` gives it."""
         return self.typed(terminal) if isinstance(terminal, Result) else terminal
 

@@ -9,13 +9,26 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+)
 
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import Topic
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
+_SILENCE = (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    OSError,  # of which TimeoutError is one
+    RequestTimedOutError,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +57,9 @@ class Bus:
         """A producer whose records are safe once they are acknowledged."""
         return AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
 
-    def consumer(self, *topics: Topic, **choices: Any) -> AIOKafkaConsumer:
+    def consumer(self, **choices: Any) -> AIOKafkaConsumer:
         """A consumer of committed records, which commits no offset by itself."""
         return AIOKafkaConsumer(
-            *(topic.full_name(self.prefix) for topic in topics),
             bootstrap_servers=self.servers,
             isolation_level="read_committed",
             enable_auto_commit=False,
@@ -74,12 +86,13 @@ class Bus:
         """Turns what Kafka's clients raise into BusUnavailable."""
         try:
             yield
-        except (KafkaError, TimeoutError, OSError) as error:
+        except (KafkaError, OSError) as error:
             if isinstance(error, BusUnavailable):
                 raise
+            said = "it does not answer" if isinstance(error, _SILENCE) else repr(error)
             raise BusUnavailable(
-                f"Kafka at {self.servers} cannot be used ({error!r}): see that a broker runs "
-                "there and that address and credentials are right."
+                f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
+                "and that address and credentials are right."
             ) from error
 
     async def partitions(self, *topics: Topic) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar, overload
 from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
 
-from answerbus.client.answer_type import AnswerType, Outcome
+from answerbus.client.answer_type import AnswerType, TypedTerminal
 from answerbus.client.asking import Asking, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection, Published
@@ -58,7 +58,7 @@ class Client:
         response_model: TypeForm[AnswerT],
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         **asking: Unpack[Asking],
-    ) -> "Outcome[AnswerT]": ...
+    ) -> "TypedTerminal[AnswerT]": ...
 
     @overload
     async def ask(
@@ -68,7 +68,7 @@ class Client:
         workflow_id: str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         **asking: Unpack[Asking],
-    ) -> "Outcome[str]": ...
+    ) -> "TypedTerminal[str]": ...
 
     async def ask(
         self,
@@ -78,8 +78,8 @@ class Client:
         response_model: TypeForm[Any] = str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         **asking: Unpack[Asking],
-    ) -> "Outcome[Any]":
-        """Publish a request and wait for its terminal, at most `timeout_s` seconds (None: for ever).
+    ) -> "TypedTerminal[Any]":
+        """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema, or text if none is given. Raises NoAnswerYet when the time is
@@ -91,7 +91,7 @@ class Client:
 
     async def ask_request(
         self, request: Request, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
-    ) -> "Outcome[JsonValue]":
+    ) -> "TypedTerminal[JsonValue]":
         """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
         return await self._connection.ask(request, timeout_s)
 
@@ -111,12 +111,12 @@ class Client:
         *,
         response_model: TypeForm[AnswerT],
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
-    ) -> "Outcome[AnswerT]": ...
+    ) -> "TypedTerminal[AnswerT]": ...
 
     @overload
     async def outcome_of(
         self, request_id: str, workflow_id: str, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
-    ) -> "Outcome[JsonValue]": ...
+    ) -> "TypedTerminal[JsonValue]": ...
 
     async def outcome_of(
         self,
@@ -125,7 +125,7 @@ class Client:
         *,
         response_model: TypeForm[Any] | None = None,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
-    ) -> "Outcome[Any]":
+    ) -> "TypedTerminal[Any]":
         """The terminal of a request that anyone published, from the start of retention on.
 
         Waits for one that is still to come; raises NoAnswerYet when the time is over.

@@ -62,6 +62,7 @@ class Subscription(Generic[AnswerT]):
         self._commit_due = 0.0
 
     async def __aenter__(self) -> Self:
+        await self._bus.partitions(*self._topics)
         consumer = self._bus.consumer(
             group_id=self._group_id,
             auto_offset_reset="earliest",
@@ -69,7 +70,6 @@ class Subscription(Generic[AnswerT]):
             partition_assignment_strategy=(RangePartitionAssignor,),
             **self._options,
         )
-        await self._bus.partitions(*self._topics)
         self._consumer = await self._stack.enter_async_context(self._bus.running(consumer))
         names = [topic.full_name(self._bus.prefix) for topic in self._topics]
         consumer.subscribe(names, listener=_Revocations(self._give_up))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from answerbus.dead_letter import (
     Cause,
@@ -12,11 +11,18 @@ from answerbus.dead_letter import (
     UndecodableCause,
 )
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable
-from answerbus.limits import REQUEST_BYTES_MAX
+from answerbus.failure import Problem
+from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.request import Request
 from services.worker.core.ledger import Ledger
+from services.worker.core.nesting import nests_deeper
+
+# An event carries a request one level down, and readers of events accept JSON_DEPTH_MAX levels: a
+# deeper request would make a retry that no lane could read back.
+REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
+GROWTH_MAX = 8  # times; `1e15` is written back as `1000000000000000.0`, and defaults are added
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +86,9 @@ def admit(
     ledger: Ledger,
     pending: Mapping[str, str],
     partitions: int,
-    now: datetime,
 ) -> Admission:
     """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
-    handled = ledger.known(arrival.place_id, now)
+    handled = ledger.known(arrival.place_id)
     if handled and handled.body_digest == arrival.digest:
         return Duplicate()  # the digest tells a place from a request id that looks like one
     received = arrival.decoded
@@ -91,7 +96,11 @@ def admit(
         return _unfit(RequestTooLarge(), received)
     if isinstance(received, Undecodable):
         return _unfit(UndecodableCause(problems=received.problems), received)
+    if _too_deep(arrival, received):
+        return _unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
     request = received.request
+    if _outgrows(arrival, request):
+        return _unfit(RequestTooLarge(), received)
     owner = partition_of(request.workflow_id, partitions)
     if owner != arrival.place.partition:
         return (
@@ -99,11 +108,27 @@ def admit(
             if arrival.forwarded
             else Misrouted(owner, request.workflow_id)
         )
-    known = ledger.known(request.request_id, now)
+    known = ledger.known(request.request_id)
     digest = known.body_digest if known else pending.get(request.request_id)
     if digest is None:
         return Admitted(request, received.unknown_fields)
     return Duplicate() if digest == arrival.digest else _unfit(ConflictingId(), received)
+
+
+_TOO_DEEP = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")
+
+
+def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
+    value = arrival.value or b""
+    brackets = value.count(b"[") + value.count(b"{")  # cheap, and few requests have so many
+    return brackets > REQUEST_DEPTH_MAX and nests_deeper(received.body, REQUEST_DEPTH_MAX)
+
+
+def _outgrows(arrival: Arrival, request: Request) -> bool:
+    """Whether retries and letters, which write the request anew, could not hold it."""
+    if arrival.size_bytes <= REQUEST_BYTES_MAX // GROWTH_MAX:
+        return False
+    return len(request.model_dump_json().encode()) > REQUEST_BYTES_MAX
 
 
 def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:

@@ -85,5 +85,11 @@ def write_off(ledger: Ledger, spend: Spend, now: datetime, worker: str) -> Attem
     return chain(account, spend, "unknown", Unknown(), CallTrace(worker), counted=True)
 
 
+def give_back(ledger: Ledger, spend: Spend, now: datetime, worker: str) -> Attempt:
+    """Release a spend whose call never began."""
+    account = ledger.settle(spend, Usage(), now, counted=False)
+    return chain(account, spend, "released", None, CallTrace(worker), counted=False)
+
+
 def _short(text: str | None) -> str | None:
     return None if text is None else clip(text, FACT_BYTES_MAX)

@@ -10,8 +10,14 @@ from answerbus.wire import clip
 from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.core.nesting import nests_deeper
 
-# Events carry an answer at most five levels down, and their readers accept JSON_DEPTH_MAX levels.
-ANSWER_DEPTH_MAX = JSON_DEPTH_MAX - 8
+# Events carry an answer some levels down, and readers accept JSON_DEPTH_MAX levels in all. Half of
+# them leave room on the stack for what walks an answer recursively.
+ANSWER_DEPTH_MAX = JSON_DEPTH_MAX // 2
+
+
+_TOO_DEEP = failure.Invalid(
+    problems=(Problem.of("", "too_deep", f"at most {ANSWER_DEPTH_MAX} levels of nesting"),)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,14 @@ def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
         return failure.Malformed(position=parsed.position, excerpt=parsed.excerpt)
+    if nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return _TOO_DEEP
     decoded = wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid):
         return decoded
+    # What came as JSON text is an answer's inside only now.
     if nests_deeper(decoded, ANSWER_DEPTH_MAX):
-        expected = f"at most {ANSWER_DEPTH_MAX} levels of nesting"
-        return failure.Invalid(problems=(Problem.of("", "too_deep", expected),))
+        return _TOO_DEEP
     return _publishable(asked.read(decoded))
 
 

@@ -8,7 +8,9 @@ from pydantic import JsonValue
 
 from answerbus import dead_letter, failure
 from answerbus.budget import AccountState
+from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.wire import clip
 from services.worker.core import events, reply as replies
 from services.worker.core.asked import Accepted
 from services.worker.core.backoff import Backoff
@@ -79,7 +81,8 @@ def _answered(
         case Accepted():
             if case.request.policy.on_refusal == "retry" and _budget_left(around):
                 reason = checked.declined.reason if checked.declined else ""
-                return _again(case, failure.Refused(reason=reason), around)
+                refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
+                return _again(case, refused, around)
             return events.refusal_by_model(case, checked, around.account, around.now)
         case failure.Malformed() | failure.Invalid():
             if case.request.policy.on_invalid == "retry" and _budget_left(around):
@@ -131,8 +134,10 @@ def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decisio
         tried = events.with_failure(case, failed, None)
         cause = dead_letter.InvalidAnswer(failure=failed)
         return events.dead_letter(tried, cause, around.account, around.now)
-    told = failed.retry_after_s if isinstance(failed, failure.Throttled) else None
-    delay_s = told if told is not None else around.backoff.delay_s(waits, around.jitter)
+    delay_s = around.backoff.delay_s(waits, around.jitter)
+    if isinstance(failed, failure.Throttled):
+        # Never sooner than it says; and `0`, said again and again, must not use up all waits.
+        delay_s = max(delay_s, failed.retry_after_s or 0.0)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
     return _retry(case, failed, delay_s, around, counted=False)
@@ -141,7 +146,8 @@ def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decisio
 def _retry(
     case: Case, failed: failure.Failure, delay_s: float, around: Circumstances, *, counted: bool
 ) -> RetryRequest:
-    not_before = min(around.now + timedelta(seconds=delay_s), case.deadline)
+    delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
+    not_before = min(around.now + delay, case.deadline)
     return events.retry(case, failed, not_before, around.account, counted=counted)
 
 

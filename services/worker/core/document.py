@@ -1,7 +1,7 @@
 """A JSON Schema as one document: its draft, its references, and all schemas in it."""
 
+import re
 from collections.abc import Iterator
-from urllib.parse import unquote
 
 from answerbus.problems import pointer
 from services.worker.core.keywords import (
@@ -15,6 +15,7 @@ from services.worker.core.keywords import (
 )
 
 _NOWHERE = object()
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class Document:
@@ -62,8 +63,13 @@ class Document:
 
 
 def _steps(ref: str) -> list[str]:
-    parts = unquote(ref.removeprefix("#")).split("/")[1:]
+    parts = _percent_decoded(ref.removeprefix("#")).split("/")[1:]
     return [part.replace("~1", "/").replace("~0", "~") for part in parts]
+
+
+def _percent_decoded(text: str) -> str:
+    decoded = _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    return decoded.decode(errors="replace")
 
 
 def _inside(place: object, step: str) -> object:

@@ -21,6 +21,8 @@ from answerbus.request import Prior, Replay, Request, SchemaId
 from answerbus.wire import clip
 from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
+from services.worker.core.check import ANSWER_DEPTH_MAX
+from services.worker.core.nesting import nests_deeper
 from services.worker.core.plan import Plan
 
 PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
@@ -62,10 +64,10 @@ def unvalidated(
     now: datetime,
 ) -> UnvalidatedResult:
     """The last answer as it came, of another type than a valid one."""
-    parsed = json_text.parse(content.encode(errors="replace"))
+    text = content.encode(errors="replace").decode()  # half a surrogate pair fits into no event
     return UnvalidatedResult(
         event_id=f"{case.request.request_id}.result",
-        unvalidated_answer=parsed.value if isinstance(parsed, json_text.Parsed) else content,
+        unvalidated_answer=_as_asked(case, text, otherwise=text),
         problems=_problems(failed),
         **_answered(case, account, now, ()),
     )
@@ -123,7 +125,7 @@ def retry(
         failure=failed,
         prior=case.prior,
         account=account,
-        notes=case.notes,
+        notes=bounded_notes(case.notes),
     )
 
 
@@ -169,33 +171,55 @@ def letter(
 
 def with_failure(case: Case, failed: failure.Failure, answer: JsonValue) -> Case:
     """The case with this attempt among its earlier ones; only the last keeps its answer."""
-    stripped = tuple(entry.model_copy(update={"answer": None}) for entry in case.prior)
     entry = Prior(attempt=case.attempt, failure=failed, answer=answer)
-    kept, size = [entry], len(entry.model_dump_json())
-    for earlier in reversed(stripped):
-        size += len(earlier.model_dump_json())
-        if size > PRIOR_BYTES_MAX or len(kept) == PRIOR_ENTRIES_MAX:
+    return replace(case, prior=bounded_prior((*case.prior, entry)))
+
+
+def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
+    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
+    kept: list[Prior] = []
+    size = 0
+    for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
+        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
+        with_answer = bare if kept else entry
+        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
+        shown = with_answer if fits else bare
+        size += len(shown.model_dump_json().encode())
+        if size > PRIOR_BYTES_MAX and kept:
             break
-        kept.append(earlier)
-    return replace(case, prior=tuple(reversed(kept)))
+        kept.append(shown)
+    return tuple(reversed(kept))
 
 
 def kept_answer(case: Case, content: str) -> JsonValue:
     """The answer as the next attempt may see it: without audit-only fields, and not too large."""
-    parsed = json_text.parse(content.encode(errors="replace"))
-    if not isinstance(parsed, json_text.Parsed) or len(content.encode()) > PRIOR_ANSWER_BYTES_MAX:
+    text = content.encode(errors="replace")
+    if len(text) > PRIOR_ANSWER_BYTES_MAX:
         return None
+    return _as_asked(case, text.decode(), otherwise=None)
+
+
+def _as_asked(case: Case, text: str, otherwise: JsonValue) -> JsonValue:
+    """The answer in the shape that was asked for, without audit-only fields, if it has that shape."""
+    parsed = json_text.parse(text.encode())
+    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return otherwise  # an event that nests deeper could be read by nobody, not even by us
     decoded = case.plan.wire.decode(parsed.value)
-    if isinstance(decoded, failure.Invalid):
-        return None
+    if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
+        return otherwise
     return without(decoded, case.plan.asked.audit_only)
 
 
 def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
-    """An answer without its audit-only fields."""
-    if not isinstance(answer, dict):
-        return answer
-    return {name: value for name, value in answer.items() if name not in audit_only}
+    """An answer without its audit-only fields, wherever an invalid one has put them."""
+    match answer:
+        case dict():
+            kept = {name: value for name, value in answer.items() if name not in audit_only}
+            return {name: without(value, audit_only) for name, value in kept.items()}
+        case list():
+            return [without(item, audit_only) for item in answer]
+        case _:
+            return answer
 
 
 def bounded_notes(notes: tuple[str, ...]) -> tuple[str, ...]:

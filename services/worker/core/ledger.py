@@ -20,11 +20,15 @@ from answerbus.request import Request
 
 CLOSED_MEMORY = timedelta(hours=24)
 ACCOUNT_MEMORY = timedelta(days=7)
+SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """One attempt, charged at its worst case until it is settled."""
+    """One attempt, charged at its worst case until it is settled.
+
+    `at` has milliseconds, as records have: a spend equals the one that is read back.
+    """
 
     account_id: str
     request_id: str
@@ -87,6 +91,7 @@ class Ledger:
     accounts: dict[str, Account] = field(default_factory=dict)
     closed: OrderedDict[str, ClosedRecord] = field(default_factory=OrderedDict)
     lane: LaneRecord | None = None
+    _swept_at: datetime | None = None
 
     def restore(self, record: LedgerRecord) -> None:
         """Take one record of the ledger topic; later ones of a key win."""
@@ -127,7 +132,8 @@ class Ledger:
         ):
             return Reserved()
         attempt = account.open.get(request.request_id, 0) + 1
-        spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, now)
+        at = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, at)
         account.open[request.request_id] = attempt
         account.in_flight[spend.request_id, attempt] = spend
         account.updated_at = now
@@ -136,7 +142,8 @@ class Ledger:
     def holds(self, spend: Spend) -> bool:
         """Whether the spend is still unsettled; a successor may have written it off."""
         account = self.accounts.get(spend.account_id)
-        return account is not None and (spend.request_id, spend.attempt) in account.in_flight
+        held = account.in_flight.get((spend.request_id, spend.attempt)) if account else None
+        return held == spend
 
     def settle(self, spend: Spend, usage: Usage, now: datetime, *, counted: bool) -> Account:
         """Replace the worst case by what was used; what no one reported stays at its worst case."""
@@ -160,23 +167,25 @@ class Ledger:
             account.open.pop(record.closes, None)
             account.updated_at = record.at
 
-    def known(self, closes: str, now: datetime) -> ClosedRecord | None:
-        """What is remembered of a closed id; ids are known for 24 h."""
-        record = self.closed.get(closes)
-        return record if record and now - record.at <= CLOSED_MEMORY else None
+    def known(self, closes: str) -> ClosedRecord | None:
+        """What is remembered of a closed id (see `forget`)."""
+        return self.closed.get(closes)
 
-    def forget(self, now: datetime) -> None:
-        """Drop closed ids older than 24 h, so that memory is bounded by a day's requests."""
+    def forget(self, now: datetime, committable: int) -> None:
+        """Bound the memory: closed ids are known for 24 h, accounts until they rested for 7 days.
+
+        An id whose record stands at or above `committable` may be delivered again, however long
+        the lane was shut, and is kept until that has passed.
+        """
         while self.closed:
             oldest = next(iter(self.closed.values()))
-            if now - oldest.at <= CLOSED_MEMORY:
-                return
+            if now - oldest.at <= CLOSED_MEMORY or oldest.offset >= committable:
+                break
             self.closed.popitem(last=False)
-
-    def forget_accounts(self, now: datetime) -> None:
-        """Drop accounts that rested for 7 days; their records leave the topic at that age too."""
-        for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
-            del self.accounts[account.id]
+        if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
+            self._swept_at = now
+            for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
+                del self.accounts[account.id]
 
 
 def closed_record(

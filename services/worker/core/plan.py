@@ -41,6 +41,7 @@ class ProfileFacts:
     max_output_tokens: int
     timeout_s: float
     tariff: Tariff | None
+    show_schema: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,9 @@ class SchemaCache:
             self._entries.move_to_end(key)
             return self._entries[key].compiled
         compiled = self._compile(ref, dialect)
-        self._keep(key, _Entry(compiled, max(len(text), _ENTRY_BYTES_MIN)))
+        # A refusal holds no compiled schema, so that large hostile ones push nothing out.
+        size = 0 if isinstance(compiled, Unusable) else len(text.encode())
+        self._keep(key, _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
         return compiled
 
     def _compile(self, ref: SchemaRef, dialect: DialectName) -> Compiled:

@@ -48,8 +48,11 @@ class _Decoder:
     def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
         shape = self._shapes.seen(shape)
-        if isinstance(shape, Union):
-            return self._union(shape, value, path)
+        while isinstance(shape, Union):
+            branch = self._fitting.branch(shape, value)
+            if branch is None:
+                return value
+            shape = self._shapes.seen(branch)
         match shape, value:
             case (Text(), str()):
                 return self._text(value, path)
@@ -59,10 +62,6 @@ class _Decoder:
                 return self._object(shape, value, path)
             case _:
                 return value
-
-    def _union(self, union: Union, value: JsonValue, path: _Path) -> JsonValue:
-        branch = self._fitting.branch(union, value)
-        return value if branch is None else self.read(branch, value, path)
 
     def _text(self, text: str, path: _Path) -> JsonValue:
         value = unpack(text)

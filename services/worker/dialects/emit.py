@@ -18,6 +18,8 @@ from services.worker.dialects.shape import (
     Union,
 )
 
+_BARE = {"type", "description"}  # such schemas differ in type alone and share one list of types
+
 
 def emit(shapes: Shapes) -> JsonObject:
     """The wire schema, with the definitions that it uses."""
@@ -82,15 +84,21 @@ class _Writer:
 
     def _union(self, shape: Union) -> JsonObject:
         written = {same(schema): schema for schema in map(self.write, shape.branches)}
-        bare = [schema["type"] for schema in written.values() if schema.keys() == {"type"}]
-        branches = [schema for schema in written.values() if schema.keys() != {"type"}]
+        bare = [schema for schema in written.values() if schema.keys() <= _BARE]
+        branches = [schema for schema in written.values() if not schema.keys() <= _BARE]
         if bare:
-            branches.append({"type": bare[0] if len(bare) == 1 else bare})
+            kinds = [*dict.fromkeys(kind for schema in bare for kind in _kinds(schema))]
+            branches.append(bare[0] | {"type": kinds[0] if len(kinds) == 1 else [*kinds]})
         return branches[0] if len(branches) == 1 else {"anyOf": list[JsonValue](branches)}
 
 
 def _described(shape: Array | Object) -> JsonObject:
     return {"description": shape.description} if shape.description else {}
+
+
+def _kinds(schema: JsonObject) -> list[str]:
+    kinds = schema["type"]
+    return [str(kind) for kind in kinds] if isinstance(kinds, list) else [str(kinds)]
 
 
 def _nullable(schema: JsonObject) -> JsonObject:

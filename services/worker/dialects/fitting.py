@@ -7,7 +7,6 @@ from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.shape import (
     Array,
     JsonObject,
-    Member,
     Object,
     Plain,
     Shape,
@@ -26,16 +25,24 @@ class Fitting:
         """No step is taken yet."""
         self._shapes = shapes
         self._steps = 0
+        self._choices: dict[int, frozenset[str]] = {}
 
     def branch(self, union: Union, value: JsonValue) -> Shape | None:
         """The first branch that the value fits, None if there is none.
 
         A provider that enforces little may leave members out: such a fit is second best.
         """
-        for exact in (True, False):
-            for branch in union.branches:
-                if self._fits(branch, value, exact=exact):
-                    return branch
+        if all(isinstance(branch, Plain) for branch in union.branches):
+            return union.branches[0]  # all scalars travel as they are
+        exactly = self._first(union, value, exact=True)
+        return exactly or self._first(union, value, exact=False)
+
+    # Loops where `any` would do: a level of an answer may cost few frames of the stack only.
+
+    def _first(self, union: Union, value: JsonValue, *, exact: bool) -> Shape | None:
+        for branch in union.branches:
+            if self._fits(branch, value, exact=exact):
+                return branch
         return None
 
     def _fits(self, shape: Shape, value: JsonValue, *, exact: bool) -> bool:
@@ -45,15 +52,15 @@ class Fitting:
         shape = self._shapes.seen(shape)
         match shape, value:
             case (Plain(), _):
-                return bool(type_of(value) & shape.types) and _is_choice(shape, value)
+                return bool(type_of(value) & shape.types) and self._is_choice(shape, value)
             case (Text(), str()):
                 return True
+            case (Union(), _):
+                return self._first(shape, value, exact=exact) is not None
             case (Array(), list()):
                 return all(self._fits(shape.items, item, exact=exact) for item in value)
             case (Object(), dict()):
                 return self._object_fits(shape, value, exact=exact)
-            case (Union(), _):
-                return any(self._fits(branch, value, exact=exact) for branch in shape.branches)
             case _:
                 return False
 
@@ -61,16 +68,19 @@ class Fitting:
         names = value.keys()
         if (names != shape.names) if exact else not names <= shape.names:
             return False
-        return all(self._member_fits(member, value, exact=exact) for member in shape.members)
+        for member in shape.members:
+            if value.get(member.name) is None and member.optional:
+                continue
+            if member.name not in names:
+                return False
+            if not self._fits(member.shape, value[member.name], exact=exact):
+                return False
+        return True
 
-    def _member_fits(self, member: Member, value: JsonObject, *, exact: bool) -> bool:
-        if value.get(member.name) is None and member.optional:
+    def _is_choice(self, shape: Plain, value: JsonValue) -> bool:
+        choices = shape.schema.get("enum")
+        if not isinstance(choices, list):
             return True
-        if member.name not in value:
-            return False
-        return self._fits(member.shape, value[member.name], exact=exact)
-
-
-def _is_choice(shape: Plain, value: JsonValue) -> bool:
-    choices = shape.schema.get("enum")
-    return not isinstance(choices, list) or same(value) in map(same, choices)
+        if id(shape) not in self._choices:
+            self._choices[id(shape)] = frozenset(map(same, choices))
+        return same(value) in self._choices[id(shape)]

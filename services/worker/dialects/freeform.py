@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
+from services.worker.dialects.scalars import description
 from services.worker.dialects.shape import JsonObject, Text
 
 _HINT_CHARS_MAX = 500
@@ -24,7 +25,7 @@ def free(atoms: Atoms) -> Text:
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
         return Text(f"{hint}; it must satisfy this JSON Schema: {text}")
-    return Text(hint + ".")
+    return Text(f"{description(atoms)} {hint}.".lstrip())
 
 
 def unpack(text: str) -> JsonValue | NoJsonText:

@@ -1,5 +1,6 @@
 """Reads an authority schema into shapes: references are followed, conjunctions merged."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from services.worker.core.document import Document
@@ -36,7 +37,7 @@ class Reader:
         self._names = Names()
         self._named: dict[_Key, str] = {}
         self._definitions: dict[str, Shape] = {}
-        self._waiting: list[tuple[str, Atoms]] = []
+        self._waiting: deque[tuple[str, Atoms]] = deque()
         self._open: list[_Key] = []
         self._count = 0
 
@@ -44,7 +45,7 @@ class Reader:
         """The whole schema as shapes. Raises TooComplexError."""
         root = self.read([Node("", self._document.root)])
         while self._waiting:
-            name, atoms = self._waiting.pop()
+            name, atoms = self._waiting.popleft()
             self._definitions[name] = self._inside(atoms)
         return Shapes(root, self._definitions)
 

@@ -9,7 +9,14 @@ from services.worker.dialects.numbers import bounds
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject, Never, Plain
 
-_CHECKED_SINCE = {"duration": Draft.D2019, "uuid": Draft.D2019}  # formats that older drafts ignore
+# The formats that the authority checks, and since which draft; all others only describe.
+_CHECKED_SINCE = (
+    dict.fromkeys(["date", "time", "date-time", "email", "idn-email", "regex", "uri"], Draft.D4)
+    | dict.fromkeys(["hostname", "ipv4", "ipv6"], Draft.D4)
+    | dict.fromkeys(["uri-reference", "uri-template", "json-pointer"], Draft.D6)
+    | dict.fromkeys(["iri", "iri-reference", "idn-hostname", "relative-json-pointer"], Draft.D7)
+    | dict.fromkeys(["duration", "uuid"], Draft.D2019)
+)
 
 # What all engines mean the same by: literals, plain classes, groups, alternatives and counts.
 _TOKEN = re.compile(
@@ -53,8 +60,9 @@ def _pattern(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
 def _format(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
     found: JsonObject = {}
     for atom, name in _texts(atoms, "format"):
-        checked = atom.draft >= _CHECKED_SINCE.get(name, Draft.D4)
-        if name in rules.formats and checked and not found:
+        if name not in _CHECKED_SINCE or atom.draft < _CHECKED_SINCE[name]:
+            continue
+        if name in rules.formats and not found:
             found = {"format": name}
         elif found.get("format") != name:
             notes.not_enforced("format", atom.path)

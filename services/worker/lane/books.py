@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.attempt import Attempt
-from answerbus.budget import Usage
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
 from answerbus.envelope import ReceivedRequest
 from answerbus.event import Event, Terminal
@@ -14,7 +13,7 @@ from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from services.worker.core import events
 from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.audit import CallTrace, chain
+from services.worker.core.audit import chain, give_back
 from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call, attempt_outcome
 from services.worker.core.decide import Circumstances, Decision, Wait, decide
@@ -58,8 +57,8 @@ class Books:
         offset = arrival.place.offset
         if not self.watermark.deliver(offset):
             return None
-        self.ledger.forget(now)
-        admission = admit(arrival, self.ledger, self.queue.digests, self.partitions, now)
+        self.ledger.forget(now, self.watermark.committable)
+        admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
         match admission:
             case Admitted():
                 self.queue.put(_ticket(arrival, admission))
@@ -114,9 +113,7 @@ class Books:
 
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
-        account = self.ledger.settle(spend, Usage(), now, counted=False)
-        trace = CallTrace(self.worker)
-        attempt = chain(account, spend, "released", None, trace, counted=False)
+        attempt = give_back(self.ledger, spend, now, self.worker)
         return self._writing(self._record(attempt), self._account(ticket))
 
     def bury(self, ticket: Ticket, cause: Cause, now: datetime) -> tuple[DeadLetter, Writing]:
@@ -139,12 +136,12 @@ class Books:
             case _:
                 self.queue.finish(ticket)
 
-    def opening(self, lane: LaneRecord, written_off: list[Attempt]) -> Writing:
+    def opening(self, lane: LaneRecord, left_over: list[Attempt]) -> Writing:
         """The first transaction of an open lane."""
         self.ledger.lane = lane
-        accounts = {attempt.account_id for attempt in written_off}
+        accounts = {attempt.account_id for attempt in left_over}
         return self._writing(
-            *(self._record(attempt) for attempt in written_off),
+            *(self._record(attempt) for attempt in left_over),
             *(self._record(self.ledger.accounts[account].record()) for account in accounts),
             self._record(lane),
         )
@@ -173,7 +170,7 @@ class Books:
             ticket.request.workflow_id,
             ticket.body_digest,
             event.kind,
-            ticket.origin.offset,
+            self._place(ticket),
             now,
         )
         self.ledger.close(closed, ticket.request.account_id)
@@ -209,6 +206,13 @@ class Books:
         ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
         return ticket is not None and ticket.offset == arrival.place.offset
 
+    def _place(self, ticket: Ticket) -> int:
+        """The offset in this partition up to which the ticket's record may be delivered again."""
+        if ticket.offset is not None:
+            return ticket.offset
+        ours = ticket.origin.partition == self.partition
+        return min(ticket.origin.offset, self.watermark.position) if ours else 0
+
     def _release_offset(self, ticket: Ticket) -> None:
         if ticket.offset is not None:
             self.watermark.finish(ticket.offset)
@@ -228,10 +232,12 @@ def _ticket(arrival: Arrival, admitted: Admitted) -> Ticket:
         request=admitted.request,
         body_digest=arrival.digest,
         origin=arrival.origin,
-        notes=tuple(f"unknown field {name} was ignored" for name in admitted.unknown_fields),
+        notes=events.bounded_notes(
+            tuple(f"unknown field {name} was ignored" for name in admitted.unknown_fields)
+        ),
         size_bytes=arrival.size_bytes,
         offset=arrival.place.offset,
-        prior=admitted.request.prior,
+        prior=events.bounded_prior(admitted.request.prior),
     )
 
 

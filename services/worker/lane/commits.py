@@ -34,26 +34,35 @@ async def spend(
     lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt
 ) -> Permit | Reserved | BudgetExhausted:
     """Charge one attempt and commit that; raises LaneLost if it is not known to be committed."""
-    await lane.spendable.wait()
+    while not lane.spendable.is_set():  # it may be taken back before this task has its turn
+        if lane.leaving:
+            raise LaneLost
+        await lane.spendable.wait()
     charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
     spent, writing = charged
+    lane.unused[spent] = ticket
     began = await _put(lane, writing)
-    lane.calls[ticket] = spent
     return Permit(spent, began + PERMIT_S)
 
 
+def use(lane: Lane, permit: Permit) -> None:
+    """The call begins: from here on the spend is answered for, whatever becomes of the lane."""
+    lane.calls[lane.unused.pop(permit.spend)] = permit.spend
+
+
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
-    """Give a permit back that came too late."""
-    del lane.calls[ticket]
+    """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
     await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
+    del lane.unused[permit.spend]
 
 
 async def settle(lane: Lane, call: Call) -> Decision:
     """Publish what became of a call: as often as it takes, on whatever producer the lane has."""
     while True:
-        await lane.writable.wait()
+        while not lane.writable.is_set():
+            await lane.writable.wait()
         context = lane.context
         decision, writing = lane.books.settle(call, context.clock.now(), context.jitter())
         try:

@@ -31,8 +31,9 @@ class State(Enum):
 class Lane:
     """What is alive while a worker owns a partition.
 
-    `calls` are the spends whose provider call has begun: they outlive a reopening. `handle` does
-    the work of one ticket; `on_loss` is told that the lane must start over.
+    `calls` are the spends whose provider call has begun: they outlive a reopening. `unused` are
+    those whose call has not, also where nobody knows whether they are committed. `handle` does the
+    work of one ticket; `on_loss` is told that the lane must start over.
     """
 
     books: Books
@@ -51,7 +52,9 @@ class Lane:
         self.state = State.OPENING
         self.writable = asyncio.Event()  # an outbox is there: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
+        self.leaving = False  # nothing will be spent here again, unless it is opened anew
         self.calls: dict[Ticket, Spend] = {}
+        self.unused: dict[Spend, Ticket] = {}
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
         self.suspect_openings: int | None = None  # the next ticket is given up as a crasher
         self.single = False  # one at a time
@@ -74,10 +77,19 @@ class Lane:
         if self.state is not State.OPEN or self.outbox is None:
             return
         now = self.context.clock.now()
-        for arrival in arrivals:
-            writing = self.books.arrive(arrival, now)
-            if writing:
-                self.outbox.put(writing.records, writing.offset)
+        written = None
+        try:
+            for arrival in arrivals:
+                writing = self.books.arrive(arrival, now)
+                if writing:
+                    written = self.outbox.put(writing.records, writing.offset)
+        except Exception as error:
+            # A bug. What comes after would be taken in behind a gap, so the lane starts over.
+            _log.exception("taking a record of lane %d in failed", self.partition)
+            self.on_loss(error)
+            return
+        if written:
+            written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
     def pump(self) -> None:
@@ -95,7 +107,7 @@ class Lane:
             self._start(ticket)
         else:
             asyncio.get_running_loop().call_soon(self.pump)
-        self.valve.regulate(queue)
+        self.valve.regulate(queue, self.outbox.backlog_bytes if self.outbox else 0)
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
@@ -105,6 +117,26 @@ class Lane:
         for ticket, task in self.tasks.items():
             if ticket not in self.calls:
                 task.cancel()
+
+    def give_back(self) -> None:
+        """Release the spends whose call will never begin, now that their tasks have been ended."""
+        for spend, ticket in self.unused.items():
+            if self.outbox and self.books.ledger.holds(spend):
+                writing = self.books.release(ticket, spend, self.context.clock.now())
+                self.outbox.put(writing.records, writing.offset)
+
+    async def prove_presence(self) -> None:
+        """Write what only the rightful owner of the partition can. Raises LaneLost."""
+        if self.outbox is None:
+            raise RuntimeError("a lane has an outbox once it was opened")
+        presence = self.books.presence(self.context.clock.now())
+        await self.outbox.put(presence.records, presence.offset)
+
+    async def drop_outbox(self) -> None:
+        """Stop writing; what was queued is lost."""
+        outbox, self.outbox = self.outbox, None
+        if outbox:
+            await outbox.close()
 
     def _start(self, ticket: Ticket) -> None:
         task = asyncio.create_task(self._work(ticket))
@@ -135,7 +167,7 @@ class Lane:
 
     def _on_alarm(self) -> None:
         if self.outbox and asyncio.get_running_loop().time() >= self.calm_at:
-            self.single = False
+            self.single, self.suspect_openings = False, None
             progress = self.books.progress(self.context.clock.now())
             if progress:
                 self.outbox.put([progress], None)

@@ -9,7 +9,12 @@ from answerbus import topics
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode
 from answerbus.event import Event
-from answerbus.limits import RAW_BYTES_MAX, RAW_HEADER_BYTES_MAX, RAW_HEADERS_MAX
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    RAW_BYTES_MAX,
+    RAW_HEADER_BYTES_MAX,
+    RAW_HEADERS_MAX,
+)
 from answerbus.outcome import Origin
 from answerbus.topics import RETRIES
 from services.worker.core.admit import Arrival, Unfit
@@ -36,6 +41,8 @@ def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
     origin = arrival.origin
     place = f"{origin.partition}/{origin.offset}/{_milliseconds(origin.timestamp)}"
     kept = [(name, content) for name, content in arrival.headers if content is not None]
+    if sum(len(name.encode()) + len(content) for name, content in kept) > ENVELOPE_EXTRA_BYTES_MAX:
+        kept = []  # the record must fit; the body is complete in itself
     headers = [*kept, (FORWARDED_HEADER, place.encode())]
     return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
 

@@ -1,5 +1,6 @@
 """What rebalances mean for lanes: the listener of the consumer group."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -24,6 +25,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Life]
     ) -> None:
         self.lives: dict[int, Life] = {}
+        self._draining = False
         self._consumer = consumer
         self._new_life = new_life
 
@@ -48,5 +50,12 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
                 life.orphan()
         for partition in ours:
             if partition not in self.lives:
+                if self._draining:
+                    continue  # whoever gets the partition after us opens its lane
                 self.lives[partition] = self._new_life(partition)
             self.lives[partition].begin()
+
+    async def drain(self, limit_s: float) -> None:
+        """Drain all lanes side by side; none is opened any more."""
+        self._draining = True
+        await asyncio.gather(*(life.drain(limit_s) for life in self.lives.values()))

@@ -9,7 +9,7 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
 from answerbus.outcome import RetryRequest
 from answerbus.topics import RETRIES
-from services.worker.core.audit import write_off
+from services.worker.core.audit import give_back, write_off
 from services.worker.core.ledger import Ledger, Spend
 from services.worker.core.ticket import Ticket, restored
 from services.worker.ports import Shard, StoredRecord
@@ -63,17 +63,22 @@ async def restore(shard: Shard) -> Restored:
     return past
 
 
-def write_off_strangers(
-    ledger: Ledger, ours: Set[Spend], now: datetime, worker: str
+def settle_left_over(
+    ledger: Ledger, calls: Set[Spend], unused: Set[Spend], now: datetime, worker: str
 ) -> list[Attempt]:
-    """Charge the calls of a predecessor that nobody can answer for any more."""
-    lost = [
-        spend
-        for account in ledger.accounts.values()
-        for spend in account.in_flight.values()
-        if spend not in ours
+    """Settle the spends that were found open, but for those of `calls`, which still go on.
+
+    Those of `unused`, whose call is known never to have begun, are given back; those of a
+    predecessor, for whose calls nobody can answer any more, are charged.
+    """
+    found = [
+        spend for account in ledger.accounts.values() for spend in account.in_flight.values()
     ]
-    return [write_off(ledger, spend, now, worker) for spend in lost]
+    return [
+        (give_back if spend in unused else write_off)(ledger, spend, now, worker)
+        for spend in found
+        if spend not in calls
+    ]
 
 
 def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneRecord:

@@ -39,6 +39,8 @@ class Outbox:
         self._awake = asyncio.Event()
         self._lost = False
         self._task = asyncio.create_task(self._run())
+        self._closing: asyncio.Task[None] | None = None
+        self.backlog_bytes = 0  # of what is queued or being committed
 
     def put(self, records: Sequence[OutRecord], offset: int | None) -> asyncio.Future[float]:
         """Queue a write. The future gives the loop time at which its commit began.
@@ -46,19 +48,31 @@ class Outbox:
         It raises LaneLost if the commit is not known to have happened.
         """
         done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        if self._lost:
-            done.set_exception(LaneLost())
-            return done
         size = sum(len(record.value or b"") + len(record.key) for record in records)
-        self._writes.append(_Write(records, offset, size, done))
+        write = _Write(records, offset, size, done)
+        if self._lost:
+            self._fail([write])
+            return done
+        self._writes.append(write)
+        self.backlog_bytes += size
         self._awake.set()
         return done
 
     async def close(self) -> None:
-        """Stop committing; what is queued is lost."""
+        """Stop committing; what is queued is lost, what is being committed may or may not be.
+
+        Nothing waits for this outbox from the first moment on, and once begun the closing goes on
+        to its end, also if the caller is cancelled.
+        """
+        self._lost = True
+        self._fail(self._writes)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
-        self._fail(self._writes)
         await self._shard.close()
 
     async def flush(self) -> None:
@@ -82,6 +96,7 @@ class Outbox:
                     return
                 raise
             for write in batch:
+                self.backlog_bytes -= write.size_bytes
                 if not write.done.done():
                     write.done.set_result(began)
             await asyncio.sleep(LINGER_S)
@@ -105,6 +120,7 @@ class Outbox:
                 write.done.set_exception(LaneLost())
                 write.done.exception()  # not every caller waits
         writes.clear()
+        self.backlog_bytes = 0
 
 
 def _merged(batch: Sequence[_Write]) -> list[OutRecord]:

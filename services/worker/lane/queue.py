@@ -8,6 +8,8 @@ from itertools import count
 
 from services.worker.core.ticket import Stage, Ticket
 
+GONE_MAX = 64  # beside as many as there are tickets
+
 _Timed = tuple[datetime, int, Ticket]
 
 
@@ -69,6 +71,8 @@ class Queue:
         self.running -= 1
         ticket.not_before = not_before
         self._admit(ticket)
+        if not_before >= ticket.deadline:  # which may have passed while it ran
+            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
 
     def finish(self, ticket: Ticket) -> None:
         """Let a running ticket go; the next of its workflow becomes ready."""
@@ -78,6 +82,7 @@ class Queue:
         del self.tickets[request.request_id]
         del self.digests[request.request_id]
         self.bytes -= ticket.size_bytes
+        self._forget_the_gone()
         chain = self._chains.get(request.workflow_id)
         if request.policy.ordering == "none" or chain is None:
             return
@@ -85,7 +90,7 @@ class Queue:
         chain.remove(ticket)
         if not chain:
             del self._chains[request.workflow_id]
-        elif was_head:
+        elif was_head and chain[0].stage is Stage.WAITING:  # else its deadline made it run before
             self._admit(chain[0])
 
     def wake(self, now: datetime) -> list[Ticket]:
@@ -122,6 +127,12 @@ class Queue:
         else:
             ticket.stage = Stage.HELD
             heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
+
+    def _forget_the_gone(self) -> None:
+        """Deadlines are hours away; requests that are done must not stay in memory till then."""
+        if len(self._deadlines) > 2 * len(self.tickets) + GONE_MAX:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].stage != Stage.GONE]
+            heapq.heapify(self._deadlines)
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.stage = Stage.READY

@@ -27,11 +27,12 @@ class Valve:
         self._intake.pause()
         self._shut = True
 
-    def regulate(self, queue: Queue) -> None:
-        """Adjust to what the lane holds, and to the retries that all lanes hold."""
+    def regulate(self, queue: Queue, backlog_bytes: int) -> None:
+        """Adjust to what the lane holds and has yet to write, and to the retries all lanes hold."""
         self.count_held(queue.held)
         limits = self._limits
-        load = max(len(queue) / limits.lane_requests_max, queue.bytes / limits.lane_bytes_max)
+        held_bytes = queue.bytes + backlog_bytes
+        load = max(len(queue) / limits.lane_requests_max, held_bytes / limits.lane_bytes_max)
         crowded = self._tally.held >= limits.held_max
         if not self._shut and (load >= 1 or crowded):
             self.shut()

@@ -19,8 +19,11 @@ class Watermark:
         """Count a record as taken; False if it had been taken before."""
         if offset < self.position:
             return False
-        self._delivered.append(offset)
         self.position = offset + 1
+        if offset in self._finished:  # by a call that outlived a reopening
+            self._finished.discard(offset)
+        else:
+            self._delivered.append(offset)
         return True
 
     def finish(self, offset: int) -> None:

@@ -19,6 +19,7 @@ FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own 
 PAUSE_FIRST_S = 1.0
 PAUSE_FACTOR = 2.0
 PAUSE_MAX_S = 60.0
+PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
 SICK_PAUSE_S = 15.0  # a broken set-up is probed this often
 
 
@@ -56,25 +57,29 @@ class Gate:
         match reply:
             case Answered() | Refused() | Truncated():
                 self._failures, self._tripped, self.sick = 0, False, None
+            case Throttled(retry_after_s=told_s) if told_s is not None:
+                self._trip(min(told_s, PAUSE_TOLD_MAX_S))
             case Throttled():
-                self._trip(reply.retry_after_s)
+                self._fail(limit=1)
             case Rejected(scope="profile"):
                 self.sick = f"rejected: status {reply.status}, code {reply.code}"
                 self._trip(SICK_PAUSE_S)
             case Rejected():
-                self._tripped = False
+                self._failures, self._tripped = 0, False
             case Unavailable(ran=False):
-                self._trip(None)
+                self._fail(limit=1)
             case Unavailable() | TimedOut():
-                self._failures += 1
-                if self._failures >= FAILURES_BEFORE_OPEN or self._tripped:
-                    self._trip(None)
+                self._fail(limit=FAILURES_BEFORE_OPEN)
 
-    def _trip(self, pause_s: float | None) -> None:
-        if pause_s is None:
-            self._failures += 1
+    def _fail(self, limit: int) -> None:
+        if self._tripped and _now() < self._open_until:
+            return  # of a call that began before: hundreds of them are one fault, not hundreds
+        self._failures += 1
+        if self._failures >= limit or self._tripped:
             growth = PAUSE_FACTOR ** min(self._failures - 1, 16)
-            pause_s = min(PAUSE_FIRST_S * growth, PAUSE_MAX_S)
+            self._trip(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S))
+
+    def _trip(self, pause_s: float) -> None:
         self._tripped = True
         self._open_until = max(self._open_until, _now() + pause_s)
 

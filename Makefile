@@ -1,0 +1,78 @@
+# Every habit has one command here, the same for people, hooks and CI. Needs make and Python >= 3.11.
+# All recipes set themselves up; PYTHON=/path/to/python3.12 chooses another interpreter.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/installed
+
+.PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
+	up down demo check clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
+
+$(STAMP): pyproject.toml contracts/pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
+			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+		echo "'$(PYTHON)' lacks the modules that make virtual environments:" \
+			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
+	@echo "Setting up $(VENV) (once; the first time this downloads about 200 MB)"
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@$(RUN) -m pip install --disable-pip-version-check --constraint constraints.txt \
+		--editable './contracts[client]' --editable '.[dev]'
+	@touch $@
+
+format: install  ## Bring the code into shape, and mend what ruff can mend
+	@$(RUN) -m ruff check --fix-only --quiet
+	@$(RUN) -m ruff format
+
+lint: install  ## Ruff: rules and shape
+	@$(RUN) -m infra.checks lint shape
+
+types: install  ## mypy --strict over code and tests
+	@$(RUN) -m infra.checks types
+
+arch: install  ## Who may import whom (import-linter)
+	@$(RUN) -m infra.checks arch
+
+test: install  ## Everything there is, cheapest first; starts its own Kafka and its own model
+	@$(RUN) -m infra.checks
+
+test-quick: install  ## The tests that need neither broker nor model (under a minute)
+	@$(RUN) -m infra.checks quick
+
+test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS names another one)
+	@$(RUN) -m infra.checks integration
+
+test-e2e: install  ## The tests that ask the real local model
+	@$(RUN) -m infra.checks e2e
+
+schemas: install  ## Write contracts/schemas anew from the types
+	@$(VENV)/bin/answerbus contracts export contracts/schemas
+
+up: install  ## Start broker, model and two workers in the background
+	@$(RUN) -m infra.stack up
+
+down: install  ## Stop what `make up` has started; the data stay
+	@$(RUN) -m infra.stack down
+
+demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
+	@$(RUN) -m infra.demo
+
+check:  ## What CI runs
+	@.ci/run
+
+clean:  ## Stop the stack and remove all that was made here (.venv, .run, caches)
+	@if test -f $(STAMP); then $(RUN) -m infra.stack down; fi
+	@rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf *.egg-info contracts/*.egg-info build contracts/build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,83 @@
+"""The JSON Schemas of all events and contracts as files, for readers in any language; pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, JsonValue
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import core_schema
+
+from answerbus.contract import Contract
+from answerbus.event import Event
+from answerbus.registry import BUILT_IN
+from answerbus.request import Request
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _OnTheWire(GenerateJsonSchema):
+    """What we write has every field, so that readers may rely on each of them."""
+
+    def field_is_required(
+        self,
+        field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
+        total: bool,  # noqa: FBT001 - pydantic's signature
+    ) -> bool:
+        """So is the tag of a union, which readers tell its cases by, although it has a default."""
+        written = self.mode == "serialization"
+        return written or _is_tag(field["schema"]) or super().field_is_required(field, total)
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature
+        """Never: such titles repeat the fields' names."""
+        return False
+
+
+def documents(contracts: Iterable[Contract[Any]] = BUILT_IN) -> dict[str, str]:
+    """The text of each file by its path, always the same for the same code."""
+    events = {
+        f"events/{kind}.v1.json": event_schema(kind, model)
+        for kind, model in event_models().items()
+    }
+    answers = {}
+    for contract in contracts:
+        name = f"contracts/{contract.name}.v{contract.version}"
+        answers[f"{name}.json"] = contract.schema()
+        answers[f"{name}.asked.json"] = contract.asked_schema()
+    return {path: _text(schema) for path, schema in sorted((events | answers).items())}
+
+
+def event_models() -> Mapping[str, type[BaseModel]]:
+    """The class of each event by its kind."""
+    return {model.model_fields["kind"].default: model for model in _classes(Event)}
+
+
+def event_schema(kind: str, model: type[BaseModel]) -> dict[str, JsonValue]:
+    """The schema of an event as it is on the wire: requests as read, all others as written."""
+    mode: JsonSchemaMode = "validation" if model is Request else "serialization"
+    schema = model.model_json_schema(mode=mode, schema_generator=_OnTheWire)
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:answerbus:event:{kind}.v1",
+        **schema,
+        "title": model.__name__.partition("[")[0],
+    }
+
+
+def _is_tag(schema: Any) -> bool:
+    inner = schema.get("schema", {})
+    return bool(inner.get("type") == "literal" and len(inner["expected"]) == 1)
+
+
+def _classes(form: Any) -> Iterable[type[BaseModel]]:
+    if isinstance(form, type):
+        return (form,)
+    return (model for part in get_args(form) if not _is_metadata(part) for model in _classes(part))
+
+
+def _is_metadata(part: Any) -> bool:
+    return not isinstance(part, type) and not get_args(part)
+
+
+def _text(schema: Mapping[str, JsonValue]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""All checks of this repository in order, with progress and one total at the end."""

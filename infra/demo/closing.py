@@ -1,0 +1,56 @@
+"""What the demo says at its end: a summary, one answer as it is on the wire, and how to go on."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from answerbus.outcome import Result
+from infra.demo.board import Row
+
+NEXT = """\
+Go on with:
+  make up                          the same stack, kept running
+  source .venv/bin/activate
+  answerbus watch --config .run/answerbus.toml
+  answerbus ask 'Which change fixes it?' --contract plan_proposal \\
+      --fact 'finding=lodash 4.17.20 is vulnerable, fixed in 4.17.21' \\
+      --config .run/answerbus.toml
+  make down
+What was asked here: infra/demo/requests"""
+
+
+def summary(console: Console, rows: Sequence[Row], wrong: Sequence[str], took_s: float) -> None:
+    """How many of what, and whether each request has its one terminal event."""
+    kinds = Counter(terminal.kind for row in rows for terminal in row.terminals)
+    counted = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in kinds.most_common())
+    attempts, tokens = sum(row.attempts for row in rows), sum(row.tokens for row in rows)
+    duplicates = sum(row.case.is_duplicate for row in rows)
+    console.print(
+        f"\n{len(rows)} records, {duplicates} of them a duplicate: {counted}; "
+        f"{attempts} attempts, {tokens:,} tokens, {took_s:.1f} s in all"
+    )
+    for line in wrong:
+        console.print(line, style="red", markup=False)
+    if not wrong:
+        console.print("Each request has exactly one terminal event, the duplicate none.")
+
+
+def sample(console: Console, rows: Sequence[Row]) -> None:
+    """The first answer, as downstream reads it."""
+    results = (
+        (row, terminal)
+        for row in rows
+        for terminal in row.terminals
+        if isinstance(terminal, Result)
+    )
+    for row, result in results:
+        console.print(f"\nThe result of {row.case.name}, as it is on the topic results:")
+        shown = {"kind", "request_id", "workflow_id", "answered_schema", "answer", "model", "usage"}
+        console.print_json(result.model_dump_json(include=shown, by_alias=True))
+        return
+
+
+def next_steps(console: Console) -> None:
+    """Commands to copy."""
+    console.print(f"\n{NEXT}", markup=False)

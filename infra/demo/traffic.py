@@ -1,0 +1,80 @@
+"""What the demo does on the bus as a client: publish, follow what happens, read it all again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from answerbus.client.bus import Bus
+from answerbus.partition import partition_of
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RETRIES
+from infra.demo.board import Row
+from infra.demo.cases import Case
+from services.commands.live_events import live_events, seen
+from services.commands.seen import Seen
+
+FOLLOWED = (RESULTS, REFUSALS, DEAD_LETTERS, RETRIES, ATTEMPTS)
+_POLL_S = 0.1
+_POLL_MS = 200
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A bus with its number of partitions, and the group of the workers on it."""
+
+    bus: Bus
+    partitions: int
+    group_id: str
+
+    async def publish(self, cases: Sequence[Case]) -> list[Row]:
+        """Publish each as any Kafka client would: bytes, and the workflow as key."""
+        async with self.bus.running(self.bus.producer()) as producer:
+            rows = []
+            for case in cases:
+                workflow = case.workflow_id or ""
+                place = self.bus.place(REQUESTS, partition_of(workflow, self.partitions))
+                sent = await producer.send_and_wait(
+                    place.topic, case.value, workflow.encode(), place.partition
+                )
+                rows.append(Row(case, sent.partition, sent.offset))
+        return rows
+
+    async def follow(self) -> AsyncIterator[Seen]:
+        """Everything that workers write, from the start on and without an end."""
+        async with live_events(self.bus, FOLLOWED, workflow_id=None, from_start=True) as events:
+            async for event in events:
+                yield event
+
+    async def until_taken(self) -> None:
+        """Return once the workers have committed every record of the requests as dealt with."""
+        places = [self.bus.place(REQUESTS, partition) for partition in range(self.partitions)]
+        async with self.bus.running(self.bus.consumer()) as consumer:
+            ends = await consumer.end_offsets(places)
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.servers, **self.bus.options)
+        await admin.start()
+        try:
+            while True:
+                done = await admin.list_consumer_group_offsets(self.group_id)
+                committed = {place: found.offset for place, found in done.items()}
+                if all(committed.get(place, 0) >= end for place, end in ends.items()):
+                    return
+                await asyncio.sleep(_POLL_S)
+        finally:
+            await admin.close()
+
+    async def everything(self) -> list[Seen]:
+        """All that workers have written until now."""
+        known = {topic.full_name(self.bus.prefix): topic for topic in FOLLOWED}
+        places = [self.bus.place(topic, p) for topic in FOLLOWED for p in range(self.partitions)]
+        found: list[Seen] = []
+        consumer = self.bus.consumer(auto_offset_reset="earliest")
+        async with self.bus.running(consumer):
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
+            for place in places:
+                while await consumer.position(place) < ends[place]:
+                    batches = await consumer.getmany(timeout_ms=_POLL_MS)
+                    records = (record for batch in batches.values() for record in batch)
+                    found += [seen(known[record.topic], record) for record in records]
+        return found

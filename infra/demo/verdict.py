@@ -1,0 +1,29 @@
+"""Whether each request has one terminal event, and a duplicate none of its own; pure."""
+
+from collections.abc import Iterable, Sequence
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from infra.demo.board import Row, belongs
+from services.commands.seen import Seen
+
+
+def broken_promises(rows: Sequence[Row], everything: Iterable[Seen]) -> list[str]:
+    """What is wrong with all that is in the topics of terminal events; empty if nothing is."""
+    terminals = [seen for seen in everything if _is_terminal(seen)]
+    counted = [(row, sum(belongs(seen, row) for seen in terminals)) for row in rows]
+    wrong = [
+        f"{row.case.name} has {count} terminal events instead of {_due(row)}"
+        for row, count in counted
+        if count != _due(row)
+    ]
+    strangers = [seen for seen in terminals if not any(belongs(seen, row) for row in rows)]
+    return [*wrong, *(f"the {seen.kind} of {seen.subject} answers nothing" for seen in strangers)]
+
+
+def _due(row: Row) -> int:
+    return 0 if row.case.is_duplicate else 1
+
+
+def _is_terminal(seen: Seen) -> bool:
+    return isinstance(seen.event, Result | UnvalidatedResult | Refusal | DeadLetter)

@@ -1,0 +1,88 @@
+"""The command `python -m infra.stack`: the whole stack in the background, up, down, status."""
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from infra.local_model.report import TerminalReport
+from infra.setup_error import SetupError
+from infra.stack.place import Place
+from infra.stack.stack import Stack, find_stack, start_stack
+
+FOLDER = Path(".run")
+KAFKA_PORT, MODEL_PORT = 9092, 8081
+
+app = typer.Typer(
+    help="Broker, model and two workers on this machine, kept running.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+KafkaPort = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")]
+ModelPort = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.")]
+console = Console(highlight=False, soft_wrap=True)
+
+
+@app.command()
+def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT) -> None:
+    """Start what does not run yet; say what runs where, and how to use it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing half-started stays
+    place = Place(FOLDER, kafka_port, model_port)
+    try:
+        with TerminalReport(Console(stderr=True, highlight=False)) as report:
+            stack = start_stack(place, report.say, report)
+    except SetupError as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from None
+    _show(stack)
+    console.print(
+        "\nGo on with (after `source .venv/bin/activate`):\n"
+        f"  answerbus ask 'Which version of lodash has no known hole?' --config {place.config}\n"
+        f"  answerbus watch --config {place.config}\n"
+        "  make down"
+    )
+
+
+@app.command()
+def down() -> None:
+    """Stop what runs; the data stay. It is no error if nothing does."""
+    stack = find_stack(Place(FOLDER))
+    if not (stack.broker or stack.model or stack.workers):
+        console.print(f"Nothing of {FOLDER} runs")
+        return
+    with console.status("Stopping"):
+        try:
+            stack.stop()
+        except SetupError as error:
+            console.print(str(error), style="red", markup=False)
+            raise typer.Exit(1) from None
+    console.print(f"Stopped; the broker's data stay in {stack.place.kafka}")
+
+
+@app.command()
+def status() -> None:
+    """Say what runs where; exit code 1 if something does not."""
+    stack = find_stack(Place(FOLDER))
+    _show(stack)
+    if not (stack.broker and stack.model and len(stack.workers) == stack.place.workers):
+        raise typer.Exit(1)
+
+
+def _show(stack: Stack) -> None:
+    table = Table("what", "where", "process", "log")
+    broker, model = stack.broker, stack.model
+    if broker:
+        table.add_row("Kafka", broker.bootstrap_servers, str(broker.pid), str(broker.process.log))
+    if model:
+        table.add_row("model", stack.model_url, str(model.process.pid), str(model.process.log))
+    for worker in stack.workers:
+        where = f"http://127.0.0.1:{worker.port}/ready"
+        table.add_row(worker.name, where, str(worker.process.pid), str(worker.process.log))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    app()

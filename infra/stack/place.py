@@ -1,0 +1,64 @@
+"""Where a stack lives: its folder, its ports, and the settings file that its workers read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_SETTINGS = """\
+# Written by answerbus's own stack, anew at each start. Use it from another terminal:
+#   answerbus watch --config {file}
+
+[kafka]
+bootstrap_servers = "{bootstrap_servers}"
+
+[worker]
+retry_first_s = 0.2
+
+[profiles.default]
+provider = "openai"
+base_url = "{model_url}"
+model = "{model}"
+temperature = 0
+timeout_s = 120                       # for machines that are slow or busy
+max_in_flight = 2                     # the model server's slots
+max_output_tokens = {output_tokens}
+show_schema = {show_schema}
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Port 0 takes a free one; `profiles` is TOML that is added to the settings.
+
+    `output_tokens` and `show_schema` are settings of the default profile: the small model answers
+    better if it is shown the schema, and sooner if it is not.
+    """
+
+    folder: Path
+    kafka_port: int = 0
+    model_port: int = 0
+    workers: int = 2
+    output_tokens: int = 512
+    show_schema: bool = True
+    profiles: str = ""
+
+    @property
+    def config(self) -> Path:
+        """The settings file of workers and command line."""
+        return self.folder / "answerbus.toml"
+
+    @property
+    def kafka(self) -> Path:
+        """The broker's data folder."""
+        return self.folder / "kafka"
+
+    def settings(self, bootstrap_servers: str, model_url: str, model: str) -> str:
+        """The content of the settings file."""
+        text = _SETTINGS.format(
+            file=self.config,
+            bootstrap_servers=bootstrap_servers,
+            model_url=model_url,
+            model=model,
+            output_tokens=self.output_tokens,
+            show_schema=str(self.show_schema).lower(),
+        )
+        return f"{text}\n{self.profiles}".rstrip() + "\n"

@@ -1,0 +1,114 @@
+"""Broker, model, topics and workers: start what does not run yet, find it again, stop it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from infra.kafka import Broker, find_broker, start_broker
+from infra.local_model import start_model
+from infra.local_model.report import Report
+from infra.local_model.serving import ALIAS
+from infra.ports import LOOPBACK
+from infra.stack import commands
+from infra.stack.kept import Kept, find
+from infra.stack.place import Place
+
+PARTITIONS = 12  # as many as `answerbus topics apply` makes unless it is told otherwise
+MODEL_STOP_LIMIT_S = 10.0
+WORKER_STOP_LIMIT_S = 40.0  # it finishes its calls in flight
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What runs at a place now; None and less workers than wanted are what does not run."""
+
+    place: Place
+    broker: Broker | None
+    model: Kept | None
+    workers: Sequence[Kept]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What Kafka clients are given."""
+        return self.broker.bootstrap_servers if self.broker else "(no broker)"
+
+    @property
+    def model_url(self) -> str:
+        """What OpenAI clients are given."""
+        return f"http://{LOOPBACK}:{self.model.port}/v1" if self.model else "(no model)"
+
+    def stop(self) -> None:
+        """Stop all of it, workers first, even if one of them makes trouble."""
+        with ExitStack() as ending:  # last in, first out
+            if self.broker:
+                ending.callback(self.broker.stop)
+            if self.model:
+                ending.callback(self.model.stop, MODEL_STOP_LIMIT_S)
+            for worker in self.workers:
+                ending.callback(worker.stop, WORKER_STOP_LIMIT_S)
+
+
+def find_stack(place: Place) -> Stack:
+    """What runs there now."""
+    found = (find(place.folder, name) for name in _names(place))
+    return Stack(
+        place,
+        find_broker(place.kafka),
+        find(place.folder, "model"),
+        [worker for worker in found if worker],
+    )
+
+
+def start_stack(place: Place, say: Say, report: Report | None = None) -> Stack:
+    """Start what does not run yet, and return once every partition has an open lane.
+
+    SetupError says what is in the way; what was started until then is stopped again.
+    """
+    place.folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as undo:
+        broker = find_broker(place.kafka)
+        if broker is None:
+            broker = start_broker(place.kafka, place.kafka_port, say=say)
+            undo.callback(broker.stop)
+        model = find(place.folder, "model")
+        if model is None:
+            say("Starting the model")
+            model = _start_model(place, report)
+            undo.callback(model.stop, MODEL_STOP_LIMIT_S)
+        stack = Stack(place, broker, model, ())
+        settings = place.settings(broker.bootstrap_servers, stack.model_url, ALIAS)
+        place.config.write_text(settings, encoding="utf-8")
+        say("Applying the topics")
+        commands.run_answerbus(place.config, "topics", "apply")
+        say(f"Starting {place.workers} workers")
+        workers = _start_workers(place, undo)
+        undo.pop_all()
+        return Stack(place, broker, model, workers)
+
+
+def _start_model(place: Place, report: Report | None) -> Kept:
+    served = start_model(place.model_port, logs=place.folder, report=report)
+    model = Kept("model", served.port, served.process)
+    model.note(place.folder)
+    return model
+
+
+def _start_workers(place: Place, undo: ExitStack) -> Sequence[Kept]:
+    workers = []
+    for name in _names(place):
+        worker = find(place.folder, name)
+        if worker is None:
+            worker = commands.launch_worker(name, place.config, place.folder)
+            undo.callback(worker.stop, WORKER_STOP_LIMIT_S)
+            worker.note(place.folder)
+        workers.append(worker)
+    for worker in workers:
+        commands.await_worker(worker)
+    commands.await_lanes(workers, PARTITIONS)
+    return workers
+
+
+def _names(place: Place) -> Sequence[str]:
+    return [f"worker-{number}" for number in range(1, place.workers + 1)]

@@ -1,0 +1,99 @@
+"""One opening of a lane, first or again: each step is safe only after the one before."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from services.worker.core.ledger import Ledger, Spend
+from services.worker.lane import opening
+from services.worker.lane.books import Books
+from services.worker.lane.lane import Lane
+from services.worker.lane.outbox import Outbox
+from services.worker.lane.queue import Queue
+from services.worker.lane.watermark import Watermark
+from services.worker.ports import Intake, Shard
+
+CALM_S = 60.0  # a lane that has lasted this long does not crash for what it holds
+
+_log = logging.getLogger(__name__)
+
+
+async def open_once(
+    lane: Lane,
+    intake: Intake,
+    new_shard: Callable[[], Shard],
+    on_lost: Callable[[BaseException], None],
+    *,
+    prove: bool,
+) -> None:
+    """Give the lane a new producer and new books. Raises if that fails; it may be tried again."""
+    await lane.drop_outbox()
+    if prove:
+        await intake.prove((await intake.start_offset())[0])
+    shard = new_shard()
+    try:
+        past = await opening.restore(shard)
+    except BaseException:
+        await shard.close()
+        raise
+    lane.outbox = Outbox(shard, on_lost)
+    now, worker = lane.context.clock.now(), lane.context.worker
+    calls = _keep_calls(lane, past.ledger)
+    left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
+    record = opening.opened(past.ledger, lane.context.partitions, worker, now)
+    books = _books(lane, past.ledger)
+    await lane.outbox.put(books.opening(record, left_over).records, None)
+    lane.unused.clear()
+    offset, earliest = await intake.start_offset()
+    _report_gap(lane, offset, earliest)
+    books.watermark = Watermark(max(offset, earliest))
+    if set(lane.calls.values()) != calls:
+        raise RuntimeError("a call ended in an error while its lane was opening")
+    _install(lane, books, past, record.openings_without_progress)
+
+
+def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
+    """The spends of calls that this process still answers for; other tasks start over."""
+    lane.calls = {ticket: spend for ticket, spend in lane.calls.items() if ledger.holds(spend)}
+    lane.cancel_uncalled()
+    return set(lane.calls.values())
+
+
+def _books(lane: Lane, ledger: Ledger) -> Books:
+    context = lane.context
+    return Books(
+        partition=lane.partition,
+        partitions=context.partitions,
+        worker=context.worker,
+        backoff=context.backoff,
+        tally=context.tally,
+        ledger=ledger,
+        watermark=Watermark(0),
+        queue=Queue(),
+    )
+
+
+def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) -> None:
+    """Queue what is unfinished, calls in flight first."""
+    for ticket in lane.calls:
+        books.queue.adopt(ticket)
+    for ticket in past.tickets():
+        if ticket.request.request_id not in books.queue.tickets:
+            books.queue.put(ticket)
+    lane.books = books
+    lane.single = openings > opening.OPENINGS_BEFORE_SINGLE
+    lane.suspect_openings = openings if openings > opening.OPENINGS_BEFORE_BURIAL else None
+    lane.calm_at = asyncio.get_running_loop().time() + CALM_S
+
+
+def _report_gap(lane: Lane, offset: int, earliest: int) -> None:
+    if offset >= earliest:
+        return
+    lane.context.tally.unread += earliest - offset
+    _log.error(
+        "lane %d: offsets %d to %d were deleted before they were read; lengthen the retention "
+        "of the requests topic or add workers",
+        lane.partition,
+        offset,
+        earliest - 1,
+    )

@@ -1,0 +1,103 @@
+"""Schemas meant to harm: refused before any call, or harmless; in little time, memory and words."""
+
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from answerbus import json_text
+from answerbus.failure import Problem
+from answerbus.registry import Registry
+from answerbus.request import InlineRef
+from services.worker.core.asked import Accepted, Asked, Unusable
+from services.worker.core.schema import resolve
+from services.worker.dialects.openai import compile_schema as compile_openai
+from tests.corpora import corpora
+
+LOAD = corpora()
+CASES = [pytest.param(case, id=case["id"]) for case in LOAD.hostile_schemas()]
+SECONDS_MAX = 1.0
+MEMORY_MAX_KIB = 200 * 1024
+REMOTE = ("127.0.0.1", 47113)  # where the remote references of the cases lead to
+HONEST: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.fixture(scope="module")
+def nobody_connects() -> Iterator[socket.socket]:
+    with socket.create_server(REMOTE) as server:
+        server.setblocking(False)
+        yield server
+
+
+def resolved(text: bytes) -> Asked | Unusable | json_text.NotJson:
+    """What becomes of a schema's text, as far as a worker would go before it asks a provider."""
+    parsed = json_text.parse(text)
+    if isinstance(parsed, json_text.NotJson):
+        return parsed
+    if not isinstance(parsed.value, dict | bool):
+        return json_text.NotJson("a schema", 0, "")  # no request can carry it
+    ref = InlineRef(name="hostile", wrapped=False, json_schema=parsed.value)
+    asked = resolve(ref, Registry([]))
+    if isinstance(asked, Asked):
+        compile_openai(asked)
+    return asked
+
+
+def answered(asked: Asked, raw: str) -> bool | None:
+    """The verdict on an answer, None if it is no JSON."""
+    parsed = json_text.parse(raw.encode())
+    if isinstance(parsed, json_text.NotJson):
+        return None
+    return isinstance(asked.read(parsed.value), Accepted)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_hostile_schema_harms_nobody(case: Any, nobody_connects: socket.socket) -> None:
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    outcome = resolved(LOAD.raw(case))
+    verdicts: list[bool | None] = []
+    if isinstance(outcome, Asked):
+        verdicts = [answered(outcome, answer["raw"]) for answer in case.get("answers", [])]
+    seconds = time.process_time() - began
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+
+    assert seconds < SECONDS_MAX
+    assert grown < MEMORY_MAX_KIB
+    assert isinstance(outcome, Asked) or case["expect"] != "accept"
+    assert not isinstance(outcome, Asked) or case["expect"] != "refuse"
+    assert all(
+        answer["valid"] in (None, verdict)
+        for answer, verdict in zip(case.get("answers", []), verdicts, strict=False)
+    )
+    with pytest.raises(BlockingIOError):
+        nobody_connects.accept()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_reported_is_short_and_tells_no_secret(case: Any) -> None:
+    match resolved(LOAD.raw(case)):
+        case Unusable(cause=cause):
+            text = cause.model_dump_json()
+        case json_text.NotJson(excerpt=excerpt, reason=reason):
+            text = excerpt + reason
+        case Asked():
+            return
+
+    assert len(text) < 20 * 1024
+    assert "password" not in text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_next_honest_schema_means_what_it_says(case: Any) -> None:
+    resolved(LOAD.raw(case))
+    asked = resolve(InlineRef(name="honest", wrapped=False, json_schema=HONEST), Registry([]))
+
+    assert isinstance(asked, Asked)
+    assert asked.read({"n": 1}) == Accepted({"n": 1})
+    refused = asked.read({"n": "1"})
+    assert not isinstance(refused, Accepted)
+    assert refused.problems == (Problem.of("/n", "type", 'a value of type "integer"'),)

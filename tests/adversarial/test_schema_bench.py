@@ -1,0 +1,147 @@
+"""Real-world schemas: each compiles or is refused for a documented limit, and keeps its meaning."""
+
+import json
+import time
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from pydantic import JsonValue
+
+from answerbus.dead_letter import HostileSchema
+from services.worker.core.asked import Unusable
+from services.worker.core.authority import Authority, compile_schema
+from services.worker.dialects import openai
+from services.worker.dialects.wire import Compiled, compile_shapes
+from tests.corpora import corpora
+from tests.encoding import CannotBeWrittenError, encode
+from tests.strict_subset import faults
+
+SCHEMAS = list(corpora().schemas())  # all of them: the whole takes some ten seconds
+REFUSALS = {"size", "depth", "expansion", "pattern", "draft", "id", "reference"}
+SECONDS_MAX = 1.0
+
+
+@cache
+def authority(number: int) -> Authority | HostileSchema:
+    return compile_schema(SCHEMAS[number]["schema"])
+
+
+@cache
+def compiled(number: int) -> Compiled | Unusable | None:
+    """The wire schema of a schema that the guard lets through, None for the others."""
+    if isinstance(authority(number), HostileSchema):
+        return None
+    return compile_shapes(SCHEMAS[number]["schema"], openai.RULES)
+
+
+def valid(case: Any) -> list[JsonValue]:
+    return [*case["valid"], *case.get("generated", {}).get("valid", [])]
+
+
+def invalid(case: Any) -> list[JsonValue]:
+    return [*case["invalid"], *case.get("generated", {}).get("invalid", [])]
+
+
+def places(instances: Any) -> list[tuple[int, str, JsonValue]]:
+    """Each instance with its schema's number and name."""
+    return [
+        (number, case["id"], instance)
+        for number, case in enumerate(SCHEMAS)
+        for instance in instances(case)
+    ]
+
+
+def test_each_schema_compiles_or_is_refused_for_a_documented_limit() -> None:
+    refused = {
+        case["id"]: cause.problems[0].code
+        for number, case in enumerate(SCHEMAS)
+        if isinstance(cause := authority(number), HostileSchema)
+    }
+
+    assert set(refused.values()) <= REFUSALS
+    assert len(refused) < 0.05 * len(SCHEMAS)
+
+
+def test_the_authority_agrees_with_what_others_say_of_the_instances() -> None:
+    wrong = [
+        (name, instance)
+        for instances, expected in ((valid, True), (invalid, False))
+        for number, name, instance in places(instances)
+        if isinstance(known := authority(number), Authority)
+        if (known.problems(instance) == ()) != expected
+    ]
+    # Kept under formats that are not asserted; we assert them.
+    disputed = [name for name, instance in wrong if not _only_format(name, instance)]
+
+    assert disputed == []
+
+
+def _only_format(name: str, instance: JsonValue) -> bool:
+    number = next(n for n, case in enumerate(SCHEMAS) if case["id"] == name)
+    found = authority(number)
+    assert isinstance(found, Authority)
+    problems = found.problems(instance)
+    return bool(problems) and all(problem.code == "format" for problem in problems)
+
+
+def test_the_dialect_carries_nearly_every_schema() -> None:
+    carried = [
+        number
+        for number in range(len(SCHEMAS))
+        if isinstance(wire := compiled(number), Compiled)
+        if openai._excess(wire.schema) is None
+    ]
+
+    assert len(carried) > 0.95 * len(SCHEMAS)
+
+
+def test_every_wire_schema_is_in_the_strict_subset() -> None:
+    found = {
+        case["id"]: breaches
+        for number, case in enumerate(SCHEMAS)
+        if isinstance(wire := compiled(number), Compiled)
+        if (breaches := faults(wire.schema))
+    }
+
+    assert found == {}
+
+
+def test_no_wire_schema_is_narrower_than_its_authority() -> None:
+    narrow: list[tuple[str, str]] = []
+    for number, name, instance in places(valid):
+        wire, known = compiled(number), authority(number)
+        if not isinstance(wire, Compiled) or not isinstance(known, Authority):
+            continue
+        if known.problems(instance):
+            continue
+        try:
+            written = encode(wire, instance)
+        except CannotBeWrittenError:
+            narrow.append((name, "has no place for a valid instance"))
+            continue
+        if not jsonschema_rs.is_valid(wire.schema, written, validate_formats=True, offline=True):
+            narrow.append((name, "refuses a valid instance"))
+        read = wire.decode(written)
+        if read != instance and known.problems(read):  # type: ignore[arg-type]
+            narrow.append((name, "reads a valid instance as another"))
+
+    assert narrow == []
+
+
+@pytest.mark.parametrize("dialect", ["authority", "openai"])
+def test_no_schema_takes_long_and_none_is_changed(dialect: str) -> None:
+    slow: list[str] = []
+    for number, case in enumerate(SCHEMAS):
+        before = json.dumps(case["schema"])
+        began = time.process_time()
+        if dialect == "authority":
+            compile_schema(case["schema"])
+        elif isinstance(authority(number), Authority):
+            compile_shapes(case["schema"], openai.RULES)
+        if time.process_time() - began > SECONDS_MAX:
+            slow.append(case["id"])
+        assert json.dumps(case["schema"]) == before
+
+    assert slow == []

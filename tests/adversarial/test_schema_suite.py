@@ -1,0 +1,70 @@
+"""The official JSON Schema test suite: a verdict is the suite's, or the schema is refused."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from answerbus.dead_letter import HostileSchema
+from services.worker.core.authority import Authority, compile_schema
+from services.worker.dialects.openai import RULES
+from services.worker.dialects.wire import Compiled, compile_shapes
+from tests.corpora import corpora
+from tests.encoding import encode
+
+FILES = [pytest.param(file, id=f"{file.draft}/{file.path}") for file in corpora().suite()]
+DRAFTS = {
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+# In this file the suite takes formats for annotations, as 2020-12 does by default; we assert them.
+ANNOTATED_FORMATS = "draft2020-12/format.json"
+
+
+def groups(file: Any) -> list[tuple[Any, Any]]:
+    """Each schema with its draft written into it, and its tests."""
+    return [(_declared(file, group["schema"]), group["tests"]) for group in file.groups]
+
+
+def _declared(file: Any, schema: Any) -> Any:
+    return {"$schema": DRAFTS[file.draft], **schema} if isinstance(schema, dict) else schema
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_verdicts_are_those_of_the_suite(file: Any) -> None:
+    for schema, tests in groups(file):
+        compiled = compile_schema(schema)
+        if isinstance(compiled, HostileSchema):
+            continue
+        for test in tests:
+            problems = compiled.problems(test["data"])
+            if f"{file.draft}/{file.path}" == ANNOTATED_FORMATS:
+                assert {problem.code for problem in problems} <= {"format"}
+            else:
+                assert (not problems) == test["valid"], (test["description"], problems)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_valid_instance_survives_the_wire(file: Any) -> None:
+    for schema, tests in groups(file):
+        known, wire = compile_schema(schema), None
+        if isinstance(known, Authority):
+            wire = compile_shapes(schema, RULES)
+        if not isinstance(known, Authority) or not isinstance(wire, Compiled):
+            continue
+        for test in tests:
+            if not known.problems(test["data"]):
+                written = encode(wire, test["data"])
+                assert jsonschema_rs.is_valid(wire.schema, written, validate_formats=True)
+                assert wire.decode(written) == test["data"]
+
+
+def test_only_references_that_leave_the_document_and_ids_are_refused() -> None:
+    refused = {
+        compiled.problems[0].code
+        for file in corpora().suite()
+        for schema, _ in groups(file)
+        if isinstance(compiled := compile_schema(schema), HostileSchema)
+    }
+
+    assert refused == {"reference", "id", "root"}

@@ -1,0 +1,195 @@
+"""A history to be audited: what is in the topics, and the calls that the provider itself noted."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from tests.chaos.audit.arrival import Arrival, Place, arrival_of
+from tests.chaos.audit.canonical import NotStrictError, read_json
+from tests.chaos.audit.record import Record
+
+TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
+TERMINAL_KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
+
+Json = dict[str, Any]
+Spend = tuple[str, int]  # request id, attempt number
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise (`G1` to `G11`) that does not hold, what it is about, and how one can see that."""
+
+    promise: str
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.promise} {self.about}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record of one of our topics with its body."""
+
+    record: Record
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A provider call. Without an end its process died; an end without a reply was cancelled."""
+
+    request_id: str
+    attempt: int
+    pid: int
+    started: datetime
+    ended: datetime | None
+    reply: str | None
+
+
+@dataclass(frozen=True)
+class History:
+    """`records` are all that read_committed readers see, of each partition in order of offsets.
+
+    `committed` is the group's offset by partition, where known. `is_whole` says that nothing was
+    compacted or deleted, so that what is not there never was.
+    """
+
+    prefix: str
+    partitions: int
+    records: Sequence[Record]
+    calls: Sequence[Call]
+    committed: Mapping[int, int] | None = None
+    is_whole: bool = True
+
+    @cached_property
+    def arrivals(self) -> list[Arrival]:
+        """The records of the requests topic."""
+        topic = f"{self.prefix}.requests.v1"
+        return [
+            arrival_of(record, topic, self.partitions)
+            for record in self.records
+            if record.topic == "requests"
+        ]
+
+    @cached_property
+    def events(self) -> Mapping[str, list[Event]]:
+        """The readable events of each other topic; `typed.py` complains of the rest."""
+        found: dict[str, list[Event]] = {topic: [] for topic in TOPICS}
+        for record in self.records:
+            if record.topic != "requests" and record.value is not None:
+                body = body_of(record)
+                if body is not None:
+                    found[record.topic].append(Event(record, body))
+        return found
+
+    @cached_property
+    def terminals(self) -> Mapping[str, list[Event]]:
+        """By request id; letters about records that never became requests are not among them."""
+        events = [
+            *self.events["results"],
+            *self.events["refusals"],
+            *self._letters(about_place=False),
+        ]
+        return _grouped((event.body["request_id"], event) for event in events)
+
+    @cached_property
+    def place_letters(self) -> Mapping[str, list[Event]]:
+        """Letters about records that never became requests, by letter id."""
+        letters = self._letters(about_place=True)
+        return _grouped((event.body["dead_letter_id"], event) for event in letters)
+
+    @cached_property
+    def copies(self) -> Mapping[Place, list[Arrival]]:
+        """Forwarded records, by the place they stood at first."""
+        return _grouped((a.first_place, a) for a in self.arrivals if a.is_copy)
+
+    @cached_property
+    def accepted(self) -> Mapping[str, list[Arrival]]:
+        """By request id, the records that the owner of their workflow took for requests."""
+        return _grouped(
+            (arrival.request_id, arrival)
+            for arrival in self.arrivals
+            if arrival.request_id is not None
+            and arrival.owner == arrival.place[0]
+            and arrival.letter_id not in self.place_letters
+        )
+
+    @cached_property
+    def requests(self) -> Mapping[str, Json]:
+        """The body that counts for each request id: that of its first accepted record."""
+        return {id_: arrivals[0].body for id_, arrivals in self.accepted.items()}
+
+    @cached_property
+    def attempts(self) -> Mapping[Spend, list[Event]]:
+        """The Attempts of each spend."""
+        events = self.events["attempts"]
+        return _grouped(((e.body["request_id"], e.body["attempt"]), e) for e in events)
+
+    @cached_property
+    def calls_of(self) -> Mapping[Spend, list[Call]]:
+        """The calls of each spend."""
+        return _grouped(((call.request_id, call.attempt), call) for call in self.calls)
+
+    @cached_property
+    def accounts(self) -> Mapping[str, Event]:
+        """The last word of the ledger on each account."""
+        kept = (e for e in self.events["ledger"] if e.body["kind"] == "account")
+        return {event.body["account_id"]: event for event in kept}
+
+    @cached_property
+    def closed(self) -> Mapping[str, Event]:
+        """The ledger's closed entries, by what they close."""
+        kept = (e for e in self.events["ledger"] if e.body["kind"] == "closed")
+        return {event.body["closes"]: event for event in kept}
+
+    @cached_property
+    def spends(self) -> Mapping[Spend, Event]:
+        """The record of the ledger that first shows each spend, which is that of its commit."""
+        first: dict[Spend, Event] = {}
+        for event in self.events["ledger"]:
+            if event.body["kind"] == "account":
+                for entry in event.body["in_flight"]:
+                    first.setdefault((entry["request_id"], entry["attempt"]), event)
+        return first
+
+    @cached_property
+    def unsettled(self) -> frozenset[Spend]:
+        """Spends that the ledger's last word still has in flight."""
+        return frozenset(
+            (entry["request_id"], entry["attempt"])
+            for event in self.accounts.values()
+            for entry in event.body["in_flight"]
+        )
+
+    def _letters(self, *, about_place: bool) -> list[Event]:
+        letters = [e for e in self.events["dead-letters"] if e.body["kind"] == "dead_letter"]
+        return [e for e in letters if (e.body["request"] is None) == about_place]
+
+
+def body_of(record: Record) -> Json | None:
+    """The JSON object in a record of ours; None if there is none."""
+    try:
+        body = read_json(record.value)
+    except NotStrictError:
+        return None
+    return body if isinstance(body, dict) and "kind" in body else None
+
+
+def account_of(request: Json) -> str:
+    """The account that a request is charged to."""
+    replay = request.get("replay")
+    return str(replay["account"] if replay else request["workflow_id"])
+
+
+def _grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
+    groups: dict[_Key, list[_Value]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return dict(groups)

@@ -1,0 +1,159 @@
+"""Reads a history: the topics with a client of its own, the journal from its file."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from tests.chaos.audit.canonical import moment
+from tests.chaos.audit.history import TOPICS, Call, History
+from tests.chaos.audit.record import Record
+
+READ_LIMIT_S = 120.0  # without a record; a reader stands still while a transaction is open
+ASK_LIMIT_S = 20.0
+_BATCH = 5_000
+
+
+class UnreadableError(Exception):
+    """There is nothing that could be audited; the text says why."""
+
+
+def read_history(bootstrap: str, prefix: str, journal: Path, *, is_whole: bool = True) -> History:
+    """Everything of the seven topics up to their ends now. Raises UnreadableError."""
+    consumer = _consumer(bootstrap)
+    try:
+        places = _places(consumer, prefix)
+        partitions = sum(place.topic == f"{prefix}.requests.v1" for place in places)
+        records = sorted(_records(consumer, places), key=lambda r: (r.topic, r.partition, r.offset))
+    except KafkaException as error:
+        raise UnreadableError(f"the broker at {bootstrap}: {error}") from error
+    finally:
+        consumer.close()
+    committed = _committed(bootstrap, prefix, partitions)
+    return History(prefix, partitions, records, read_journal(journal), committed, is_whole)
+
+
+def read_journal(path: Path) -> list[Call]:
+    """The calls of a journal, in the order in which they began. Raises UnreadableError."""
+    try:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"the journal {path}: {error}") from error
+    return calls_of(lines)
+
+
+def calls_of(lines: list[dict[str, Any]]) -> list[Call]:
+    """Starts and ends, brought together by request, attempt and process."""
+    ends: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for line in lines:
+        if line["event"] == "end":
+            ends[line["request_id"], line["attempt"], line["pid"]] = line
+    calls = []
+    for line in lines:
+        if line["event"] == "start":
+            end = ends.get((line["request_id"], line["attempt"], line["pid"]))
+            calls.append(
+                Call(
+                    request_id=line["request_id"],
+                    attempt=line["attempt"],
+                    pid=line["pid"],
+                    started=moment(line["at"]),
+                    ended=moment(end["at"]) if end else None,
+                    reply=end["reply"] if end else None,
+                )
+            )
+    return calls
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "auditor-without-a-group",  # required, never joined
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+        }
+    )
+
+
+def _places(consumer: Consumer, prefix: str) -> list[TopicPartition]:
+    known = consumer.list_topics(timeout=ASK_LIMIT_S).topics
+    names = [f"{prefix}.{topic}.v1" for topic in TOPICS]
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise UnreadableError(f"there is no topic {', '.join(missing)}")
+    return [
+        TopicPartition(name, number, OFFSET_BEGINNING)
+        for name in names
+        for number in known[name].partitions
+    ]
+
+
+def _records(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Record]:
+    ends: dict[tuple[str, int], int] = {}
+    for place in places:
+        _, end = consumer.get_watermark_offsets(place, timeout=ASK_LIMIT_S)
+        ends[place.topic, place.partition] = end
+    consumer.assign(places)
+    heard = time.monotonic()
+    while ends:
+        messages = consumer.consume(_BATCH, timeout=0.2)
+        heard = time.monotonic() if messages else heard
+        if time.monotonic() - heard > READ_LIMIT_S:
+            raise UnreadableError(
+                f"no record came for {READ_LIMIT_S:.0f} s: is a transaction open?"
+            )
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield _record(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            elif (message.offset() or 0) >= ends.get(_place(message), 0):
+                ends.pop(_place(message), None)
+
+
+def _place(message: Message) -> tuple[str, int]:
+    return str(message.topic()), message.partition() or 0
+
+
+def _record(message: Message) -> Record:
+    topic, partition = _place(message)
+    _, milliseconds = message.timestamp()
+    headers: Any = message.headers()
+    return Record(
+        topic=topic.removesuffix(".v1").rpartition(".")[2],
+        partition=partition,
+        offset=message.offset() or 0,
+        timestamp=datetime.fromtimestamp(milliseconds / 1000, UTC),
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(headers or ()),
+    )
+
+
+def _committed(bootstrap: str, prefix: str, partitions: int) -> Mapping[int, int]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    places = [TopicPartition(f"{prefix}.requests.v1", number) for number in range(partitions)]
+    asked = ConsumerGroupTopicPartitions(f"{prefix}.worker", places)
+    try:
+        (answer,) = admin.list_consumer_group_offsets([asked]).values()
+        found = answer.result(timeout=ASK_LIMIT_S).topic_partitions
+    except KafkaException as error:
+        raise UnreadableError(f"the offsets of the group {prefix}.worker: {error}") from error
+    return {place.partition: max(place.offset, 0) for place in found}

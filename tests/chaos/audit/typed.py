@@ -1,0 +1,73 @@
+"""G7: what workers wrote are typed events by the committed schemas, each where it belongs."""
+
+from collections.abc import Iterator
+
+from tests.chaos.audit import schemas
+from tests.chaos.audit.canonical import owner
+from tests.chaos.audit.history import Event, History, Json, Violation, body_of
+
+KINDS = {
+    "results": {"result", "unvalidated_result"},
+    "refusals": {"refusal"},
+    "retries": {"retry_request"},
+    "dead-letters": {"dead_letter", "replayed", "dismissed"},
+    "attempts": {"attempt"},
+    "ledger": {"account", "closed", "lane"},
+}
+NULL_ENDS = {"retries"}  # where a null value says something
+
+
+def check(history: History) -> Iterator[Violation]:
+    """Each record but those that upstream wrote."""
+    for record in history.records:
+        if record.topic == "requests" or (record.value is None and record.topic in NULL_ENDS):
+            continue
+        about = f"{record.topic}-{record.partition}-{record.offset}"
+        body = body_of(record)
+        if body is None:
+            yield Violation("G7", about, "no event: its value is no JSON object with a kind")
+            continue
+        found = list(_faults(history, Event(record, body)))
+        if found:
+            yield Violation("G7", about, "; ".join(found))
+
+
+def _faults(history: History, event: Event) -> Iterator[str]:
+    record, body = event.record, event.body
+    if body["kind"] not in KINDS[record.topic]:
+        yield f"a {body['kind']} does not belong here"
+        return
+    yield from schemas.faults(body["kind"], body)
+    key = record.key.decode(errors="replace") if record.key else None
+    if key != _key(body):
+        yield f"its key is {key!r} instead of {_key(body)!r}"
+    expected = f"answerbus.{body['kind']}.v1"
+    if record.header("ce_type") != expected:
+        yield f"its ce_type is {record.header('ce_type')!r} instead of {expected!r}"
+    partition = _partition(history, body)
+    if partition is not None and partition != record.partition:
+        yield f"it belongs into partition {partition}"
+
+
+def _key(body: Json) -> str:
+    match body["kind"]:
+        case "retry_request":
+            return str(body["request_id"])
+        case "dead_letter" | "replayed" | "dismissed":
+            return str(body["dead_letter_id"])
+        case "account":
+            return f"account:{body['account_id']}"
+        case "closed":
+            return f"closed:{body['closes']}"
+        case "lane":
+            return "lane"
+        case _:
+            return str(body["workflow_id"])
+
+
+def _partition(history: History, body: Json) -> int | None:
+    """Where the event belongs: with its workflow, or with the record that it is about."""
+    if body["kind"] == "dead_letter" and body["request"] is None:
+        return int(body["origin"]["partition"])
+    workflow_id = body.get("workflow_id")
+    return None if workflow_id is None else owner(workflow_id, history.partitions)

@@ -1,0 +1,72 @@
+"""Audits what really is in the topics against the promises G1 to G11; knows nothing of our code.
+
+    python -m tests.chaos.auditor --bootstrap HOST:PORT --prefix answerbus --journal calls.jsonl
+
+Exit codes: 0 all promises hold, 1 some do not (each is printed), 2 wrong usage, 3 nothing could be
+audited.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tests.chaos.audit import calls, conservation, order, spends, terminals, typed
+from tests.chaos.audit.history import History, Violation
+from tests.chaos.audit.reading import UnreadableError, read_history
+
+CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
+    typed.check,
+    conservation.check,
+    terminals.check,
+    spends.check,
+    calls.check,
+    order.check,
+)
+
+app = typer.Typer(add_completion=False)
+
+
+def audit(history: History) -> list[Violation]:
+    """Every promise that does not hold, by its number."""
+    found = [violation for check in CHECKS for violation in check(history)]
+    return sorted(found, key=lambda v: (int(v.promise[1:]), v.about))
+
+
+def summary(history: History) -> str:
+    """How much was looked at, in one line."""
+    outcomes = [attempts[0].body["outcome"] for attempts in history.attempts.values()]
+    return (
+        f"{len(history.arrivals)} records of {len(history.accepted)} requests, "
+        f"{len(history.terminals)} terminals, {len(history.place_letters)} letters about records, "
+        f"{len(history.copies)} forwarded, {len(outcomes)} attempts "
+        f"({outcomes.count('unknown')} unknown), {len(history.calls)} calls"
+    )
+
+
+@app.command()
+def main(
+    *,
+    bootstrap: Annotated[str, typer.Option(help="host:port of a broker")],
+    prefix: Annotated[str, typer.Option(help="the prefix of the seven topics")],
+    journal: Annotated[Path, typer.Option(help="the file in which the provider notes its calls")],
+    compacted: Annotated[
+        bool, typer.Option(help="parts of the ledger may have been compacted away")
+    ] = False,
+) -> None:
+    """Audit what is in the topics now; all requests must have ended, all workers have stopped."""
+    try:
+        history = read_history(bootstrap, prefix, journal, is_whole=not compacted)
+    except UnreadableError as reason:
+        typer.echo(f"Nothing was audited: {reason}", err=True)
+        raise typer.Exit(3) from None
+    violations = audit(history)
+    for violation in violations:
+        typer.echo(violation)
+    typer.echo(f"{summary(history)}: {len(violations)} violations")
+    raise typer.Exit(1 if violations else 0)
+
+
+if __name__ == "__main__":
+    app()

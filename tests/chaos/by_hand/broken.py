@@ -1,0 +1,33 @@
+"""What a history is that breaks a promise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.chaos.by_hand.story import Story
+
+Tell = Callable[[Story], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What is told, the promise it breaks, what about, and words that the explanation has."""
+
+    name: str
+    promise: str
+    about: str
+    words: str
+    tell: Tell
+    partitions: int = 1
+
+
+def breaks(promise: str, about: str, words: str, partitions: int = 1) -> Callable[[Tell], Broken]:
+    """Makes of a function that tells a history a broken promise."""
+    return lambda tell: Broken(tell.__name__, promise, about, words, tell, partitions)
+
+
+def attempted(story: Story) -> None:
+    """The request `r` up to an attempt that was answered."""
+    story.ask("r")
+    story.spend("r")
+    story.call("r")
+    story.settle("r")

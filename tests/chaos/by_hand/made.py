@@ -1,0 +1,117 @@
+"""Events made by hand: committed examples with other members, hashed and keyed as they ought."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.audit.canonical import digest
+from tests.chaos.audit.history import Call
+from tests.chaos.audit.record import Record
+
+Json = dict[str, Any]
+
+PREFIX = "made"
+DIGEST = "sha256:" + "0" * 64  # of nothing
+EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
+NO_LIMIT = {"attempts": 1_000_000, "tokens": None, "micro_usd": None}
+EXAMPLE_OF = {
+    "request": "minimal",
+    "result": "text",
+    "unvalidated_result": "malformed",
+    "refusal": "by_provider",
+    "retry_request": "invalid",
+    "dead_letter": "deadline_passed",
+    "attempt": "result",
+    "account": "new",
+    "closed": "origin",
+}
+TOPIC_OF = {
+    "result": "results",
+    "unvalidated_result": "results",
+    "refusal": "refusals",
+    "retry_request": "retries",
+    "dead_letter": "dead-letters",
+    "attempt": "attempts",
+    "account": "ledger",
+    "closed": "ledger",
+}
+FAILURES: dict[str | None, Json | None] = {
+    None: None,
+    "invalid": {"kind": "invalid", "problems": []},
+    "truncated": {"kind": "truncated", "limit": 10},
+    "refused": {"kind": "refused", "reason": "no"},
+    "throttled": {"kind": "throttled", "retry_after_s": 1.0},
+    "unknown": {"kind": "unknown"},
+}
+
+
+def event(kind: str, /, **members: Any) -> Json:
+    """The committed example of a kind, with these members instead of its own."""
+    body = json.loads((EXAMPLES / kind / f"{EXAMPLE_OF[kind]}.json").read_text()) | members
+    if kind == "attempt":
+        del body["hash"]
+        body["hash"] = digest(body)
+    return dict(body)
+
+
+def whole(request: Json) -> Json:
+    """A request as events of ours repeat it: with every member."""
+    example = event("dead_letter")["request"]
+    parts = {
+        name: example[name] | request.get(name, {}) for name in ("context", "budget", "policy")
+    }
+    return dict(example | request | parts)
+
+
+def key(body: Json) -> bytes:
+    """The record key of an event of ours."""
+    match body["kind"]:
+        case "retry_request":
+            text = body["request_id"]
+        case "dead_letter":
+            text = body["dead_letter_id"]
+        case "account":
+            text = f"account:{body['account_id']}"
+        case "closed":
+            text = f"closed:{body['closes']}"
+        case _:
+            text = body["workflow_id"]
+    return str(text).encode()
+
+
+def account(workflow: str, request: Json) -> Json:
+    """The account of a workflow whose first request this is."""
+    budget = {"attempts": 3, "tokens": None, "micro_usd": None} | request.get("budget", {})
+    return event("account", account_id=workflow, workflow_id=workflow, limit=budget)
+
+
+def state(account: Json) -> Json:
+    """An account as other events show it."""
+    return {"id": account["account_id"], "limit": account["limit"], "spent": account["spent"]}
+
+
+def origin(record: Record) -> Json:
+    """Where a record of the requests topic stands."""
+    return {
+        "topic": f"{PREFIX}.requests.v1",
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": text(record.timestamp),
+    }
+
+
+def place_id(record: Record) -> str:
+    """What the ledger calls a record of the requests topic."""
+    return f"{PREFIX}.requests.v1-{record.partition}-{record.offset}"
+
+
+def text(moment: datetime) -> str:
+    """A time as events write it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def lasting(call: Call, seconds: float) -> Call:
+    """The call, with an end so many seconds after its start."""
+    return replace(call, ended=call.started + timedelta(seconds=seconds))

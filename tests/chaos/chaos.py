@@ -1,0 +1,150 @@
+"""One run: broker, fleet, traffic and faults, from the first record to the audit."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from infra.kafka import start_broker
+from tests.chaos import script
+from tests.chaos.audit.reading import read_history
+from tests.chaos.auditor import audit, summary
+from tests.chaos.faults import faults
+from tests.chaos.fleet import Fleet
+from tests.chaos.stage import Stage
+from tests.chaos.traffic import Publisher, Watcher
+from tests.chaos.workload import Workload, workload
+from tests.integration.bus import Bus, create_topics
+
+PREFIX = "chaos"
+PARTITIONS = 12
+SESSION_S = 6.0  # the least that a broker allows by default
+TICK_S = 0.05
+ASK_S = 1.0  # between two looks at the group's offsets
+TELL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much, how long it is disturbed, and when it is given up."""
+
+    requests: int
+    workflows: int
+    workers: int
+    window_s: float
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to; it is fine if nothing is missing, broken or violated."""
+
+    seed: int
+    took_s: float
+    summary: str
+    kinds: dict[str, int]
+    missing: list[str]
+    bugs: list[str]
+    violations: list[str]
+
+    @property
+    def is_fine(self) -> bool:
+        return not any(self.complaints().values())
+
+    def complaints(self) -> dict[str, list[str]]:
+        """All that is wrong, by what it is."""
+        return {"missing": self.missing, "bug": self.bugs, "violation": self.violations}
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        figures = {"seed": self.seed, "took_s": round(self.took_s, 1), "fine": self.is_fine}
+        return {**figures, "summary": self.summary, "kinds": self.kinds, **self.complaints()}
+
+
+class Chaos:
+    """See the module; `folder` is for the broker's data, logs, script and journal."""
+
+    def __init__(self, seed: int, size: Size, folder: Path, console: Console) -> None:
+        self._seed, self._size, self._folder, self._console = seed, size, folder, console
+        self._began = time.monotonic()
+
+    def run(self) -> Outcome:
+        """Raises SetupError if there can be no broker."""
+        size = self._size
+        load = workload(
+            self._seed, size.requests, size.workflows, PARTITIONS, size.window_s - SESSION_S
+        )
+        broker = start_broker(self._folder / "kafka")
+        fleet = Fleet(self._config(broker.bootstrap_servers), self._folder)
+        stage = Stage(fleet, broker, self._say)
+        try:
+            bus = Bus(broker.bootstrap_servers, PREFIX, PARTITIONS, self._folder)
+            asyncio.run(create_topics(bus))
+            for slot in range(size.workers):
+                fleet.start(slot)
+            stage.schedule(faults(self._seed, size.workers, SESSION_S, size.window_s))
+            return self._judge(load, fleet, broker.bootstrap_servers, self._play(load, stage))
+        finally:
+            fleet.kill()
+            stage.close()
+
+    def _play(self, load: Workload, stage: Stage) -> Watcher:
+        """Let it all happen, until everything is answered and read, or time is up."""
+        bootstrap = stage.broker.bootstrap_servers
+        publisher = Publisher(bootstrap, f"{PREFIX}.requests.v1", load.publications)
+        watcher = Watcher(bootstrap, PREFIX, PARTITIONS)
+        began = self._began = time.monotonic()
+        asked = told = 0.0
+        while (now := time.monotonic() - began) < self._size.limit_s:
+            stage.play(now)
+            publisher.publish_due(now)
+            watcher.look(TICK_S)
+            if now - told > TELL_S:
+                told = now
+                self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
+            settled = stage.is_over and publisher.is_done and watcher.letters >= load.letters
+            if settled and now - asked > ASK_S and not watcher.missing(load.request_ids):
+                asked = now
+                if watcher.unread() == []:
+                    break
+        watcher.close()
+        return watcher
+
+    def _judge(self, load: Workload, fleet: Fleet, bootstrap: str, watcher: Watcher) -> Outcome:
+        missing = watcher.missing(load.request_ids)
+        if watcher.letters != load.letters:
+            missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
+        bugs = [] if fleet.drain() else ["a worker did not end after SIGTERM"]
+        self._say("auditing")
+        history = read_history(bootstrap, PREFIX, self._folder / "calls.jsonl")
+        return Outcome(
+            seed=self._seed,
+            took_s=time.monotonic() - self._began,
+            summary=summary(history),
+            kinds=dict(watcher.kinds.most_common()),
+            missing=missing,
+            bugs=bugs + fleet.bugs(),
+            violations=[str(violation) for violation in audit(history)],
+        )
+
+    def _config(self, bootstrap: str) -> Path:
+        """A settings file with little room, so that lanes pause, and little patience."""
+        played = self._folder / "script.json"
+        played.write_text(json.dumps({"rules": script.rules(self._seed)}))
+        path = self._folder / "answerbus.toml"
+        path.write_text(
+            f'[kafka]\nbootstrap_servers = "{bootstrap}"\ntopic_prefix = "{PREFIX}"\n'
+            f"session_timeout_ms = {SESSION_S * 1000:.0f}\nrebalance_timeout_ms = 10000\n"
+            '[worker]\nhealth = "127.0.0.1:0"\nmax_in_flight = 100\nlane_requests_max = 40\n'
+            "retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 3.0\n"
+            f'[profiles.default]\nprovider = "scripted"\nscript = "{played}"\ntimeout_s = 1.5\n'
+            f'journal = "{self._folder / "calls.jsonl"}"\ndialect = "prompted"\n'
+        )
+        return path
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.monotonic() - self._began:6.1f} s  {text}", markup=False)

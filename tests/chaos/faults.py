@@ -1,0 +1,60 @@
+"""What goes wrong in a run, and when: drawn from the seed."""
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+FIRST_S = 2.0
+GAP_S = (1.5, 4.0)  # between the beginnings of two faults
+REST_S = 2.0  # without new faults, at the end of the window
+
+
+class Kind(Enum):
+    """The value is what people are told."""
+
+    KILL = "kill -9"
+    TERM = "SIGTERM"
+    STOP = "SIGSTOP"
+    GUEST = "a guest joins"
+    BROKER = "broker killed"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """From `at_s` on and for `lasts_s` seconds; `slot` is the worker that it hits."""
+
+    at_s: float
+    kind: Kind
+    slot: int
+    lasts_s: float
+
+
+def faults(seed: int, workers: int, session_s: float, window_s: float) -> list[Fault]:
+    """Faults all over the window, in order of time: each kind once, then as they come."""
+    chance = random.Random(f"faults {seed}")
+    weights = {Kind.KILL: 4, Kind.TERM: 3, Kind.STOP: 3, Kind.GUEST: 2, Kind.BROKER: 1}
+    first = list(Kind)
+    chance.shuffle(first)
+    found: list[Fault] = []
+    at_s = FIRST_S
+    while at_s < window_s - REST_S:
+        kind = first.pop() if first else chance.choices(list(weights), list(weights.values()))[0]
+        lasts_s = chance.uniform(*_lasting(kind, session_s))
+        found.append(Fault(at_s, kind, chance.randrange(workers), lasts_s))
+        at_s += chance.uniform(*GAP_S)
+    return found
+
+
+def _lasting(kind: Kind, session_s: float) -> tuple[float, float]:
+    """Seconds, at least and at most: a worker sleeps for longer than its session may last."""
+    match kind:
+        case Kind.KILL:
+            return 0.0, 3.0
+        case Kind.TERM:
+            return 0.0, 4.0
+        case Kind.STOP:
+            return session_s + 1.5, session_s + 4.0
+        case Kind.GUEST:
+            return 4.0, 10.0
+        case Kind.BROKER:
+            return 0.5, 4.0

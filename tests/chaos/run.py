@@ -1,0 +1,64 @@
+"""Chaos on a real Kafka, from a seed: workers and broker die, freeze and come back under load.
+
+    python -m tests.chaos.run --seed 7 --requests 1000 --workflows 100
+
+Exit codes: 0 every request ended and the auditor found nothing, 1 otherwise, 2 wrong usage, 3 there
+is no broker to be had.
+"""
+
+import json
+import random
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from infra.setup_error import SetupError
+from tests.chaos.chaos import Chaos, Outcome, Size
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    *,
+    seed: Annotated[int | None, typer.Option(help="the same seed, the same run")] = None,
+    requests: Annotated[int, typer.Option(min=1)] = 10_000,
+    workflows: Annotated[int, typer.Option(min=1)] = 1_000,
+    workers: Annotated[int, typer.Option(min=1)] = 3,
+    window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
+    seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
+    keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
+) -> None:
+    """Publish, disturb, wait for the end, audit."""
+    chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")
+    size = Size(requests, workflows, workers, window or max(20.0, requests / 60), seconds)
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        try:
+            outcome = Chaos(chosen, size, keep or Path(folder), console).run()
+        except SetupError as reason:
+            console.print(f"[red]There is no broker:[/] {reason}", markup=True)
+            raise typer.Exit(3) from None
+    if as_json:
+        typer.echo(json.dumps(outcome.as_json()))
+    else:
+        _report(outcome, console)
+    raise typer.Exit(0 if outcome.is_fine else 1)
+
+
+def _report(outcome: Outcome, console: Console) -> None:
+    for title, lines in outcome.complaints().items():
+        for line in lines:
+            console.print(f"{title}: {line}", markup=False)
+    console.print(outcome.summary, markup=False)
+    verdict = "[green]all promises hold[/]" if outcome.is_fine else "[red]FAILED[/]"
+    console.print(f"seed {outcome.seed}: {verdict} after {outcome.took_s:.0f} s")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,100 @@
+"""What the scripted provider is told to do: each request carries its own fate in its id."""
+
+import random
+from typing import Any
+
+Json = dict[str, Any]
+
+# A request id is <seed>-<number>.<form>.<plot>: the form names the schema that was asked for, the
+# plot has a letter for each attempt, `a` for an answer; later attempts are answered.
+PLOT_LETTERS = 8
+ANSWER = "a"
+MISHAPS = {
+    "t": 22,  # throttled
+    "n": 5,  # not reached
+    "u": 15,  # 503
+    "x": 13,  # truncated
+    "i": 18,  # invalid
+    "m": 12,  # malformed
+    "h": 5,  # hangs
+    "r": 4,  # refused by the provider
+    "d": 3,  # declined by the model
+    "j": 3,  # rejected
+}
+MISHAP_SHARE = 0.3  # of all calls
+LATENCY = {"median_s": 0.08, "sigma": 0.8, "max_s": 1.0}
+
+CONTRACT, WRAPPED, BARE, TEXT = "pwbt"
+INLINE_SCHEMA: Json = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0}, "word": {"enum": ["yes", "no"]}},
+    "required": ["n", "word"],
+    "additionalProperties": False,
+}
+_USAGE = {"input_tokens": 40, "output_tokens": 12}
+_DEP_BUMP: Json = {
+    "kind": "dep_bump",
+    "manifest_path": "package.json",
+    "package": "lodash",
+    "target_version": "4.17.21",
+    "rationale": "a fixed release exists",
+}
+_REFUSE: Json = {
+    "kind": "refuse",
+    "reason": "out_of_scope",
+    "detail": "no release fixes it",
+    "rationale": "the advisory says so",
+}
+_OUTPUT: Json = {"n": 7, "word": "yes"}
+_WRAPPED: Json = {"output": _OUTPUT, "success": True, "notes": [], "failure_reason": None}
+
+
+def plot(chance: random.Random) -> str:
+    """What becomes of each attempt of a request."""
+    letters, weights = list(MISHAPS), list(MISHAPS.values())
+    return "".join(
+        chance.choices(letters, weights)[0] if chance.random() < MISHAP_SHARE else ANSWER
+        for _ in range(PLOT_LETTERS)
+    )
+
+
+def rules(seed: int) -> list[Json]:
+    """The rules of the script that plays every plot; mishaps first, then what each form expects."""
+    mishaps = [
+        _rule(seed, f"*.?.{'?' * (number - 1)}{letter}*", reply, number)
+        for number in range(1, PLOT_LETTERS + 1)
+        for letter, reply in _mishaps().items()
+    ]
+    declined = [
+        _rule(seed, f"*.{CONTRACT}.{'?' * (number - 1)}d*", _answered(_REFUSE), number)
+        for number in range(1, PLOT_LETTERS + 1)
+    ]
+    forms: Json = {CONTRACT: _DEP_BUMP, WRAPPED: _WRAPPED, BARE: _OUTPUT}
+    answers = [_rule(seed, f"*.{form}.*", _answered(value)) for form, value in forms.items()]
+    text = {"kind": "answered", "content": "a few words", "usage": _USAGE}
+    return [*mishaps, *declined, *answers, _rule(seed, f"*.{TEXT}.*", text)]
+
+
+def _mishaps() -> dict[str, Json]:
+    return {
+        "t": {"kind": "throttled", "retry_after_s": 0.1},
+        "n": {"kind": "unavailable", "status": None, "ran": False},
+        "u": {"kind": "unavailable", "status": 503, "ran": True},
+        "x": {"kind": "truncated"},
+        "i": _answered({"kind": "no such variant"}),
+        "m": {"kind": "answered", "content": '{"kind": "dep_bump", "manifest'},
+        "h": {"kind": "hang"},
+        "r": {"kind": "refused", "reason": "the filter says no", "category": "filter"},
+        "j": {"kind": "rejected", "scope": "request", "status": 400, "code": "bad_request"},
+    }
+
+
+def _answered(value: Json) -> Json:
+    return {"kind": "answered", "json": value, "usage": _USAGE}
+
+
+def _rule(seed: int, request_id: str, reply: Json, attempt: int | None = None) -> Json:
+    when: Json = {"request_id": request_id}
+    if attempt is not None:
+        when["attempt"] = attempt
+    return {"when": when, "reply": reply, "latency_s": {**LATENCY, "seed": seed}}

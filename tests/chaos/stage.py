@@ -1,0 +1,108 @@
+"""Plays faults on a fleet and its broker, each at its time, without ever waiting for one."""
+
+import heapq
+import signal
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+
+from infra.kafka import Broker, start_broker
+from tests.chaos.faults import Fault, Kind
+from tests.chaos.fleet import RESTART_S, Fleet, Worker
+
+_FIRST_GUEST = 1_000  # guests sit behind the slots of the fleet
+
+
+@dataclass
+class Stage:
+    """`say` is told each thing that happens; `now_s` is advanced by `play`."""
+
+    fleet: Fleet
+    broker: Broker
+    say: Callable[[str], None]
+    now_s: float = 0.0
+    _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _numbers: "count[int]" = field(default_factory=count)
+    _helper: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _restarting: "Future[Broker] | None" = None
+
+    def schedule(self, faults: list[Fault]) -> None:
+        """Take the faults of a run."""
+        for fault in faults:
+            self._at(fault.at_s, partial(self._begin, fault))
+
+    def play(self, now_s: float) -> None:
+        """Do what is due; a broker that did not come back raises here."""
+        self.now_s = now_s
+        if self._restarting and self._restarting.done():
+            self.broker, self._restarting = self._restarting.result(), None
+            self.say("the broker is back")
+        while self._due and self._due[0][0] <= now_s:
+            heapq.heappop(self._due)[2]()
+        self.fleet.supervise(self._replace)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything has happened and the broker is there."""
+        return not self._due and self._restarting is None
+
+    def close(self) -> None:
+        """Wait for a broker that is just being started, and stop it."""
+        if self._restarting:
+            self.broker = self._restarting.result()
+        self._helper.shutdown()
+        self.broker.stop()
+
+    def _at(self, at_s: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (at_s, next(self._numbers), act))
+
+    def _after(self, delay_s: float, act: Callable[[], None]) -> None:
+        self._at(self.now_s + delay_s, act)
+
+    def _begin(self, fault: Fault) -> None:
+        slot, lasts_s = fault.slot, fault.lasts_s
+        self.say(f"{fault.kind.value}: worker {slot}, {lasts_s:.1f} s")
+        match fault.kind:
+            case Kind.KILL:
+                self._end(slot, signal.SIGKILL, lasts_s)
+            case Kind.TERM:
+                self._end(slot, signal.SIGTERM, lasts_s)
+            case Kind.STOP:
+                self._freeze(self.fleet.slots.get(slot), lasts_s)
+            case Kind.GUEST:
+                guest = _FIRST_GUEST + next(self._numbers)
+                self.fleet.start(guest)
+                self._after(lasts_s, lambda: self.fleet.send(guest, signal.SIGTERM))
+            case Kind.BROKER:
+                self._kill_broker(lasts_s)
+
+    def _end(self, slot: int, number: signal.Signals, lasts_s: float) -> None:
+        self.fleet.send(slot, number)
+        self._after(lasts_s, lambda: self.fleet.start(slot))
+
+    def _freeze(self, worker: Worker | None, lasts_s: float) -> None:
+        if worker and not worker.has_ended:
+            worker.send(signal.SIGSTOP)
+            self._after(lasts_s, partial(_wake, worker))
+
+    def _kill_broker(self, lasts_s: float) -> None:
+        if self._restarting:
+            return
+        broker = self.broker
+        broker.kill()
+        self._after(lasts_s, lambda: self._restart(broker))
+
+    def _restart(self, broker: Broker) -> None:
+        self._restarting = self._helper.submit(start_broker, broker.data, broker.port)
+
+    def _replace(self, slot: int) -> None:
+        self.say(f"worker {slot} ended by itself")
+        if slot < _FIRST_GUEST:
+            self._after(RESTART_S, lambda: self.fleet.start(slot))
+
+
+def _wake(worker: Worker) -> None:
+    if not worker.has_ended:
+        worker.send(signal.SIGCONT)

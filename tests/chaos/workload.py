@@ -1,0 +1,147 @@
+"""What upstream publishes in a run: requests, copies of them, conflicts, and what is no request."""
+
+import json
+import random
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos import script
+from tests.chaos.audit.canonical import owner
+
+Json = dict[str, Any]
+
+COPIED_SHARE = 0.05
+CONFLICTING_SHARE = 0.01
+GARBAGE_SHARE = 0.01
+CRC32_SHARE = 0.25  # of the workflows: their publisher hashes keys in its own way
+UNORDERED_SHARE = 0.2  # of the workflows
+TIGHT_SHARE = 0.25  # of the workflows: their budget will not do
+SHORT_SHARE = 0.03  # of the requests: they have seconds to live
+TTL_SHORT_S = 4
+LATER_S = (0.0, 8.0)  # how long after its original a copy is published
+
+FORMS = {script.CONTRACT: 60, script.WRAPPED: 20, script.BARE: 12, script.TEXT: 8}
+POLICIES: list[tuple[Json, int]] = [
+    ({}, 80),
+    ({"on_invalid": "dead_letter"}, 5),
+    ({"on_refusal": "retry"}, 5),
+    ({"at_last": "unvalidated"}, 5),
+    ({"on_invalid": "dead_letter", "at_last": "unvalidated"}, 5),
+]
+GARBAGE: list[bytes | None] = [
+    None,
+    b"",
+    b"\xff\xfe no text",
+    b"{",
+    b"[1, 2, 3]",
+    b'{"kind": "request"}',
+    b'{"kind": "request", "request_id": "twice", "request_id": "twice"}',
+    b'{"kind": "request", "request_id": "r", "workflow_id": "w", "context": {"instructions": "x"}}',
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A record to be published `at_s` seconds into the run; None as a value is a null record."""
+
+    at_s: float
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`request_ids` must each get one terminal; `letters` records must each get a letter."""
+
+    publications: list[Publication]
+    request_ids: frozenset[str]
+    letters: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Workflow:
+    id: str
+    attempts: int
+    ordering: str
+    partition: int
+
+
+def workload(
+    seed: int, requests: int, workflows: int, partitions: int, lasting_s: float
+) -> Workload:
+    """Everything that is published, the same for the same arguments."""
+    chance = random.Random(f"workload {seed}")
+    flows = [_workflow(chance, seed, n, requests / workflows, partitions) for n in range(workflows)]
+    published, ids, letters = [], set(), 0
+    for number in range(requests):
+        flow, at_s = chance.choice(flows), chance.uniform(0, lasting_s)
+        body = _request(chance, seed, number, flow)
+        ids.add(body["request_id"])
+        published.append(_publication(at_s, flow, json.dumps(body).encode()))
+        later_s = at_s + chance.uniform(*LATER_S)
+        if chance.random() < COPIED_SHARE:
+            respelt = json.dumps(body, indent=1, sort_keys=True).encode()
+            published.append(_publication(later_s, flow, respelt))
+        if chance.random() < CONFLICTING_SHARE:
+            other = {**body, "labels": {"another": "body"}}
+            published.append(_publication(later_s, flow, json.dumps(other).encode()))
+            letters += 1
+        if chance.random() < GARBAGE_SHARE:
+            garbage, partition = chance.choice(GARBAGE), chance.randrange(partitions)
+            published.append(Publication(at_s, partition, b"garbage", garbage))
+            letters += 1
+    published.sort(key=lambda publication: publication.at_s)
+    return Workload(published, frozenset(ids), letters)
+
+
+def _workflow(
+    chance: random.Random, seed: int, number: int, requests: float, partitions: int
+) -> _Workflow:
+    name = f"w{seed}-{number}"
+    is_tight = chance.random() < TIGHT_SHARE
+    is_unordered = chance.random() < UNORDERED_SHARE
+    has_crc32 = chance.random() < CRC32_SHARE
+    return _Workflow(
+        id=name,
+        attempts=max(1, round(requests * (0.8 if is_tight else 4))),
+        ordering="none" if is_unordered else "workflow",
+        partition=zlib.crc32(name.encode()) % partitions if has_crc32 else owner(name, partitions),
+    )
+
+
+def _request(chance: random.Random, seed: int, number: int, flow: _Workflow) -> Json:
+    form = chance.choices(list(FORMS), list(FORMS.values()))[0]
+    policies, weights = zip(*POLICIES, strict=True)
+    policy = chance.choices(policies, weights)[0]
+    is_short = chance.random() < SHORT_SHARE
+    return {
+        "kind": "request",
+        "request_id": f"{seed}-{number:06}.{form}.{script.plot(chance)}",
+        "workflow_id": flow.id,
+        "answer_schema": _schema(form),
+        "context": {"instructions": f"Answer number {number}."},
+        "budget": {"attempts": flow.attempts},
+        "ttl_s": TTL_SHORT_S if is_short else 3600,
+        "policy": {**policy, "ordering": flow.ordering},
+    }
+
+
+def _schema(form: str) -> Json:
+    inline: Json = {
+        "kind": "inline",
+        "name": "word_and_number",
+        "json_schema": script.INLINE_SCHEMA,
+    }
+    schemas: dict[str, Json] = {
+        script.CONTRACT: {"kind": "contract", "name": "plan_proposal", "version": 1},
+        script.WRAPPED: inline,
+        script.BARE: {**inline, "wrapped": False},
+        script.TEXT: {"kind": "text"},
+    }
+    return schemas[form]
+
+
+def _publication(at_s: float, flow: _Workflow, value: bytes) -> Publication:
+    return Publication(at_s, flow.partition, flow.id.encode(), value)

@@ -1,0 +1,253 @@
+"""What the client makes of types and answers, and the ids it gives, without a broker."""
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from aiokafka import ConsumerRecord
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from answerbus.answers.plan_proposal import DepBump, PlanProposal, Refuse
+from answerbus.client import uuid7
+from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
+from answerbus.client.asking import make_request
+from answerbus.client.subscription import item_of
+from answerbus.client.terminals import terminal_of
+from answerbus.envelope import Undecodable, decode, encode
+from answerbus.event import Event, request_of
+from answerbus.limits import NOTES_MAX
+from answerbus.outcome import Result, UnvalidatedResult
+from answerbus.registry import Registry
+from answerbus.request import (
+    Context,
+    ContractId,
+    ContractRef,
+    Fact,
+    InlineId,
+    InlineRef,
+    Request,
+    TextId,
+    TextRef,
+)
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
+DIGEST = "sha256:" + "0" * 64
+
+
+class Route(BaseModel):
+    team: str
+
+
+@dataclass
+class Weather:
+    """How it is outside."""
+
+    celsius: Annotated[float, Field(ge=-273.15)]
+
+
+def of(form: Any) -> AnswerType[Any]:
+    return AnswerType.of(form, Registry())
+
+
+def example(name: str) -> Result[Any]:
+    path = Path(__file__).parents[2] / f"contracts/examples/result/{name}.json"
+    event = decode(path.read_bytes())
+    assert isinstance(event, Result)
+    return event
+
+
+def record(event: Event, *, headers: bool = True) -> ConsumerRecord:
+    encoded = encode(event)
+    return record_of(encoded.value, encoded.headers if headers else [])
+
+
+def record_of(value: bytes | None, headers: list[tuple[str, Any]]) -> ConsumerRecord:
+    return ConsumerRecord("t", 0, 0, 0, 0, None, value, None, 0, 0, tuple(headers))
+
+
+def test_a_contracts_type_is_the_contract_and_str_is_text() -> None:
+    assert of(PlanProposal).ref == ContractRef(name="plan_proposal", version=1)
+    assert of(str).ref == TextRef()
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "description"),
+    [
+        (Route, "Route", ""),
+        (Weather, "Weather", "How it is outside."),
+        (list[Route], "answer", ""),
+        (Route | Weather, "answer", ""),
+        (DepBump, "DepBump", DepBump.__doc__),
+    ],
+)
+def test_any_other_type_is_its_schema(form: Any, name: str, description: str) -> None:
+    """A variant of a contract, too: asked for alone, it is no longer that contract."""
+    ref = of(form).ref
+
+    assert isinstance(ref, InlineRef)
+    assert (ref.name, ref.description, ref.wrapped) == (name, description, False)
+    assert ref.json_schema == of(form).adapter.json_schema()
+
+
+def test_names_that_the_wire_cannot_carry_are_spelt_otherwise() -> None:
+    class Odd(BaseModel):
+        model_config = {"title": "Was für ein Name!"}
+
+    ref = of(Odd).ref
+
+    assert isinstance(ref, InlineRef)
+    assert ref.name == "Was_f_r_ein_Name"
+
+
+def test_a_result_is_read_into_the_type() -> None:
+    read = of(PlanProposal).read(example("dep_bump"))
+
+    assert isinstance(read, Result)
+    assert read.answer == DepBump(
+        kind="dep_bump",
+        manifest_path="package.json",
+        package="lodash",
+        target_version="4.17.21",
+    )
+    assert read.model_copy(update={"answer": None}) == example("dep_bump").model_copy(
+        update={"answer": None}
+    )
+
+
+def test_a_contract_ignores_fields_that_are_newer_than_it() -> None:
+    result = example("dep_bump")
+    newer = result.model_copy(update={"answer": {**result.answer, "since_v1_1": 1}})
+
+    assert of(PlanProposal).read(newer) == of(PlanProposal).read(result)
+
+
+def test_what_the_type_refuses_is_no_result() -> None:
+    result = example("dep_bump")
+    escaped = result.model_copy(update={"answer": {**result.answer, "manifest_path": "../x"}})
+
+    read = of(PlanProposal).read(escaped)
+
+    assert isinstance(read, UnvalidatedResult)
+    assert read.unvalidated_answer == escaped.answer
+    assert [(p.path, p.code) for p in read.problems] == [("/manifest_path", "escapes_sandbox")]
+    assert read.notes == (*result.notes, TYPE_DISAGREES)
+    assert read.event_id == result.event_id
+
+
+def test_the_note_on_that_always_has_room() -> None:
+    result = example("text").model_copy(update={"notes": ("n",) * NOTES_MAX})
+
+    read = of(Route).read(result)
+
+    assert len(read.notes) == NOTES_MAX
+    assert read.notes[-1] == TYPE_DISAGREES
+
+
+@pytest.mark.parametrize(
+    ("form", "schema", "covered"),
+    [
+        (PlanProposal, ContractId(name="plan_proposal", version=1, digest=DIGEST), True),
+        (PlanProposal, ContractId(name="plan_proposal", version=2, digest=DIGEST), False),
+        (PlanProposal, ContractId(name="other", version=1, digest=DIGEST), False),
+        (PlanProposal, InlineId(name="plan_proposal", wrapped=False, digest=DIGEST), False),
+        (Route, InlineId(name="Route", wrapped=False, digest=DIGEST), True),
+        (Route, InlineId(name="Route", wrapped=True, digest=DIGEST), False),
+        (Route, InlineId(name="Other", wrapped=False, digest=DIGEST), False),
+        (str, TextId(digest=DIGEST), True),
+        (str, InlineId(name="str", wrapped=False, digest=DIGEST), False),
+    ],
+)
+def test_an_answer_is_told_by_its_contract_or_its_name(
+    form: Any, schema: ContractId | InlineId | TextId, covered: bool
+) -> None:
+    assert of(form).covers(schema) is covered
+
+
+def test_a_request_says_what_was_given_and_nothing_else() -> None:
+    request = make_request(
+        "Hi", "w", TextRef(), "new", {"facts": {"a": Route(team="x"), "b": [1]}, "request_id": None}
+    )
+
+    assert request == Request(
+        request_id="new",
+        workflow_id="w",
+        answer_schema=TextRef(),
+        context=Context(
+            instructions="Hi",
+            facts=(Fact(name="a", value={"team": "x"}), Fact(name="b", value=[1])),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "asking", [{"ttl_s": 0}, {"request_id": "a b"}, {"labels": {"a": "x" * 300}}]
+)
+def test_what_the_wire_refuses_is_a_value_error(asking: Any) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        make_request("Hi", "w", TextRef(), "new", asking)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_terminal_is_found_by_its_request_with_and_without_headers(path: Path) -> None:
+    event = decode(path.read_bytes())
+    assert not isinstance(event, Undecodable)
+    terminal = event.kind in {"result", "unvalidated_result", "refusal", "dead_letter"}
+    ids = {"another", request_of(event) or "another"}
+    expected = event if terminal and len(ids) == 2 else None
+
+    assert terminal_of(record(event), ids) == expected
+    assert terminal_of(record(event, headers=False), ids) == expected
+    assert terminal_of(record(event), {"another"}) is None
+    assert terminal_of(record(event, headers=False), {"another"}) is None
+
+
+@given(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=10))
+def test_no_record_of_others_raises(value: bytes | None, header: bytes | None) -> None:
+    found = record_of(value, [("ce_requestid", header), ("ce_contract", header)])
+
+    assert terminal_of(found, {"mine"}) is None
+    assert item_of(found, of(PlanProposal)) is None or header in (None, b"plan_proposal.v1")
+
+
+def test_a_refusing_variant_is_a_refusal_whose_answer_is_kept() -> None:
+    path = next(path for path in EXAMPLES if path.match("refusal/by_model.json"))
+    event = decode(path.read_bytes())
+    assert not isinstance(event, Undecodable)
+
+    item = item_of(record(event), of(PlanProposal))
+
+    assert item == event
+    assert of(PlanProposal).adapter.validate_json(
+        json.dumps(event.model_dump()["answer"])
+    ) == Refuse(kind="refuse", reason="out_of_scope", detail="The advisory has no fixed release.")
+
+
+def test_a_new_id_is_a_uuid_of_version_7_that_keeps_its_moment() -> None:
+    made = uuid7(0x0199E7A46C1F, bytes(range(10)))
+
+    assert str(made) == "0199e7a4-6c1f-7001-8203-040506070809"
+    assert (made.version, made.variant) == (7, uuid.RFC_4122)
+
+
+@given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
+def test_every_new_id_is_one(unix_ms: int, randomness: bytes) -> None:
+    made = uuid7(unix_ms, randomness)
+
+    assert (made.version, made.variant, made.int >> 80) == (7, uuid.RFC_4122, unix_ms)
+
+
+@given(st.integers(0, 2**47), st.integers(0, 2**47), st.binary(min_size=10, max_size=10))
+def test_ids_sort_by_their_moment(one: int, other: int, randomness: bytes) -> None:
+    first, second = sorted((one, other))
+    if first != second:
+        assert str(uuid7(first, randomness)) < str(uuid7(second, b"\0" * 10))
+
+
+def test_too_little_chance_is_refused() -> None:
+    with pytest.raises(ValueError, match="10 random bytes"):
+        uuid7(0, b"123")

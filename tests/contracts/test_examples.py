@@ -1,0 +1,260 @@
+"""Every event has examples, every example is one, and no case of the contract is without."""
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import rfc8785
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+from answerbus.answers.plan_proposal import (
+    PLAN_PROPOSAL,
+    CallsiteRewrite,
+    DepBump,
+    Override,
+    Refuse,
+)
+from answerbus.answers.specialist import Specialist
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import ReceivedRequest, Undecodable, decode, decode_request
+from answerbus.event import Event, event_id, request_of
+from answerbus.limits import REQUEST_BYTES_MAX
+from answerbus.outcome import Refusal, Result
+from answerbus.request import ContractId, InlineId, Request, TextId
+from answerbus.schema_export import event_models
+from answerbus.wire import Wire
+
+CONTRACTS = Path(__file__).parents[2] / "contracts"
+EXAMPLES = sorted((CONTRACTS / "examples").rglob("*.json"))
+GENERIC = {"Wire", "_Answered", "Result"}
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+examples = pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+
+
+def read(path: Path) -> Event:
+    event = decode(path.read_bytes())
+    assert not isinstance(event, Undecodable), event.problems
+    return event
+
+
+@cache
+def events() -> tuple[tuple[str, Event], ...]:
+    return tuple((name_of(path), read(path)) for path in EXAMPLES)
+
+
+def results() -> list[Result[Any]]:
+    return [event for _, event in events() if isinstance(event, Result)]
+
+
+@examples
+def test_an_example_lies_in_the_folder_of_its_kind(path: Path) -> None:
+    assert path.parent.name == read(path).kind
+
+
+@examples
+def test_an_example_is_written_again_as_it_was_read(path: Path) -> None:
+    """What we write has every field; a request may leave out what has a default."""
+    event = read(path)
+
+    again = event.model_dump(mode="json", exclude_unset=isinstance(event, Request))
+
+    assert again == json.loads(path.read_bytes())
+
+
+@examples
+def test_an_example_is_valid_by_its_committed_schema(path: Path) -> None:
+    schema = json.loads((CONTRACTS / f"schemas/events/{path.parent.name}.v1.json").read_bytes())
+    Draft202012Validator.check_schema(schema)
+
+    assert list(Draft202012Validator(schema).iter_errors(json.loads(path.read_bytes()))) == []
+
+
+def test_every_kind_of_event_has_an_example() -> None:
+    assert {path.parent.name for path in EXAMPLES} == set(event_models())
+
+
+def test_no_file_is_an_orphan() -> None:
+    files = {path for path in (CONTRACTS / "examples").rglob("*") if path.is_file()}
+
+    assert files == set(EXAMPLES)
+
+
+def test_requests_have_a_minimal_and_a_full_example() -> None:
+    """The minimal one has the required fields alone, the full one each that upstream may set."""
+    fields = {
+        path.stem: set(json.loads(path.read_bytes()))
+        for path in EXAMPLES
+        if path.parent.name == "request"
+    }
+
+    required = {name for name, field in Request.model_fields.items() if field.is_required()}
+    assert fields["minimal"] == required | {"kind"}
+    assert fields["full"] == set(Request.model_fields)
+
+
+def parts(value: object) -> Iterator[BaseModel]:
+    """All models in a value."""
+    if isinstance(value, BaseModel):
+        yield value
+        value = tuple(inner for _, inner in value)
+    if isinstance(value, tuple):
+        for inner in value:
+            yield from parts(inner)
+
+
+def wire_classes() -> set[type[BaseModel]]:
+    """All classes of objects on the wire, of whatever module an event is made of."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("answerbus.")]
+    return {
+        found
+        for module in modules
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if issubclass(found, Wire) and found.__name__ not in GENERIC and "[" not in found.__name__
+        if not found.__module__.startswith("answerbus.answers")
+    }
+
+
+def test_every_class_on_the_wire_occurs_in_an_example() -> None:
+    """So each failure, cause and kind of schema has one: they are classes of closed unions."""
+    seen = {type(part) for _, event in events() for part in parts(event)}
+
+    assert {found.__name__ for found in wire_classes() - seen} == set()
+
+
+def choices(form: object) -> set[object]:
+    if get_origin(form) is Literal:
+        return set(get_args(form))
+    return {choice for part in get_args(form) for choice in choices(part)}
+
+
+def test_every_choice_of_every_field_occurs_in_an_example() -> None:
+    """Each outcome of an attempt, each policy, each operation of a patch, each `which`."""
+    seen = {
+        (type(part).__name__.partition("[")[0], name, value)
+        for _, event in events()
+        for part in parts(event)
+        for name, value in part
+        if isinstance(value, str | int)
+    }
+    wanted = {
+        (found.__name__, name, choice)
+        for found in wire_classes()
+        for name, field in found.model_fields.items()
+        for choice in choices(field.annotation)
+    }
+
+    assert {case for case in wanted if case not in seen} == set()
+    assert len(wanted) > 60
+
+
+def test_results_show_every_kind_of_answer() -> None:
+    schemas = {type(result.answered_schema) for result in results()}
+    wrapped = {
+        result.answered_schema.wrapped
+        for result in results()
+        if isinstance(result.answered_schema, InlineId)
+    }
+
+    assert schemas == {ContractId, InlineId, TextId}
+    assert wrapped == {True, False}
+
+
+def test_wrapped_answers_are_what_the_wrapper_says() -> None:
+    """`success` exactly if there is an output, a reason exactly if there is none."""
+    answers = [
+        Specialist.model_validate_json(json.dumps(result.answer))
+        for result in results()
+        if isinstance(result.answered_schema, InlineId) and result.answered_schema.wrapped
+    ]
+
+    assert {answer.success for answer in answers} == {True, False}
+    for answer in answers:
+        assert answer.success == (answer.output is not None) == (answer.failure_reason is None)
+
+
+def test_answers_of_the_contract_are_valid_and_name_the_schema_as_it_is_now() -> None:
+    answered = [
+        event
+        for _, event in events()
+        if isinstance(event, Result | Refusal) and isinstance(event.answered_schema, ContractId)
+    ]
+    answers = {
+        type(PLAN_PROPOSAL.adapter.validate_json(json.dumps(event.answer)))
+        for event in answered
+        if event.answer is not None
+    }
+
+    assert {event.answered_schema for event in answered} == {PLAN_PROPOSAL.id}
+    assert answers == {DepBump, Override, CallsiteRewrite, Refuse}
+
+
+def test_the_attempts_are_one_chain() -> None:
+    chain = sorted(
+        (event for _, event in events() if isinstance(event, Attempt)),
+        key=lambda attempt: attempt.attempt,
+    )
+
+    hashes = [
+        "sha256:"
+        + hashlib.sha256(rfc8785.dumps(event.model_dump(mode="json", exclude={"hash"}))).hexdigest()
+        for event in chain
+    ]
+    assert [event.hash for event in chain] == hashes
+    assert [event.previous for event in chain] == [None, *hashes[:-1]]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in EXAMPLES if path.parent.name == "request"], ids=name_of
+)
+def test_a_request_is_taken_without_headers_and_without_remarks(path: Path) -> None:
+    received = decode_request(path.read_bytes())
+
+    assert isinstance(received, ReceivedRequest)
+    assert received.unknown_fields == ()
+    assert len(path.read_bytes()) < REQUEST_BYTES_MAX
+
+
+def test_event_ids_are_derived_from_the_request() -> None:
+    """As the wire format says: `.result`, `.refusal`, `.dead-letter`, `.retry.2`, `.attempt.2`."""
+    endings: Mapping[str, str] = {
+        "result": ".result",
+        "unvalidated_result": ".result",
+        "refusal": ".refusal",
+        "retry_request": ".retry.2",
+        "attempt": ".attempt.",
+    }
+    for name, event in events():
+        if ending := endings.get(event.kind):
+            assert event_id(event).startswith(f"{request_of(event)}{ending}"), name
+
+
+def test_letters_about_records_have_raw_bytes_and_those_about_requests_the_request() -> None:
+    for name, event in events():
+        if isinstance(event, DeadLetter):
+            about_record = event.cause.kind in {
+                "undecodable",
+                "conflicting_id",
+                "misrouted_twice",
+                "request_too_large",
+            }
+            origin = event.origin
+            place = f"{origin.topic}-{origin.partition}-{origin.offset}"
+            owner = place if about_record else event.request_id
+
+            assert (event.raw is not None) is about_record, name
+            assert (event.request is None) is about_record, name
+            assert (event.account is None) is about_record, name
+            assert event.dead_letter_id == f"{owner}.dead-letter", name

@@ -1,0 +1,125 @@
+"""The table of topics keeps its own rules: nothing lost, nothing too large, everyone named."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from answerbus import limits
+from answerbus.envelope import Undecodable, decode
+from answerbus.event import key, request_of, workflow_of
+from answerbus.schema_export import event_models
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REQUESTS,
+    RETRIES,
+    TOPIC_OF_KIND,
+    TOPICS,
+    Topic,
+)
+
+BROKER_RECORD_BYTES_MAX = 1_048_588  # message.max.bytes of a broker that nobody has configured
+EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
+HOUR_MS = 3_600_000
+
+topics = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
+
+
+def test_every_kind_of_event_is_in_exactly_one_topic() -> None:
+    listed = [kind for topic in TOPICS for kind in topic.events]
+
+    assert sorted(listed) == sorted(event_models())
+    assert TOPIC_OF_KIND.keys() == event_models().keys()
+
+
+def test_names_are_unique_and_versioned() -> None:
+    names = [topic.full_name("prefix") for topic in TOPICS]
+
+    assert len(set(names)) == len(TOPICS)
+    assert REQUESTS.full_name() == "answerbus.requests.v1"
+    assert all(name.startswith("prefix.") and name.endswith(".v1") for name in names)
+
+
+@topics
+def test_a_topic_has_a_purpose_writers_and_readers(topic: Topic) -> None:
+    assert topic.summary.endswith(".")
+    assert topic.events
+    assert topic.writers
+    assert topic.readers
+    assert len(set(topic.writers)) == len(topic.writers)
+    assert len(set(topic.readers)) == len(topic.readers)
+
+
+@topics
+def test_what_is_deleted_has_an_age_and_what_is_compacted_alone_has_none(topic: Topic) -> None:
+    assert (topic.retention_ms is None) is (topic.cleanup == "compact")
+    assert topic.settings()["cleanup.policy"] == topic.cleanup
+    assert topic.settings().get("retention.ms") == (
+        None if topic.retention_ms is None else str(topic.retention_ms)
+    )
+
+
+@topics
+def test_records_fit_a_broker_that_nobody_has_configured(topic: Topic) -> None:
+    assert topic.record_bytes_max <= limits.RECORD_BYTES_MAX
+    assert int(topic.settings()["max.message.bytes"]) <= BROKER_RECORD_BYTES_MAX
+
+
+def test_a_retry_and_a_dead_letter_can_hold_the_largest_request_and_what_they_add() -> None:
+    for topic in (RETRIES, DEAD_LETTERS):
+        needed = limits.REQUEST_BYTES_MAX + limits.ENVELOPE_EXTRA_BYTES_MAX
+        assert topic.record_bytes_max > needed, topic.name
+
+
+def test_a_dead_letter_can_hold_the_raw_bytes_and_headers_that_it_keeps() -> None:
+    """Base64 makes four bytes of three; a header has a name and a value."""
+    header = limits.RAW_HEADER_BYTES_MAX + limits.RAW_HEADER_BYTES_MAX * 4 // 3 + 16
+    raw = limits.RAW_BYTES_MAX * 4 // 3 + limits.RAW_HEADERS_MAX * header
+
+    assert raw + limits.ENVELOPE_EXTRA_BYTES_MAX < DEAD_LETTERS.record_bytes_max
+
+
+def test_what_people_look_into_outlives_what_it_is_about() -> None:
+    kept = {topic.name: topic.retention_ms or 0 for topic in TOPICS}
+    flow = max(kept["requests"], kept["results"], kept["refusals"])
+
+    assert DEAD_LETTERS.retention_ms is not None
+    assert DEAD_LETTERS.retention_ms > flow
+    assert ATTEMPTS.retention_ms is not None
+    assert ATTEMPTS.retention_ms > flow
+
+
+def test_the_ledger_remembers_as_long_as_requests_are_kept() -> None:
+    """Or a request that is read late would find its account and its closed id forgotten."""
+    assert LEDGER.retention_ms is not None
+    assert REQUESTS.retention_ms is not None
+    assert LEDGER.retention_ms >= REQUESTS.retention_ms
+
+
+def test_the_broker_says_when_a_request_came() -> None:
+    """The deadline counts from there, so that no clock of an upstream matters."""
+    times = {topic.name: topic.settings()["message.timestamp.type"] for topic in TOPICS}
+
+    assert {name for name, kind in times.items() if kind == "LogAppendTime"} == {"requests"}
+
+
+def test_an_ended_retry_stays_readable_for_watchers() -> None:
+    assert int(RETRIES.settings()["min.compaction.lag.ms"]) >= HOUR_MS
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
+    event = decode(path.read_bytes())
+    assert not isinstance(event, Undecodable)
+
+    match TOPIC_OF_KIND[event.kind].key:
+        case "workflow_id":
+            assert key(event) == workflow_of(event)
+        case "request_id":
+            assert key(event) == request_of(event)
+        case "dead_letter_id":
+            assert key(event) == json.loads(path.read_bytes())["dead_letter_id"]
+        case "ledger":
+            assert key(event).partition(":")[0] == event.kind

@@ -1,0 +1,132 @@
+"""What the documents show works: snippets run, settings load, targets and links are there."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from answerbus.envelope import ReceivedRequest, decode_request
+from services.settings import load
+from tests.integration.bus import ANSWERED, Bus
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/troubleshooting.md")
+SNIPPET_LIMIT_S = 90.0
+
+
+def snippets(document: str, language: str) -> list[str]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for named, block in blocks if named == language]
+
+
+def run(snippet: str, bus: Bus) -> str:
+    """Run a snippet as its reader would, but on the broker and topics of the test."""
+    here = snippet.replace("localhost:9092", bus.bootstrap)
+    here = here.replace("answerbus.requests.v1", f"{bus.prefix}.requests.v1")
+    here = here.replace('f"answerbus.{name}', f'f"{bus.prefix}.{{name}}')
+    here = here.replace(
+        f'Client("{bus.bootstrap}"', f'Client("{bus.bootstrap}", topic_prefix="{bus.prefix}"'
+    )
+    assert here.count(bus.prefix) == len(
+        re.findall(r"answerbus\.(?:requests|\{name)|Client\(", snippet)
+    )
+    paths = [str(ROOT), str(ROOT / "contracts"), os.environ.get("PYTHONPATH", "")]  # noqa: TID251
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", here],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},  # noqa: TID251
+        capture_output=True,
+        text=True,
+        timeout=SNIPPET_LIMIT_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("number", "answer", "seen"),
+    [
+        (0, ANSWERED, "answer=DepBump(kind='dep_bump', manifest_path='package.json'"),
+        (1, {"kind": "answered", "content": "Forty-two."}, '"answer":"Forty-two."'),
+    ],
+    ids=["answerbus.client", "a plain Kafka client"],
+)
+async def test_a_first_request_is_answered(
+    number: int, answer: dict[str, object], seen: str, bus: Bus
+) -> None:
+    bus.start_worker(bus.config([{"reply": answer}]))
+
+    assert seen in run(snippets("README.md", "python")[number], bus).replace(": ", ":")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_snippet_of_python_compiles(document: str) -> None:
+    for number, snippet in enumerate(snippets(document, "python")):
+        compile(snippet, f"{document}#{number}", "exec")
+
+
+def test_the_documents_have_the_snippets_that_are_tested_here() -> None:
+    counts = {name: len(snippets(name, "python")) for name in DOCUMENTS}
+
+    assert counts["README.md"] == 2
+    assert counts["docs/getting-started.md"] == 2
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/getting-started.md"])
+def test_every_settings_snippet_is_accepted(document: str, tmp_path: Path) -> None:
+    found = snippets(document, "toml")
+
+    assert found
+    for snippet in found:
+        file = tmp_path / "answerbus.toml"
+        file.write_text(snippet)
+        assert load(file, {}).profiles
+
+
+def test_the_example_of_all_settings_is_accepted_and_shows_the_defaults() -> None:
+    example = ROOT / "answerbus.example.toml"
+    settings = load(example, {})
+    given = tomllib.loads(example.read_text(encoding="utf-8"))
+
+    assert list(settings.profiles) == ["default", "local", "rehearsal"]
+    assert settings.kafka == type(settings.kafka)()
+    assert settings.worker == type(settings.worker)()
+    commented = re.findall(r"^# (\w+) = ", example.read_text(encoding="utf-8"), re.MULTILINE)
+    shown = {*given["kafka"], *given["worker"], *commented}
+    assert shown >= {*type(settings.kafka).model_fields, *type(settings.worker).model_fields}
+
+
+def test_the_request_for_the_console_producer_is_one() -> None:
+    (printed,) = re.findall(
+        r"printf '%s\\n' 'order-1\|(.*)'", "\n".join(snippets("docs/getting-started.md", ""))
+    )
+
+    assert isinstance(decode_request(printed.encode()), ReceivedRequest)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_and_every_target_is_there(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    folder = (ROOT / document).parent
+    targets = re.findall(r"(?:^|`)make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    assert [link for link in links if not (folder / link).exists()] == []
+    assert targets or document.startswith("docs/")
+    assert [name for name in targets if f"\n{name}:" not in makefile] == []
+
+
+def test_every_target_says_what_it_does() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(
+        r"^\.PHONY:((?:[^\n]|\\\n)*)", makefile.replace("\\\n", " "), re.MULTILINE
+    )
+
+    assert re.findall(r"^([a-z0-9-]+):.*## \S", makefile, re.MULTILINE) == phony.split()

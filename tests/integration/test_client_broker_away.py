@@ -1,0 +1,68 @@
+"""A client whose broker crashes and comes back, on a broker of the test's own."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from answerbus.client import BusUnavailable, Client
+from answerbus.outcome import Result
+from answerbus.request import Context, Request, TextRef
+from answerbus.topics import REQUESTS
+from infra.kafka import Broker, start_broker
+from tests.integration.answering import answering, result
+from tests.integration.bus import Bus, create_topics
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
+    """Brokers that have run on one folder, the last one running."""
+    running = [start_broker(tmp_path / "kafka")]
+    yield running
+    running[-1].stop()
+
+
+async def requests_published(bus: Bus, count: int) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bus.bootstrap, auto_offset_reset="earliest")
+    async with consumer:
+        consumer.assign([TopicPartition(bus.topic(REQUESTS), p) for p in range(bus.partitions)])
+        for _ in range(count):
+            await consumer.getone()
+
+
+async def test_a_wait_survives_a_crash_of_the_broker_and_a_publish_says_that_it_failed(
+    brokers: list[Broker], tmp_path: Path
+) -> None:
+    broker = brokers[0]
+    bus = Bus(broker.bootstrap_servers, f"test-{uuid.uuid4().hex[:8]}", 2, tmp_path)
+    await create_topics(bus)
+    request = Request(
+        request_id="r",
+        workflow_id="w",
+        answer_schema=TextRef(),
+        context=Context(instructions="Say hello."),
+    )
+    async with (
+        asyncio.timeout(LIMIT_S),
+        Client(bus.bootstrap, topic_prefix=bus.prefix, request_timeout_ms=2_000) as client,
+    ):
+        await client.publish(request)
+        asking = asyncio.create_task(client.outcome_of("r", "w", timeout_s=None))
+        waiting = asyncio.create_task(client.ask_request(request, timeout_s=None))
+        await requests_published(bus, 2)
+        broker.kill()
+        other = request.model_copy(update={"request_id": "other"})
+        with pytest.raises(BusUnavailable, match="does not answer"):
+            await client.publish(other)
+        brokers.append(start_broker(broker.data, broker.port))
+        async with answering(bus, lambda asked: [result(asked, asked.request_id)]):
+            outcomes = await asyncio.gather(asking, waiting)
+
+    assert [outcome.answer for outcome in outcomes if isinstance(outcome, Result)] == ["r", "r"]

@@ -1,0 +1,242 @@
+"""Records that are no requests, on all partitions, among requests: each ends in its one event."""
+
+import importlib.util
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from answerbus.topics import REQUESTS
+from tests.integration.bus import ANSWERED, ROOT, Bus, Worker, request
+from tests.integration.evidence import Evidence, JsonObject, assert_sound, collect, raw_of
+
+RULES: list[JsonObject] = [{"reply": ANSWERED}]
+CORPORA = Path(os.getenv("CORPORA_DIR") or ROOT.parent / "shared" / "corpora")
+RECORDS = 2_000
+GOOD = 200
+SEED = 20261121
+ID = "00000000-malformed"  # stands in the corpus's example for an id of each record's own
+PUBLISH_LIMIT_S = 30.0
+LOG_LINES_MAX = 50  # of a whole run: far fewer than records
+
+Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A record to publish; `expect` is the code of its first problem, or None for any, or no."""
+
+    value: bytes | None
+    headers: Headers
+    key: bytes | None = None
+    code: str | None = None
+    may_be_valid: bool = False
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a record came to stand."""
+
+    odd: Odd
+    partition: int
+    offset: int
+
+
+def publish_mixed(bus: Bus, odds: Sequence[Odd], good: Sequence[JsonObject]) -> list[Placed]:
+    """All of them in a mixed order, the odd ones on any partition."""
+    chance = random.Random(SEED)
+    mixed: list[Odd | JsonObject] = [*odds, *good]
+    chance.shuffle(mixed)
+    placed: list[Placed] = []
+    # With Java's partitioner, which takes those with a key to their lanes.
+    producer = Producer({"bootstrap.servers": bus.bootstrap, "partitioner": "murmur2_random"})
+
+    def put(value: bytes | None, told: Callable[[Message], None], **more: Any) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            assert error is None
+            told(message)
+
+        producer.produce(bus.topic(REQUESTS), value, on_delivery=delivered, **more)
+        producer.poll(0)
+
+    for record in mixed:
+        if isinstance(record, Odd):
+            place = partial(_keep, placed, record)
+            partition = chance.randrange(bus.partitions)
+            key, headers = record.key, record.headers
+            put(record.value, place, key=key, headers=headers, partition=partition)
+        else:
+            put(json.dumps(record).encode(), lambda _: None, key=record["workflow_id"])
+    assert producer.flush(PUBLISH_LIMIT_S) == 0
+    assert len(placed) == len(odds)
+    return placed
+
+
+def _keep(placed: list[Placed], odd: Odd, message: Message) -> None:
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    placed.append(Placed(odd, partition, offset))
+
+
+@asynccontextmanager
+async def one_quiet_worker(bus: Bus) -> AsyncIterator[Worker]:
+    """A worker that lives through the block and has nothing to complain of."""
+    worker = bus.start_worker(bus.config(RULES))
+    yield worker
+    assert worker.process.poll() is None
+    assert worker.terminate() == 0
+    lines = worker.log_file.read_text().splitlines()
+    assert all(line.startswith("{") for line in lines)  # no traceback past the log
+    assert {line["level"] for line in worker.log()} <= {"info", "warning"}
+    assert len(lines) < LOG_LINES_MAX
+
+
+def letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
+    """The letters about records that are no requests; one for each place at most."""
+    found = [body for body in evidence.terminals if body.get("request", True) is None]
+    places = {(body["origin"]["partition"], body["origin"]["offset"]): body for body in found}
+    assert len(places) == len(found)
+    return places
+
+
+def assert_letter_about(letter: JsonObject, topic: str, placed: Placed) -> None:
+    """That it names the place, and holds the very bytes as far as letters do."""
+    odd = placed.odd
+    assert letter["cause"]["kind"] == "undecodable", odd.kind
+    assert letter["cause"]["problems"], odd.kind
+    assert letter["origin"]["topic"] == topic
+    place = f"{topic}-{placed.partition}-{placed.offset}"
+    assert letter["dead_letter_id"] == f"{place}.dead-letter"
+    assert (letter["request"], letter["account"], letter["prior"]) == (None, None, [])
+    value, headers = raw_of(letter)
+    assert value == odd.value
+    assert headers == odd.headers[: len(headers)]
+    assert letter["raw"]["bytes"] == len(odd.value or b"")
+
+
+def good_requests(count: int) -> list[JsonObject]:
+    return [request(f"good-{n}", f"order-{n % 50}", budget={"attempts": 9}) for n in range(count)]
+
+
+def answered(evidence: Evidence) -> Counter[str]:
+    """How many results each request has."""
+    return Counter(b["request_id"] for b in evidence.terminals if b["kind"] == "result")
+
+
+def body(**changes: Any) -> bytes:
+    return json.dumps({**request("odd", "order-1"), **changes}).encode()
+
+
+def claims(ce_type: bytes | None, version: bytes = b"1.0") -> Headers:
+    return [("ce_specversion", version), ("ce_type", ce_type)]
+
+
+OURS = b"answerbus.request.v1"
+WRITTEN = [
+    Odd(None, [], code="null_value"),
+    Odd(b"", [], code="not_json"),
+    Odd(b"\xff\xfe{}", [], key=b"\xff", code="not_json"),
+    Odd(b'{"kind":"request"', [], code="not_json"),
+    Odd(body()[:-1] + b',"workflow_id":"order-2"}', [], code="not_json"),
+    Odd(b"[" * 100_000, [], code="not_json"),
+    Odd(body()[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}", [], code="not_json"),
+    Odd(body()[:-1] + b',"x":NaN}', [], code="not_json"),
+    Odd(b"[]", [], code="not_an_object"),
+    Odd(b"null", [("", None)], code="not_an_object"),
+    Odd(b"{}", [], code="missing"),
+    Odd(body(kind="result"), [], code="literal_error"),
+    Odd(body().replace(b'"kind": "request", ', b""), [], code="missing"),
+    Odd(body(request_id="no spaces"), [], code="string_pattern_mismatch"),
+    Odd(body(request_id="x" * 129), [], code="string_too_long"),
+    Odd(body(workflow_id=7), [], code="string_type"),
+    Odd(body(ttl_s=86_401), [], code="less_than_equal"),
+    Odd(body(ttl_s=True), [], code="int_type"),
+    Odd(body(policy={"on_invalid": "hope"}), [], code="literal_error"),
+    Odd(body(answer_schema={"kind": "any"}), [], code="union_tag_invalid"),
+    Odd(body(budget={"attempts": -1}), [], code="greater_than_equal"),
+    Odd(body(), claims(b"answerbus.result.v1"), code="ce_type"),
+    Odd(body(), claims(b"answerbus.request.v2"), code="ce_type"),
+    Odd(body(), claims(None), code="ce_type"),
+    Odd(body(), claims(b"\xff\xfe"), code="ce_type"),
+    Odd(body(), claims(OURS, b"0.3"), code="ce_specversion"),
+]
+
+
+async def test_each_odd_record_ends_as_its_dead_letter(bus: Bus) -> None:
+    async with one_quiet_worker(bus):
+        placed = publish_mixed(bus, WRITTEN, good_requests(20))
+        await bus.terminals(len(WRITTEN) + 20)
+        await bus.publish([request("after", "order-after")])
+        await bus.terminals(len(WRITTEN) + 21)
+    evidence = await collect(bus)
+    letters = letters_by_place(evidence)
+
+    assert_sound(evidence)
+    assert answered(evidence) == Counter(["after", *(b["request_id"] for b in good_requests(20))])
+    assert len(letters) == len(placed)
+    for record in placed:
+        letter = letters[record.partition, record.offset]
+        assert_letter_about(letter, bus.topic(REQUESTS), record)
+        assert letter["cause"]["problems"][0]["code"] == record.odd.code, record.odd
+
+
+def corpus() -> list[Odd]:
+    """The corpus's records, made from a request of ours; each whole copy gets its own id."""
+    spec = importlib.util.spec_from_file_location("corpora_records", CORPORA / "records.py")
+    assert spec is not None
+    assert spec.loader is not None
+    records = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(records)
+    example = records.Example(
+        value=request(ID, f"order-{ID}"),
+        headers=[*claims(OURS), ("ce_id", ID.encode()), ("content-type", b"application/json")],
+    )
+    return [
+        Odd(
+            None if record.value is None else record.value.replace(ID.encode(), b"odd-%d" % number),
+            record.headers,
+            record.key,
+            # Headers are optional here, so that a record without any is a request.
+            may_be_valid=record.expect == "either" or record.kind == "no_headers",
+            kind=record.kind,
+        )
+        for number, record in enumerate(records.malformed(RECORDS, SEED, example))
+    ]
+
+
+@pytest.mark.skipif(
+    not (CORPORA / "records.py").exists(),
+    reason=f"no corpora at {CORPORA}; set CORPORA_DIR to their folder",
+)
+async def test_malformed_records_of_the_corpus(bus: Bus) -> None:
+    odds, good = corpus(), good_requests(GOOD)
+    async with one_quiet_worker(bus):
+        placed = publish_mixed(bus, odds, good)
+        await bus.terminals(RECORDS + GOOD, limit_s=120)
+        await bus.publish([request("after", "order-after")])
+        await bus.terminals(RECORDS + GOOD + 1)
+    evidence = await collect(bus)
+    letters, results = letters_by_place(evidence), answered(evidence)
+
+    assert_sound(evidence)
+    for record in placed:
+        letter = letters.pop((record.partition, record.offset), None)
+        if letter is not None:
+            assert_letter_about(letter, bus.topic(REQUESTS), record)
+        else:
+            assert record.odd.may_be_valid, record.odd.kind
+            results[json.loads(record.odd.value or b"")["request_id"]] -= 1
+    assert letters == {}
+    assert +results == Counter(["after", *(b["request_id"] for b in good)])
+    assert min(results.values()) == 0

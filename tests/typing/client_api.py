@@ -1,0 +1,118 @@
+"""What users of the client see, for type checkers alone: this file is never run."""
+
+from dataclasses import dataclass
+from typing import assert_never, assert_type
+
+from pydantic import BaseModel, JsonValue
+
+from answerbus.answers.plan_proposal import (
+    CallsiteRewrite,
+    DepBump,
+    Override,
+    PlanProposal,
+    Refuse,
+)
+from answerbus.budget import Budget
+from answerbus.client import Client, Published
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import Undecodable
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.request import Fact, Message, Policy, Request
+
+
+class Route(BaseModel):
+    team: str
+
+
+@dataclass
+class Weather:
+    celsius: float
+
+
+async def a_contract_of_several_variants(client: Client) -> str:
+    outcome = await client.ask(
+        "Propose one change that fixes the build.",
+        workflow_id="order-4711",
+        response_model=PlanProposal,
+        facts={"manifest": {"lodash": "4.17.20"}, "route": Route(team="web")},
+        messages=[Message(role="user", content="npm audit fails")],
+        profile="default",
+        budget=Budget(attempts=3),
+        labels={"tenant": "acme"},
+        ttl_s=600,
+        policy=Policy(at_last="unvalidated"),
+        request_id=None,
+        timeout_s=120,
+    )
+    assert_type(
+        outcome,
+        Result[DepBump | Override | CallsiteRewrite | Refuse]
+        | UnvalidatedResult
+        | Refusal
+        | DeadLetter,
+    )
+    match outcome:
+        case Result(answer=DepBump() as bump):
+            return bump.target_version
+        case Result(answer=Override() as override):
+            return override.forced_version
+        case Result(answer=CallsiteRewrite() as rewrite):
+            return rewrite.diff
+        case Result(answer=Refuse() as refuse):
+            return refuse.detail
+        case Result():
+            assert_type(outcome.answer, DepBump | Override | CallsiteRewrite | Refuse)
+            return ""
+        case UnvalidatedResult():
+            return outcome.problems[0].path
+        case Refusal():
+            return outcome.reason
+        case DeadLetter():
+            return outcome.cause.kind
+        case _:
+            assert_never(outcome)
+
+
+async def any_type_will_do(client: Client) -> None:
+    route = await client.ask("Who?", workflow_id="w", response_model=Route)
+    assert_type(route, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+
+    weather = await client.ask("How warm?", workflow_id="w", response_model=list[Weather])
+    assert_type(weather, Result[list[Weather]] | UnvalidatedResult | Refusal | DeadLetter)
+
+    either = await client.ask("Which?", workflow_id="w", response_model=Route | int)
+    assert_type(either, Result[Route | int] | UnvalidatedResult | Refusal | DeadLetter)
+
+
+async def text_without_a_type(client: Client) -> None:
+    text = await client.ask("Say hello.", workflow_id="w", facts=[Fact(name="a", value=1)])
+    assert_type(text, Result[str] | UnvalidatedResult | Refusal | DeadLetter)
+
+
+async def prepared_requests(client: Client, request: Request) -> None:
+    assert_type(await client.publish(request), Published)
+    answer = await client.ask_request(request)
+    assert_type(answer, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
+    later = await client.outcome_of("r", "w")
+    assert_type(later, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
+    typed = await client.outcome_of("r", "w", response_model=Route, timeout_s=None)
+    assert_type(typed, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+
+
+async def downstream(client: Client) -> None:
+    async with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
+        async for outcome in outcomes:
+            assert_type(
+                outcome,
+                Result[DepBump | Override | CallsiteRewrite | Refuse]
+                | UnvalidatedResult
+                | Refusal
+                | Undecodable,
+            )
+            match outcome:
+                case Result(answer=answer):
+                    assert_type(answer, DepBump | Override | CallsiteRewrite | Refuse)
+                case UnvalidatedResult() | Refusal() | Undecodable():
+                    pass
+                case _:
+                    assert_never(outcome)

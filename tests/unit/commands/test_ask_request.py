@@ -1,0 +1,161 @@
+"""From the command line to a request, without a broker."""
+
+import json
+from typing import Any
+
+import pytest
+import typer
+
+from answerbus.budget import Budget
+from answerbus.registry import Registry
+from answerbus.request import (
+    Context,
+    ContractRef,
+    Fact,
+    InlineRef,
+    Message,
+    Request,
+    SchemaRef,
+    TextRef,
+)
+from services.commands.ask_request import Line, request_of_file, request_of_line
+
+FILES = {
+    "manifest.json": b'{"lodash":"4.17.20"}',
+    "log.txt": b"npm ERR! \xff",
+    "schemas/search endpoint.json": b'{"type":"object"}',
+    "list.json": b"[]",
+}
+
+
+def made(line: Line) -> Request:
+    return request_of_line(line, Registry(), FILES.__getitem__, "new-id")
+
+
+def schema(**options: Any) -> SchemaRef:
+    return made(Line("Hi", **options)).answer_schema
+
+
+def test_instructions_alone_ask_for_text_in_a_workflow_of_their_own() -> None:
+    assert made(Line("Say hello.")) == Request(
+        request_id="new-id",
+        workflow_id="new-id",
+        answer_schema=TextRef(),
+        context=Context(instructions="Say hello."),
+    )
+
+
+def test_every_option_has_its_place() -> None:
+    line = Line(
+        "Fix it.",
+        workflow="order-1",
+        contract="plan_proposal.v1",
+        facts=("manifest=@manifest.json", "log=@log.txt", "n=1", "t=a=b", "e="),
+        messages=("it broke", "again"),
+        profile="large",
+        attempts=0,
+        tokens=500,
+        ttl=60,
+        labels=("tenant=acme", "k=a=b"),
+    )
+
+    assert made(line) == Request(
+        request_id="new-id",
+        workflow_id="order-1",
+        answer_schema=ContractRef(name="plan_proposal", version=1),
+        context=Context(
+            instructions="Fix it.",
+            messages=(
+                Message(role="user", content="it broke"),
+                Message(role="user", content="again"),
+            ),
+            facts=(
+                Fact(name="manifest", value={"lodash": "4.17.20"}),
+                Fact(name="log", value="npm ERR! \N{REPLACEMENT CHARACTER}"),
+                Fact(name="n", value=1),
+                Fact(name="t", value="a=b"),
+                Fact(name="e", value=""),
+            ),
+        ),
+        profile="large",
+        budget=Budget(attempts=0, tokens=500),
+        ttl_s=60,
+        labels={"tenant": "acme", "k": "a=b"},
+    )
+
+
+def test_a_contract_without_a_version_is_the_newest_that_is_known() -> None:
+    assert schema(contract="plan_proposal") == ContractRef(name="plan_proposal", version=1)
+
+
+def test_a_version_is_taken_at_its_word() -> None:
+    """The workers may know more contracts than this command."""
+    assert schema(contract="other.thing.v12") == ContractRef(name="other.thing", version=12)
+
+
+def test_a_schema_is_named_after_its_file() -> None:
+    assert schema(schema="schemas/search endpoint.json") == InlineRef(
+        name="search_endpoint", json_schema={"type": "object"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"contract": "plan"}, "known: plan_proposal.v1"),
+        ({"contract": "plan.v0"}, "no contract 'plan.v0'"),
+        ({"contract": "a b.v1"}, "/name"),
+        ({"contract": "plan_proposal", "schema": "list.json"}, "not both"),
+        ({"schema": "list.json"}, "no JSON Schema"),
+        ({"schema": "log.txt"}, "no JSON Schema"),
+        ({"facts": ("manifest",)}, "--fact takes name=value"),
+        ({"facts": ("=1",)}, "--fact takes name=value"),
+        ({"labels": ("tenant",)}, "--label takes name=value"),
+        ({"ttl": 86_401}, "/ttl_s"),
+        ({"attempts": -1}, "/attempts"),
+        ({"workflow": "w" * 257}, "/workflow_id"),
+        ({"profile": "a b"}, "/profile"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_is_a_usage_error(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(typer.BadParameter) as raised:
+        made(Line("Hi", **options))
+
+    assert said in str(raised.value)
+
+
+BODY = {"workflow_id": "w", "answer_schema": {"kind": "text"}, "context": {"instructions": "Hi"}}
+
+
+def test_a_file_may_leave_kind_and_id_out() -> None:
+    assert request_of_file(json.dumps(BODY).encode(), "new-id") == Request(
+        request_id="new-id",
+        workflow_id="w",
+        answer_schema=TextRef(),
+        context=Context(instructions="Hi"),
+    )
+
+
+def test_an_id_in_a_file_is_kept() -> None:
+    body = {"kind": "request", "request_id": "theirs", **BODY}
+
+    assert request_of_file(json.dumps(body).encode(), "new-id").request_id == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not_json"),
+        (b"[]", "not_an_object"),
+        (b'{"kind":"request","kind":"request"}', "not_json"),
+        (json.dumps({**BODY, "ttl_s": 0}).encode(), "/ttl_s"),
+        (json.dumps({**BODY, "kind": "result"}).encode(), "/kind"),
+        (json.dumps({**BODY, "budgte": {}}).encode(), "no such fields: /budgte"),
+    ],
+)
+def test_a_file_that_is_no_request_is_a_usage_error(content: bytes, said: str) -> None:
+    with pytest.raises(typer.BadParameter) as raised:
+        request_of_file(content, "new-id")
+
+    assert said in str(raised.value)

@@ -1,0 +1,200 @@
+"""Every reply becomes one outcome, and trying again is bounded by budget, deadline and number."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from answerbus import dead_letter, failure
+from answerbus.contract import Declined
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from services.worker.core.asked import Accepted
+from services.worker.core.check import TooLarge
+from services.worker.core.decide import (
+    WAIT_IN_MEMORY_S_MAX,
+    WAITS_MAX,
+    Checked,
+    Decision,
+    Wait,
+    decide,
+)
+from services.worker.core.events import Case
+from services.worker.core.reply import (
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+from tests.unit.builders import NOW, OBJECT, after, answered, around, case, plan, request
+
+INVALID = failure.Invalid(problems=(failure.Problem.of("/a", "type", "a number"),))
+MALFORMED = failure.Malformed(position=3, excerpt="{,")
+DECLINED = Accepted({"kind": "refuse"}, Declined("not mine", "out_of_scope"))
+FACTS = CallFacts()
+LAST: dict[str, Any] = {"spent": 3, "limit": 3}
+
+
+def asked(**policy: str) -> Case:
+    rules: dict[str, Any] = policy
+    return case(request(policy=rules), plan_=plan(OBJECT))
+
+
+def decided(
+    reply: Reply | None = None, checked: Checked | None = None, of: Case | None = None, **state: Any
+) -> Decision:
+    return decide(of or asked(), reply or answered(), checked, around(**state))
+
+
+def test_a_valid_answer_is_a_result_also_with_the_last_attempt() -> None:
+    result = decided(checked=Accepted({"a": 1}, notes=("n",)), **LAST)
+
+    assert isinstance(result, Result)
+    assert (result.event_id, result.answer, result.attempt) == ("r-1.result", {"a": 1}, 1)
+    assert "n" in result.notes
+
+
+def test_a_refusing_variant_is_a_refusal_by_the_model() -> None:
+    refusal = decided(checked=DECLINED)
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.by, refusal.reason, refusal.category) == ("model", "not mine", "out_of_scope")
+    assert refusal.answer == {"kind": "refuse"}
+
+
+def test_a_providers_refusal_is_a_refusal_without_an_answer() -> None:
+    refusal = decided(Refused("filtered", FACTS, "content_filter"))
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.by, refusal.reason, refusal.answer) == ("provider", "filtered", None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "checked"), [(None, DECLINED), (Refused("no", FACTS), None)], ids=["model", "filter"]
+)
+def test_refusals_are_tried_again_where_the_policy_says_so(
+    reply: Reply | None, checked: Checked | None
+) -> None:
+    of = asked(on_refusal="retry")
+
+    assert isinstance(decided(reply, checked, of), RetryRequest)
+    assert isinstance(decided(reply, checked, of, **LAST), Refusal), "until the budget is spent"
+
+
+def test_a_models_long_words_fit_into_the_retry() -> None:
+    wordy = Accepted({}, Declined("y" * 10_000, None))
+
+    retry = decided(checked=wordy, of=asked(on_refusal="retry"))
+
+    assert isinstance(retry, RetryRequest)
+    assert isinstance(retry.failure, failure.Refused)
+    assert len(retry.failure.reason.encode()) <= REASON_BYTES_MAX
+
+
+@pytest.mark.parametrize("failed", [INVALID, MALFORMED])
+def test_what_breaks_the_schema_is_tried_again_with_its_problems(failed: Checked) -> None:
+    retry = decided(answered('{"a": "x"}'), failed)
+
+    assert isinstance(retry, RetryRequest)
+    assert (retry.counted, retry.next_attempt, retry.failure) == (True, 2, failed)
+    assert retry.not_before == after(0.5), "first back-off of 1 s, half by jitter"
+    assert [(p.attempt, p.failure, p.answer) for p in retry.prior] == [(1, failed, {"a": "x"})]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Truncated(100, FACTS), TimedOut(60.0), Unavailable(500, ran=True), Unavailable(None, ran=True)],
+)
+def test_what_may_have_run_is_counted_and_tried_again_while_budget_is_left(reply: Reply) -> None:
+    retry = decided(reply)
+    letter = decided(reply, **LAST)
+
+    assert isinstance(retry, RetryRequest)
+    assert retry.counted
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause == dead_letter.BudgetExhausted(which="attempts")
+    assert len(letter.prior) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "cause"),
+    [
+        ({}, dead_letter.BudgetExhausted(which="attempts")),
+        ({"on_invalid": "dead_letter"}, dead_letter.InvalidAnswer(failure=INVALID)),
+        ({"at_last": "text"}, dead_letter.BudgetExhausted(which="attempts")),
+    ],
+)
+def test_the_last_invalid_answer_ends_in_a_letter(
+    policy: dict[str, str], cause: dead_letter.Cause
+) -> None:
+    letter = decided(checked=INVALID, of=asked(**policy), **LAST)
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert (letter.cause, letter.prior[-1].failure) == (cause, INVALID)
+
+
+def test_the_last_invalid_answer_is_published_unvalidated_where_asked_for() -> None:
+    result = decided(answered('{"a":"x"}'), INVALID, asked(at_last="unvalidated"), **LAST)
+
+    assert isinstance(result, UnvalidatedResult)
+    assert (result.unvalidated_answer, result.problems) == ({"a": "x"}, INVALID.problems)
+
+
+def test_too_large_an_answer_is_a_letter_at_once() -> None:
+    letter = decided(checked=TooLarge(10**6))
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause == dead_letter.AnswerTooLarge()
+
+
+def test_a_rejected_request_is_a_letter_and_a_rejected_profile_a_wait() -> None:
+    letter = decided(Rejected("request", 400, "bad"))
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause == dead_letter.Rejected(status=400, code="bad")
+    assert decided(Rejected("profile", 401, "key")) == Wait(failure.Unavailable(status=401), 0.5)
+
+
+def test_short_waits_stay_in_memory_and_long_ones_go_on_the_list_uncounted() -> None:
+    """Also when the budget is spent: nobody worked on the call."""
+    short = decided(Throttled(WAIT_IN_MEMORY_S_MAX), **LAST)
+    long = decided(Throttled(30.0), **LAST)
+
+    assert short == Wait(failure.Throttled(retry_after_s=5.0), 5.0)
+    assert isinstance(long, RetryRequest)
+    assert (long.counted, long.waits, long.not_before) == (False, 1, after(30))
+    assert long.prior == (), "there is nothing to tell the model"
+
+
+def test_a_provider_that_says_zero_again_and_again_does_not_use_up_all_waits() -> None:
+    waits = [decided(Throttled(0.0), of=case(waits=n)) for n in range(8)]
+
+    delays = [wait.delay_s for wait in waits if isinstance(wait, Wait)]
+    assert delays == [0.5, 1.0, 2.0, 4.0]
+    assert [type(wait) for wait in waits[4:]] == [RetryRequest] * 4
+
+
+def test_no_provider_can_name_a_wait_beyond_the_deadline() -> None:
+    retry = decided(Throttled(1e300))
+
+    assert isinstance(retry, RetryRequest)
+    assert retry.not_before == retry.deadline == after(3600)
+
+
+def test_waits_have_a_last_one() -> None:
+    ended = decided(Throttled(1.0), of=case(waits=WAITS_MAX))
+
+    assert isinstance(decided(Throttled(1.0), of=case(waits=WAITS_MAX - 1)), Wait | RetryRequest)
+    assert isinstance(ended, dead_letter.DeadLetter)
+    assert ended.cause == dead_letter.InvalidAnswer(failure=failure.Throttled(retry_after_s=1.0))
+
+
+def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
+    retry = decided(TimedOut(60.0), of=replace(asked(), deadline=after(-5)))
+
+    assert isinstance(retry, RetryRequest)
+    assert retry.not_before == after(-5) < NOW

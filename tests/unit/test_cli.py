@@ -1,0 +1,150 @@
+"""The command line as a whole: exit codes, clean messages, and no work at import."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from answerbus.client import BusUnavailable
+from answerbus.schema_export import documents
+from services import cli
+from services.settings import SetUpError
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = "127.0.0.1:1"  # nobody listens on port 1
+
+
+def run(
+    *arguments: str, folder: Path = ROOT, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSWERBUS_")}  # noqa: TID251
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "services.cli", *arguments],
+        cwd=folder,
+        env={**clean, **path, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["ask", "watch", "topics", "contracts"])
+def test_every_command_explains_itself(command: str) -> None:
+    done = CliRunner().invoke(cli.application(), [command, "--help"])
+
+    assert done.exit_code == 0
+    assert "Usage:" in done.stdout
+
+
+def test_the_overview_names_all_commands() -> None:
+    done = run("--help")
+
+    assert done.returncode == 0, done.stderr
+    for command in ("worker", "ask", "watch", "topics", "contracts"):
+        assert f" {command} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("watch",),
+        ("topics", "apply"),
+        ("ask", "Hi"),
+        ("ask", "Hi", "--no-wait"),
+    ],
+    ids=" ".join,
+)
+def test_a_broker_that_is_not_there_is_one_line_and_code_3(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS=NOWHERE)
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"Kafka at {NOWHERE} cannot be used, it does not answer: see that a broker runs there, "
+        "and that address and credentials are right.\n"
+    )
+
+
+def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[kafka]\npartitions = 0\n")
+
+    done = run("topics", "list", "--config", str(wrong))
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("Setting `kafka.partitions`: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask",),
+        ("ask", "Hi", "--request", "-"),
+        ("ask", "--request", "-", "--profile", "large"),
+        ("ask", "Hi", "--schema", "missing.json"),
+        ("ask", "Hi", "--contract", "unheard-of"),
+        ("watch", "--kind", "telegram"),
+        ("watch", "--limit", "0"),
+        ("topics", "delete"),
+        ("--no-such-option",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_code_2_before_anything_is_done(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(cli.application(), [*arguments])
+
+    assert done.exit_code == 2
+    assert "Error" in done.stderr
+
+
+@pytest.mark.parametrize("error", [SetUpError("Do [this]."), BusUnavailable("Do [this].")])
+def test_set_up_errors_end_with_code_3_and_their_own_words(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "application", lambda: fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+
+    assert ended.value.code == 3
+    assert capsys.readouterr().err == "Do [this].\n"
+
+
+def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:
+    """Not the settings, which are wrong here, and not the worker's libraries."""
+    (tmp_path / "answerbus.toml").write_text("wrong")
+    script = "import sys, services.cli; print({'openai', 'faststream.kafka'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == "set()\n"
+
+
+def test_schemas_are_written_where_one_says_and_then_left_alone(tmp_path: Path) -> None:
+    first = CliRunner().invoke(cli.application(), ["contracts", "export", str(tmp_path)])
+    second = CliRunner().invoke(cli.application(), ["contracts", "export", str(tmp_path)])
+
+    written = {
+        path.relative_to(tmp_path).as_posix(): path.read_bytes().decode()
+        for path in tmp_path.rglob("*.json")
+    }
+    assert written == documents()
+    assert first.stdout == f"{len(written)} schemas in {tmp_path}, {len(written)} changed\n"
+    assert second.stdout == f"{len(written)} schemas in {tmp_path}, 0 changed\n"

@@ -1,0 +1,186 @@
+"""Settings: one file, overridden by variables; whatever is wrong is said in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from services.settings import (
+    KafkaSettings,
+    OpenAIProfile,
+    Price,
+    ScriptedProfile,
+    Settings,
+    SetUpError,
+    WorkerSettings,
+    load,
+)
+
+FILE = """
+[kafka]
+bootstrap_servers = "kafka:9092"
+partitions = 6
+
+[worker]
+health = "0.0.0.0:8080"
+retry_first_s = 0.5
+
+[profiles.default]
+provider = "openai"
+model = "gpt-5-mini"
+price = {input_usd = 0.25, output_usd = 2.0}
+
+[profiles.played]
+provider = "scripted"
+script = "script.json"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "answerbus.toml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working folder without a settings file."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_without_a_file_and_variables_all_have_defaults() -> None:
+    assert load(None, {}) == Settings()
+
+
+def test_the_file_is_read_into_types(file: Path) -> None:
+    assert load(file, {}) == Settings(
+        kafka=KafkaSettings(bootstrap_servers="kafka:9092", partitions=6),
+        worker=WorkerSettings(health="0.0.0.0:8080", retry_first_s=0.5),
+        profiles={
+            "default": OpenAIProfile(
+                provider="openai", model="gpt-5-mini", price=Price(input_usd=0.25, output_usd=2.0)
+            ),
+            "played": ScriptedProfile(provider="scripted", script=Path("script.json")),
+        },
+    )
+
+
+def test_the_file_of_the_working_folder_is_the_default(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+
+    assert load(None, {}) == load(file, {})
+
+
+def test_variables_override_the_file_and_take_its_types(file: Path) -> None:
+    settings = load(
+        file,
+        {
+            "ANSWERBUS_KAFKA__PARTITIONS": "24",
+            "ANSWERBUS_WORKER__RETRY_FIRST_S": "2.5",
+            "ANSWERBUS_PROFILES__DEFAULT__MODEL": "gpt-5",
+            "ANSWERBUS_PROFILES__DEFAULT__PRICE__INPUT_USD": "1.25",
+            "ANSWERBUSY": "not ours",
+            "PATH": "not ours",
+        },
+    )
+
+    default = settings.profiles["default"]
+    assert settings.kafka.partitions == 24
+    assert settings.worker.retry_first_s == 2.5
+    assert isinstance(default, OpenAIProfile)
+    assert (default.model, default.price) == ("gpt-5", Price(input_usd=1.25, output_usd=2.0))
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_profile_can_be_made_of_variables_alone() -> None:
+    settings = load(
+        None,
+        {
+            "ANSWERBUS_PROFILES__TEST__PROVIDER": "scripted",
+            "ANSWERBUS_PROFILES__TEST__SCRIPT": "script.json",
+        },
+    )
+
+    assert settings.profiles == {
+        "test": ScriptedProfile(provider="scripted", script=Path("script.json"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[kafka]\npartitons = 12\n", "kafka.partitons"),
+        ("[kafak]\npartitions = 12\n", "kafak"),
+        ("[kafka]\npartitions = 0\n", "kafka.partitions"),
+        ('[kafka]\ntopic_prefix = "a b"\n', "kafka.topic_prefix"),
+        ('[profiles.default]\nprovider = "oracle"\n', "profiles.default"),
+        ('[profiles.default]\nprovider = "openai"\n', "profiles.default.openai.model"),
+        (
+            '[profiles.Default]\nprovider = "openai"\nmodel = "m"\n',
+            "'Default' must be in lower case",
+        ),
+        ("[kafka\n", "unreadable"),
+        ("\ufeff\x00", "unreadable"),
+    ],
+    ids=lambda text: repr(text)[:40],
+)
+def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(SetUpError) as raised:
+        load(path, {})
+
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_bytes_that_are_no_text_are_an_unreadable_file(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SetUpError, match="unreadable"):
+        load(path, {})
+
+
+def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(SetUpError, match=r"no settings file .*--config"):
+        load(tmp_path / "missing.toml", {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ANSWERBUS_KAFKA__PARTITIONS", "many", "ANSWERBUS_KAFKA__PARTITIONS"),
+        ("ANSWERBUS_KAFKA__PARTITONS", "12", "kafka.partitons"),
+        ("ANSWERBUS_KAFKA", "x", "is unknown"),
+        ("ANSWERBUS_", "x", "is unknown"),
+        ("ANSWERBUS_KAFKA__", "x", "is unknown"),
+        ("ANSWERBUS_KAFKA__PARTITIONS__DEEPER", "x", "names a table"),
+        ("ANSWERBUS_KAFAK__PARTITIONS", "12", "kafak"),
+    ],
+)
+def test_a_wrong_variable_is_said_in_one_sentence(
+    file: Path, variable: str, value: str, said: str
+) -> None:
+    with pytest.raises(SetUpError) as raised:
+        load(file, {variable: value})
+
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_complaint_never_repeats_the_value(file: Path) -> None:
+    """It may be a secret in the wrong place."""
+    with pytest.raises(SetUpError) as raised:
+        load(file, {"ANSWERBUS_KAFKA__SECURITY_PROTOCOL": "s3cret"})
+
+    assert "s3cret" not in str(raised.value)
+
+
+def test_settings_cannot_be_changed(file: Path) -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load(file, {}).kafka.__setattr__("partitions", 1)
