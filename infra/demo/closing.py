@@ -28,10 +28,11 @@ def summary(console: Console, rows: Sequence[Row], wrong: Sequence[str], took_s:
     duplicates = sum(row.case.is_duplicate for row in rows)
     console.print(
         f"\n{len(rows)} records, {duplicates} of them a duplicate: {counted}; "
-        f"{attempts} attempts, {tokens:,} tokens, {took_s:.1f} s in all"
+        f"{attempts} attempts, {tokens:,} tokens, {took_s:.1f} s in all",
+        soft_wrap=True,
     )
     for line in wrong:
-        console.print(line, style="red", markup=False)
+        console.print(line, style="red", markup=False, soft_wrap=True)
     if not wrong:
         console.print("Each request has exactly one terminal event, the duplicate none.")
 

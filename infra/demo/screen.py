@@ -34,7 +34,10 @@ class Screen(Protocol):
 
 def screen_for(console: Console) -> Screen:
     """What the console can show."""
-    return LiveTable(console) if console.is_terminal else PlainLines(console)
+    if console.is_terminal:
+        return LiveTable(console)
+    console.width = _PLAIN_COLUMNS
+    return PlainLines(console)
 
 
 class LiveTable:
@@ -95,7 +98,7 @@ class PlainLines:
         trace: TracebackType | None,
     ) -> None:
         shown = table(self._rows, time.monotonic() - self._began)
-        self._console.print(shown, width=_PLAIN_COLUMNS)
+        self._console.print(shown)
 
 
 def table(rows: Sequence[Row], open_s: float) -> Table:

@@ -14,6 +14,8 @@ from services.commands.event_line import result_text
 from services.commands.explain import cause_text, failure_text, plain, problem_text, remedy
 from services.commands.seen import label
 
+NOTES_SHOWN_MAX = 3
+
 
 def show(terminal: Terminal, data: Console, words: Console) -> None:
     """The answer of a result goes to `data`, all else to `words`."""
@@ -56,8 +58,11 @@ def _json(answer: object) -> RenderableType:
 
 
 def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
-    said = f"{label(result.answered_schema)}, {result_text(result)}"
-    return Text("\n".join([said, *(f"Note: {plain(note)}" for note in result.notes)]), "dim")
+    lines = [f"{label(result.answered_schema)}, {result_text(result)}"]
+    lines += [f"Note: {plain(note)}" for note in result.notes[:NOTES_SHOWN_MAX]]
+    if len(result.notes) > NOTES_SHOWN_MAX:
+        lines.append(f"and {len(result.notes) - NOTES_SHOWN_MAX} more notes, which --json shows")
+    return Text("\n".join(lines), "dim")
 
 
 def _panel(title: str, style: str, *content: RenderableType) -> Panel:

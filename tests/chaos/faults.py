@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 FIRST_S = 2.0
-GAP_S = (1.5, 4.0)  # between the beginnings of two faults
+GAP_S = (2.0, 7.0)  # between the beginnings of two faults
 REST_S = 2.0  # without new faults, at the end of the window
 
 

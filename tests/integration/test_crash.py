@@ -22,6 +22,8 @@ from tests.integration.evidence import (
     collect,
 )
 
+pytestmark = pytest.mark.kafka
+
 REQUESTS = 200
 WORKFLOWS = 40
 SOME = 60  # calls have ended: the middle

@@ -14,6 +14,8 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS
 from tests.integration.bus import ANSWERED, Bus, Worker, request, until
 from tests.integration.evidence import Evidence, JsonObject, assert_sound, collect, raw_of
 
+pytestmark = pytest.mark.kafka
+
 SLOW_S = 1.0
 RULES: list[JsonObject] = [
     {"when": {"request_id": "slow-*"}, "reply": ANSWERED, "latency_s": SLOW_S},

@@ -19,6 +19,8 @@ from answerbus.topics import REQUESTS
 from tests.integration.bus import ANSWERED, ROOT, Bus, Worker, request
 from tests.integration.evidence import Evidence, JsonObject, assert_sound, collect, raw_of
 
+pytestmark = pytest.mark.kafka
+
 RULES: list[JsonObject] = [{"reply": ANSWERED}]
 CORPORA = Path(os.getenv("CORPORA_DIR") or ROOT.parent / "shared" / "corpora")
 RECORDS = 2_000

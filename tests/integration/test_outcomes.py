@@ -31,6 +31,8 @@ from tests.integration.outcome_cases import (
     play,
 )
 
+pytestmark = pytest.mark.kafka
+
 PARTITIONS = 4
 SCHEMAS = ROOT / "contracts" / "schemas"
 

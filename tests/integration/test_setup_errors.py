@@ -16,6 +16,8 @@ from infra.ports import free_ports
 from tests.integration.bus import ANSWERED, ROOT, Bus
 from tests.providers.misbehaving import Script, answer, misbehaving
 
+pytestmark = pytest.mark.kafka
+
 LIMIT_S = 30.0
 EXIT_SET_UP = 3
 LISTING = answer({"object": "list", "data": [{"id": "local-small"}, {"id": "other"}]})

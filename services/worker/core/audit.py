@@ -11,7 +11,8 @@ from answerbus.budget import Usage
 from answerbus.failure import Failure, Unknown
 from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
-from services.worker.core.ledger import Account, Ledger, Spend
+from services.worker.core.account import Account, Spend
+from services.worker.core.ledger import Ledger
 from services.worker.core.reply import CallFacts
 
 FACT_BYTES_MAX = 256  # of what a provider calls its request or its stop reason

@@ -8,10 +8,10 @@ from answerbus.attempt import AttemptOutcome
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
+from services.worker.core.account import Spend
 from services.worker.core.audit import CallTrace
+from services.worker.core.case import Case
 from services.worker.core.decide import Checked, Decision, Wait
-from services.worker.core.events import Case
-from services.worker.core.ledger import Spend
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Answered, Rejected, Reply, facts_of, failure_of

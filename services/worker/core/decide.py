@@ -11,11 +11,12 @@ from answerbus.budget import AccountState
 from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
-from services.worker.core import events, reply as replies
+from services.worker.core import events, history
+from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
 from services.worker.core.backoff import Backoff
+from services.worker.core.case import Case
 from services.worker.core.check import TooLarge
-from services.worker.core.events import Case
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
@@ -86,7 +87,7 @@ def _answered(
             return events.refusal_by_model(case, checked, around.account, around.now)
         case failure.Malformed() | failure.Invalid():
             if case.request.policy.on_invalid == "retry" and _budget_left(around):
-                return _again(case, checked, around, events.kept_answer(case, reply.content))
+                return _again(case, checked, around, history.kept_answer(case, reply.content))
             return _at_last(case, reply.content, checked, around)
         case TooLarge():
             return events.dead_letter(
@@ -111,7 +112,7 @@ def _at_last(
     cause: dead_letter.Cause = dead_letter.InvalidAnswer(failure=failed)
     if policy.on_invalid == "retry":
         cause = dead_letter.BudgetExhausted(which="attempts")
-    tried = events.with_failure(case, failed, events.kept_answer(case, content))
+    tried = history.with_failure(case, failed, history.kept_answer(case, content))
     return events.dead_letter(tried, cause, around.account, around.now)
 
 
@@ -119,7 +120,7 @@ def _again(
     case: Case, failed: failure.Failure, around: Circumstances, answer: JsonValue = None
 ) -> Decision:
     """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    tried = events.with_failure(case, failed, answer)
+    tried = history.with_failure(case, failed, answer)
     if not _budget_left(around):
         cause = dead_letter.BudgetExhausted(which="attempts")
         return events.dead_letter(tried, cause, around.account, around.now)
@@ -131,7 +132,7 @@ def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decisio
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
     waits = case.waits + 1
     if waits > WAITS_MAX:
-        tried = events.with_failure(case, failed, None)
+        tried = history.with_failure(case, failed, None)
         cause = dead_letter.InvalidAnswer(failure=failed)
         return events.dead_letter(tried, cause, around.account, around.now)
     delay_s = around.backoff.delay_s(waits, around.jitter)

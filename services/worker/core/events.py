@@ -1,48 +1,21 @@
 """The events a decision can become, each made in one place from the case at hand."""
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypedDict
 
 from pydantic import JsonValue
 
-from answerbus import failure, json_text
+from answerbus import failure
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import Cause, DeadLetter
-from answerbus.limits import (
-    NOTE_BYTES_MAX,
-    NOTES_MAX,
-    PRIOR_ANSWER_BYTES_MAX,
-    PRIOR_ENTRIES_MAX,
-    REASON_BYTES_MAX,
-)
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior, Replay, Request, SchemaId
 from answerbus.wire import clip
 from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
-from services.worker.core.check import ANSWER_DEPTH_MAX
-from services.worker.core.nesting import nests_deeper
-from services.worker.core.plan import Plan
-
-PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One request at one attempt, with everything an event about it repeats."""
-
-    request: Request
-    body_digest: str
-    origin: Origin
-    deadline: datetime
-    prior: tuple[Prior, ...]
-    waits: int
-    notes: tuple[str, ...]
-    attempt: int
-    plan: Plan
-    model: ModelUsed
-    usage: Usage
+from services.worker.core.case import Case
+from services.worker.core.history import as_asked
 
 
 def result(
@@ -67,7 +40,7 @@ def unvalidated(
     text = content.encode(errors="replace").decode()  # half a surrogate pair fits into no event
     return UnvalidatedResult(
         event_id=f"{case.request.request_id}.result",
-        unvalidated_answer=_as_asked(case, text, otherwise=text),
+        unvalidated_answer=as_asked(case, text, otherwise=text),
         problems=_problems(failed),
         **_answered(case, account, now, ()),
     )
@@ -167,59 +140,6 @@ def letter(
         at=now,
         labels=request.labels,
     )
-
-
-def with_failure(case: Case, failed: failure.Failure, answer: JsonValue) -> Case:
-    """The case with this attempt among its earlier ones; only the last keeps its answer."""
-    entry = Prior(attempt=case.attempt, failure=failed, answer=answer)
-    return replace(case, prior=bounded_prior((*case.prior, entry)))
-
-
-def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
-    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
-    kept: list[Prior] = []
-    size = 0
-    for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
-        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
-        with_answer = bare if kept else entry
-        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
-        shown = with_answer if fits else bare
-        size += len(shown.model_dump_json().encode())
-        if size > PRIOR_BYTES_MAX and kept:
-            break
-        kept.append(shown)
-    return tuple(reversed(kept))
-
-
-def kept_answer(case: Case, content: str) -> JsonValue:
-    """The answer as the next attempt may see it: without audit-only fields, and not too large."""
-    text = content.encode(errors="replace")
-    if len(text) > PRIOR_ANSWER_BYTES_MAX:
-        return None
-    return _as_asked(case, text.decode(), otherwise=None)
-
-
-def _as_asked(case: Case, text: str, otherwise: JsonValue) -> JsonValue:
-    """The answer in the shape that was asked for, without audit-only fields, if it has that shape."""
-    parsed = json_text.parse(text.encode())
-    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
-        return otherwise  # an event that nests deeper could be read by nobody, not even by us
-    decoded = case.plan.wire.decode(parsed.value)
-    if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
-        return otherwise
-    return without(decoded, case.plan.asked.audit_only)
-
-
-def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
-    """An answer without its audit-only fields, wherever an invalid one has put them."""
-    match answer:
-        case dict():
-            kept = {name: value for name, value in answer.items() if name not in audit_only}
-            return {name: without(value, audit_only) for name, value in kept.items()}
-        case list():
-            return [without(item, audit_only) for item in answer]
-        case _:
-            return answer
 
 
 def bounded_notes(notes: tuple[str, ...]) -> tuple[str, ...]:

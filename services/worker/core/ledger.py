@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from answerbus.budget import AccountState, Budget, Spent, Usage
+from answerbus.budget import Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.ledger import (
     AccountRecord,
     ClosedOutcome,
     ClosedRecord,
-    InFlight,
     LaneRecord,
     LedgerRecord,
-    OpenRequest,
 )
 from answerbus.request import Request
+from services.worker.core.account import Account, Spend, restored
 
 CLOSED_MEMORY = timedelta(hours=24)
 ACCOUNT_MEMORY = timedelta(days=7)
@@ -24,64 +23,8 @@ SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
 
 
 @dataclass(frozen=True, slots=True)
-class Spend:
-    """One attempt, charged at its worst case until it is settled.
-
-    `at` has milliseconds, as records have: a spend equals the one that is read back.
-    """
-
-    account_id: str
-    request_id: str
-    attempt: int
-    tokens: int
-    micro_usd: int
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Reserved:
     """Nothing is left only because calls in flight are charged at their worst case: ask later."""
-
-
-@dataclass(slots=True)
-class Account:
-    """What one budget is charged to."""
-
-    id: str
-    workflow_id: str
-    limit: Budget
-    spent: Spent
-    updated_at: datetime
-    in_flight: dict[tuple[str, int], Spend] = field(default_factory=dict)
-    open: dict[str, int] = field(default_factory=dict)
-    last_attempt_hash: str | None = None
-
-    @property
-    def state(self) -> AccountState:
-        """The account as events show it."""
-        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
-
-    def record(self) -> AccountRecord:
-        """The account as the ledger topic keeps it."""
-        return AccountRecord(
-            account_id=self.id,
-            workflow_id=self.workflow_id,
-            limit=self.limit,
-            spent=self.spent,
-            in_flight=tuple(
-                InFlight(
-                    request_id=spend.request_id,
-                    attempt=spend.attempt,
-                    tokens=spend.tokens,
-                    micro_usd=spend.micro_usd,
-                    at=spend.at,
-                )
-                for spend in self.in_flight.values()
-            ),
-            open=tuple(OpenRequest(request_id=i, attempts=n) for i, n in self.open.items()),
-            last_attempt_hash=self.last_attempt_hash,
-            updated_at=self.updated_at,
-        )
 
 
 @dataclass(slots=True)
@@ -97,7 +40,7 @@ class Ledger:
         """Take one record of the ledger topic; later ones of a key win."""
         match record:
             case AccountRecord():
-                self.accounts[record.account_id] = _restored(record)
+                self.accounts[record.account_id] = restored(record)
             case ClosedRecord():
                 self.closed[record.closes] = record
                 self.closed.move_to_end(record.closes)
@@ -228,26 +171,3 @@ def _tokens(usage: Usage, worst: int) -> int:
 
 def _forgotten(account: Account, now: datetime) -> bool:
     return not account.in_flight and now - account.updated_at > ACCOUNT_MEMORY
-
-
-def _restored(record: AccountRecord) -> Account:
-    return Account(
-        id=record.account_id,
-        workflow_id=record.workflow_id,
-        limit=record.limit,
-        spent=record.spent,
-        updated_at=record.updated_at,
-        in_flight={
-            (entry.request_id, entry.attempt): Spend(
-                record.account_id,
-                entry.request_id,
-                entry.attempt,
-                entry.tokens,
-                entry.micro_usd,
-                entry.at,
-            )
-            for entry in record.in_flight
-        },
-        open={entry.request_id: entry.attempts for entry in record.open},
-        last_attempt_hash=record.last_attempt_hash,
-    )

@@ -5,8 +5,8 @@ from typing import Literal, assert_never
 
 from answerbus import failure
 from answerbus.budget import Usage
-from answerbus.wire import clip
 from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from answerbus.event import Event, Terminal
 from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
-from services.worker.core import events
+from services.worker.core import events, history
+from services.worker.core.account import Spend
 from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.audit import chain, give_back
 from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call, attempt_outcome
 from services.worker.core.decide import Circumstances, Decision, Wait, decide
-from services.worker.core.ledger import Ledger, Reserved, Spend, closed_record
+from services.worker.core.ledger import Ledger, Reserved, closed_record
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import is_counted
@@ -237,7 +238,7 @@ def _ticket(arrival: Arrival, admitted: Admitted) -> Ticket:
         ),
         size_bytes=arrival.size_bytes,
         offset=arrival.place.offset,
-        prior=events.bounded_prior(admitted.request.prior),
+        prior=history.bounded_prior(admitted.request.prior),
     )
 
 

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass
 
 from answerbus.dead_letter import BudgetExhausted, Cause
+from services.worker.core.account import Spend
 from services.worker.core.call import Call
 from services.worker.core.decide import Decision
-from services.worker.core.ledger import Reserved, Spend
+from services.worker.core.ledger import Reserved
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.ticket import Ticket

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from services.worker.context import Context
+from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
-from services.worker.core.ledger import Spend
 from services.worker.core.ticket import Ticket
 from services.worker.lane.books import Books
 from services.worker.lane.outbox import LaneLost, Outbox
@@ -134,9 +134,11 @@ class Lane:
 
     async def drop_outbox(self) -> None:
         """Stop writing; what was queued is lost."""
-        outbox, self.outbox = self.outbox, None
+        outbox = self.outbox
         if outbox:
             await outbox.close()
+            if self.outbox is outbox:
+                self.outbox = None
 
     def _start(self, ticket: Ticket) -> None:
         task = asyncio.create_task(self._work(ticket))

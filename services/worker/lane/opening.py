@@ -9,8 +9,9 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
 from answerbus.outcome import RetryRequest
 from answerbus.topics import RETRIES
+from services.worker.core.account import Spend
 from services.worker.core.audit import give_back, write_off
-from services.worker.core.ledger import Ledger, Spend
+from services.worker.core.ledger import Ledger
 from services.worker.core.ticket import Ticket, restored
 from services.worker.ports import Shard, StoredRecord
 
@@ -71,9 +72,7 @@ def settle_left_over(
     Those of `unused`, whose call is known never to have begun, are given back; those of a
     predecessor, for whose calls nobody can answer any more, are charged.
     """
-    found = [
-        spend for account in ledger.accounts.values() for spend in account.in_flight.values()
-    ]
+    found = [spend for account in ledger.accounts.values() for spend in account.in_flight.values()]
     return [
         (give_back if spend in unused else write_off)(ledger, spend, now, worker)
         for spend in found

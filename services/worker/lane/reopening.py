@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from services.worker.core.ledger import Ledger, Spend
+from services.worker.core.account import Spend
+from services.worker.core.ledger import Ledger
 from services.worker.lane import opening
 from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane

@@ -42,6 +42,16 @@ def test_an_answer_is_data_and_the_rest_words() -> None:
     assert "Note: `pattern` is not enforced by this provider; checked after" in words
 
 
+def test_of_many_notes_the_first_are_shown() -> None:
+    result = example("result/text").model_copy(update={"notes": tuple("abcdef")})
+
+    words = shown(result)[1]
+
+    assert "Note: c" in words
+    assert "Note: d" not in words
+    assert "and 3 more notes, which --json shows" in words
+
+
 def test_text_is_shown_as_text() -> None:
     assert shown(example("result/text"))[0] == "Goeie!\n"
 

@@ -159,7 +159,9 @@ def test_a_large_record_is_not_even_looked_at() -> None:
 def test_a_request_that_grows_when_it_is_written_again_is_too_large() -> None:
     """`1e15` is written as `1000000000000000.0`: no retry or letter of it would fit a record."""
     facts = '[{"name":"f","value":[' + ",".join(["1e15"] * 100_000) + "]}]"
-    value = json.dumps(body("r-1", OURS)).replace('"context": {', '"context": {"facts":' + facts + ",")
+    value = json.dumps(body("r-1", OURS)).replace(
+        '"context": {', '"context": {"facts":' + facts + ","
+    )
     raw = value.encode()
     assert len(raw) < REQUEST_BYTES_MAX
 
@@ -178,9 +180,7 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     found = verdict(arrival(deep(REQUEST_DEPTH_MAX)))
     assert isinstance(found, Admitted)
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
-    retry = events.retry(
-        case, builders.earlier().failure, NOW, builders.account(), counted=True
-    )
+    retry = events.retry(case, builders.earlier().failure, NOW, builders.account(), counted=True)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
 

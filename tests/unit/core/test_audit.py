@@ -8,8 +8,9 @@ import rfc8785
 from answerbus.attempt import Attempt
 from answerbus.budget import Spent
 from answerbus.failure import Unknown
+from services.worker.core.account import Spend
 from services.worker.core.audit import CallTrace, attempt_hash, chain, give_back, write_off
-from services.worker.core.ledger import Ledger, Spend
+from services.worker.core.ledger import Ledger
 from services.worker.core.reply import CallFacts
 from tests.unit.builders import NOW, after, request
 

@@ -10,6 +10,7 @@ from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from services.worker.core.asked import Accepted
+from services.worker.core.case import Case
 from services.worker.core.check import TooLarge
 from services.worker.core.decide import (
     WAIT_IN_MEMORY_S_MAX,
@@ -19,7 +20,6 @@ from services.worker.core.decide import (
     Wait,
     decide,
 )
-from services.worker.core.events import Case
 from services.worker.core.reply import (
     CallFacts,
     Refused,
@@ -107,7 +107,12 @@ def test_what_breaks_the_schema_is_tried_again_with_its_problems(failed: Checked
 
 @pytest.mark.parametrize(
     "reply",
-    [Truncated(100, FACTS), TimedOut(60.0), Unavailable(500, ran=True), Unavailable(None, ran=True)],
+    [
+        Truncated(100, FACTS),
+        TimedOut(60.0),
+        Unavailable(500, ran=True),
+        Unavailable(None, ran=True),
+    ],
 )
 def test_what_may_have_run_is_counted_and_tried_again_while_budget_is_left(reply: Reply) -> None:
     retry = decided(reply)

@@ -13,20 +13,25 @@ from answerbus.envelope import decode, encode
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
 from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
-from services.worker.core import events
+from services.worker.core import events, history
 from services.worker.core.asked import Accepted
 from services.worker.core.check import ANSWER_DEPTH_MAX
-from services.worker.core.events import PRIOR_BYTES_MAX
+from services.worker.core.history import PRIOR_BYTES_MAX
 from services.worker.core.ticket import Ticket, restored
 from tests.unit.builders import NOW, OBJECT, account, after, case, earlier, nested, plan, request
 
 INVALID = failure.Invalid(problems=())
 AUDIT_ONLY = case(plan_=plan(OBJECT, audit_only=frozenset({"rationale"})))
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8"), max_size=20),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 
@@ -98,8 +103,8 @@ def test_more_notes_than_an_event_holds_break_no_retry() -> None:
 
 @pytest.mark.parametrize("content", ['{"a": "\ud800"}', "\ud800", '{"a": 1'])
 def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> None:
-    kept = events.kept_answer(AUDIT_ONLY, content)
-    tried = events.with_failure(AUDIT_ONLY, INVALID, kept)
+    kept = history.kept_answer(AUDIT_ONLY, content)
+    tried = history.with_failure(AUDIT_ONLY, INVALID, kept)
     unvalidated = events.unvalidated(AUDIT_ONLY, content, INVALID, account(), NOW)
 
     assert isinstance(decode(encode(retry_of(tried)).value), RetryRequest)
@@ -109,8 +114,8 @@ def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> Non
 def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
     deep, fits = (json.dumps(nested(ANSWER_DEPTH_MAX + more)) for more in (1, 0))
 
-    assert events.kept_answer(AUDIT_ONLY, deep) is None
-    assert events.kept_answer(AUDIT_ONLY, fits) == nested(ANSWER_DEPTH_MAX)
+    assert history.kept_answer(AUDIT_ONLY, deep) is None
+    assert history.kept_answer(AUDIT_ONLY, fits) == nested(ANSWER_DEPTH_MAX)
     assert events.unvalidated(AUDIT_ONLY, deep, INVALID, account(), NOW).unvalidated_answer == deep
 
 
@@ -127,13 +132,13 @@ def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
 def test_the_answer_that_is_kept_has_no_audit_only_field_wherever_it_stands(
     content: str, kept: JsonValue
 ) -> None:
-    assert events.kept_answer(AUDIT_ONLY, content) == kept
+    assert history.kept_answer(AUDIT_ONLY, content) == kept
 
 
 def test_of_earlier_answers_the_last_alone_is_kept() -> None:
     of = case(prior=(earlier(1, "first"), earlier(2, "second")), attempt=3)
 
-    tried = events.with_failure(of, INVALID, "third")
+    tried = history.with_failure(of, INVALID, "third")
 
     assert [(entry.attempt, entry.answer) for entry in tried.prior] == [
         (1, None),
@@ -146,15 +151,15 @@ def test_upstreams_own_history_fits_as_well() -> None:
     """It stands in the request too, so that a letter would hold it twice."""
     problem = failure.Problem.of("/a", "b", "c" * 400)
     full = failure.Invalid(problems=(problem,) * 20)
-    history = tuple(Prior(attempt=n, failure=full, answer="x" * 400_000) for n in range(32))
+    long = tuple(Prior(attempt=n, failure=full, answer="x" * 400_000) for n in range(32))
 
-    kept = events.bounded_prior(history)
+    kept = history.bounded_prior(long)
 
     assert [entry.attempt for entry in kept] == list(range(32 - len(kept), 32))
     assert sum(len(entry.model_dump_json()) for entry in kept) <= PRIOR_BYTES_MAX
     assert {entry.answer for entry in kept} == {None}
-    assert events.bounded_prior((earlier(1, "small"),)) == (earlier(1, "small"),)
-    assert len(events.bounded_prior((earlier(),) * 50)) == PRIOR_ENTRIES_MAX
+    assert history.bounded_prior((earlier(1, "small"),)) == (earlier(1, "small"),)
+    assert len(history.bounded_prior((earlier(),) * 50)) == PRIOR_ENTRIES_MAX
 
 
 def test_a_letter_knows_how_often_its_request_was_replayed() -> None:

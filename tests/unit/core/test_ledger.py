@@ -12,12 +12,12 @@ from answerbus.budget import Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.envelope import decode, encode
 from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from services.worker.core.account import Spend
 from services.worker.core.ledger import (
     ACCOUNT_MEMORY,
     CLOSED_MEMORY,
     Ledger,
     Reserved,
-    Spend,
     closed_record,
 )
 from tests.unit.builders import NOW, after, request

@@ -52,11 +52,11 @@ class History:
     told: list[str] = field(default_factory=list)  # a timeline, for whoever reads a failure
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)  # noqa: S311
+        self.chance = random.Random(self.seed)
         self.provider = FakeProvider(self.reply)
 
     def reply(self, request_id: str, attempt: int) -> tuple[float, Reply | BaseException]:
-        chance = random.Random(f"{self.seed} {request_id} {attempt}")  # noqa: S311
+        chance = random.Random(f"{self.seed} {request_id} {attempt}")
         delay_s = chance.choice([0.0, 0.01, 1.0, 5.0, 100.0 if chance.random() < 0.2 else 0.5])
         if chance.random() < 0.02:
             return delay_s, RuntimeError("a bug of the adapter")
@@ -176,7 +176,7 @@ class History:
         self.tell("calm")
         self.broker.faults.clear()
         names = {f"r-{number}" for number in range(REQUESTS_MADE)}
-        await until(lambda: done(self.broker, names), limit_s=3 * 3_600)
+        await until(lambda: done(self.broker, names), limit_s=3 * 3_600, look_s=1.0)
         for worker in self.workers:
             await worker.drain()
 

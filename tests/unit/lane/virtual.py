@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tests.unit.builders import NOW
 
 T = TypeVar("T")
+LEFT_S = 60.0  # for what goes on in the background to end
 
 
 class EverythingWaitsError(Exception):
@@ -61,7 +62,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     try:
         result = loop.run_until_complete(main)
         left = asyncio.all_tasks(loop)
-        assert not left, f"tasks that were left: {left}"
+        if left:
+            _, left = loop.run_until_complete(asyncio.wait(left, timeout=LEFT_S))
+        assert not left, f"tasks that never end: {left}"
         assert not loop.errors, loop.errors
         return result
     finally:

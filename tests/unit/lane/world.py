@@ -189,11 +189,11 @@ class Worker:
         return self.shards[-1]
 
 
-async def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], limit_s: float = 60.0, look_s: float = 0.01) -> None:
     """Waits for a condition, in virtual time."""
     async with asyncio.timeout(limit_s):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(look_s)
 
 
 def publish(broker: Broker, request_id: str, workflow_id: str = OUR_WORKFLOW, **more: Any) -> int:

@@ -1,0 +1,87 @@
+"""An account: what one budget is charged to, and its form in the ledger topic."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from answerbus.budget import AccountState, Budget, Spent
+from answerbus.ledger import AccountRecord, InFlight, OpenRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """One attempt, charged at its worst case until it is settled.
+
+    `at` has milliseconds, as records have: a spend equals the one that is read back.
+    """
+
+    account_id: str
+    request_id: str
+    attempt: int
+    tokens: int
+    micro_usd: int
+    at: datetime
+
+
+@dataclass(slots=True)
+class Account:
+    """What one budget is charged to."""
+
+    id: str
+    workflow_id: str
+    limit: Budget
+    spent: Spent
+    updated_at: datetime
+    in_flight: dict[tuple[str, int], Spend] = field(default_factory=dict)
+    open: dict[str, int] = field(default_factory=dict)
+    last_attempt_hash: str | None = None
+
+    @property
+    def state(self) -> AccountState:
+        """The account as events show it."""
+        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
+
+    def record(self) -> AccountRecord:
+        """The account as the ledger topic keeps it."""
+        return AccountRecord(
+            account_id=self.id,
+            workflow_id=self.workflow_id,
+            limit=self.limit,
+            spent=self.spent,
+            in_flight=tuple(
+                InFlight(
+                    request_id=spend.request_id,
+                    attempt=spend.attempt,
+                    tokens=spend.tokens,
+                    micro_usd=spend.micro_usd,
+                    at=spend.at,
+                )
+                for spend in self.in_flight.values()
+            ),
+            open=tuple(OpenRequest(request_id=i, attempts=n) for i, n in self.open.items()),
+            last_attempt_hash=self.last_attempt_hash,
+            updated_at=self.updated_at,
+        )
+
+
+def restored(record: AccountRecord) -> Account:
+    """The account that a record of the ledger topic describes."""
+    return Account(
+        id=record.account_id,
+        workflow_id=record.workflow_id,
+        limit=record.limit,
+        spent=record.spent,
+        updated_at=record.updated_at,
+        in_flight={
+            (entry.request_id, entry.attempt): Spend(
+                record.account_id,
+                entry.request_id,
+                entry.attempt,
+                entry.tokens,
+                entry.micro_usd,
+                entry.at,
+            )
+            for entry in record.in_flight
+        },
+        open={entry.request_id: entry.attempts for entry in record.open},
+        last_attempt_hash=record.last_attempt_hash,
+    )

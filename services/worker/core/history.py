@@ -1,0 +1,67 @@
+"""What is kept of earlier attempts, for the next one and for whoever reads the events."""
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from answerbus import failure, json_text
+from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
+from answerbus.request import Prior
+from services.worker.core.case import Case
+from services.worker.core.check import ANSWER_DEPTH_MAX
+from services.worker.core.nesting import nests_deeper
+
+PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
+
+
+def with_failure(case: Case, failed: failure.Failure, answer: JsonValue) -> Case:
+    """The case with this attempt among its earlier ones; only the last keeps its answer."""
+    entry = Prior(attempt=case.attempt, failure=failed, answer=answer)
+    return replace(case, prior=bounded_prior((*case.prior, entry)))
+
+
+def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
+    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
+    kept: list[Prior] = []
+    size = 0
+    for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
+        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
+        with_answer = bare if kept else entry
+        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
+        shown = with_answer if fits else bare
+        size += len(shown.model_dump_json().encode())
+        if size > PRIOR_BYTES_MAX and kept:
+            break
+        kept.append(shown)
+    return tuple(reversed(kept))
+
+
+def kept_answer(case: Case, content: str) -> JsonValue:
+    """The answer as the next attempt may see it: without audit-only fields, and not too large."""
+    text = content.encode(errors="replace")
+    if len(text) > PRIOR_ANSWER_BYTES_MAX:
+        return None
+    return as_asked(case, text.decode(), otherwise=None)
+
+
+def as_asked(case: Case, text: str, otherwise: JsonValue) -> JsonValue:
+    """The answer in the shape that was asked for, without audit-only fields, if it has that shape."""
+    parsed = json_text.parse(text.encode())
+    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return otherwise  # an event that nests deeper could be read by nobody, not even by us
+    decoded = case.plan.wire.decode(parsed.value)
+    if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
+        return otherwise
+    return without(decoded, case.plan.asked.audit_only)
+
+
+def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
+    """An answer without its audit-only fields, wherever an invalid one has put them."""
+    match answer:
+        case dict():
+            kept = {name: value for name, value in answer.items() if name not in audit_only}
+            return {name: without(value, audit_only) for name, value in kept.items()}
+        case list():
+            return [without(item, audit_only) for item in answer]
+        case _:
+            return answer

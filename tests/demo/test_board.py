@@ -1,0 +1,151 @@
+"""What the demo makes of events: its board, and its verdict."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+import pytest
+
+from answerbus.budget import AccountState, Budget, Spent, Usage
+from answerbus.dead_letter import DeadLetter, HostileSchema
+from answerbus.event import Event
+from answerbus.failure import Failure, Invalid, Problem, Throttled, TimedOut
+from answerbus.outcome import ModelUsed, Origin, Refusal, Result
+from answerbus.request import ContractId
+from answerbus.topics import TOPIC_OF_KIND
+from infra.demo.board import Row, fold, outcome_text, retry_text, seconds
+from infra.demo.cases import Case, cases
+from infra.demo.verdict import broken_promises
+from services.commands.seen import Seen
+
+NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
+ASKED = Case("first", b"{}", "r-1", "w-1", "plan_proposal.v1")
+BROKEN = Case("broken", b"{", None, None, "-")
+AGAIN = Case("first, again", b"{}", "r-1", "w-1", "plan_proposal.v1", is_duplicate=True)
+ROWS = [Row(ASKED, 3, 0), Row(BROKEN, 0, 0), Row(AGAIN, 3, 1)]
+
+
+def result(request_id: str = "r-1") -> Result[object]:
+    return Result[object](
+        event_id=f"{request_id}.result",
+        request_id=request_id,
+        workflow_id="w-1",
+        schema=ContractId(name="plan_proposal", version=1, digest="sha256:" + "0" * 64),
+        answer={"kind": "dep_bump"},
+        attempt=1,
+        model=ModelUsed(profile="default", provider="test", model="test", dialect="test"),
+        usage=Usage(input_tokens=300, output_tokens=40),
+        account=AccountState(id="w-1", limit=Budget(), spent=Spent(attempts=1)),
+        requested_at=NOW,
+        finished_at=NOW + timedelta(seconds=2.5),
+    )
+
+
+def letter(partition: int, offset: int, request_id: str | None = None) -> DeadLetter:
+    return DeadLetter(
+        dead_letter_id="letter",
+        request_id=request_id,
+        workflow_id=None,
+        cause=HostileSchema(),
+        request=None,
+        raw=None,
+        origin=Origin(topic="requests", partition=partition, offset=offset, timestamp=NOW),
+        account=None,
+        at=NOW + timedelta(seconds=1),
+    )
+
+
+def seen(event: Event) -> Seen:
+    return Seen(TOPIC_OF_KIND[event.kind], 3, 7, NOW, event)
+
+
+def board(*events: Event) -> Sequence[Row]:
+    return reduce(fold, map(seen, events), ROWS)
+
+
+def test_an_outcome_ends_the_row_that_it_is_about() -> None:
+    first, broken, again = board(result(), letter(0, 0))
+
+    assert (first.said, first.is_done, seconds(first.terminals[0])) == (
+        "result: dep_bump",
+        True,
+        2.5,
+    )
+    assert (broken.said, seconds(broken.terminals[0])) == ("dead letter: hostile_schema", 1.0)
+    assert again == ROWS[2]
+    assert again.is_done
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (
+            Invalid(problems=(Problem.of("/diff", "bad_hunk", "a hunk"),)),
+            "again: /diff bad_hunk",
+        ),
+        (Throttled(retry_after_s=6.0), "again in 6 s: throttled"),
+        (Throttled(retry_after_s=None), "again: throttled"),
+        (TimedOut(after_s=60.0), "again: timed_out"),
+    ],
+)
+def test_a_retry_says_why(failure: Failure, said: str) -> None:
+    assert retry_text(failure) == said
+
+
+def test_what_a_model_writes_cannot_command_the_terminal() -> None:
+    answer = result().model_copy(update={"answer": {"kind": "\x1b[2Jgone"}})
+
+    assert outcome_text(answer) == "result: \N{REPLACEMENT CHARACTER}[2Jgone"
+
+
+@pytest.mark.parametrize(
+    ("events", "wrong"),
+    [
+        ([result(), letter(0, 0)], []),
+        ([result()], ["broken has 0 terminal events instead of 1"]),
+        (
+            [result(), result(), letter(0, 0)],
+            ["first has 2 terminal events instead of 1"],
+        ),
+        (
+            [result(), letter(0, 0), letter(3, 1, "r-1")],
+            ["first, again has 1 terminal events instead of 0"],
+        ),
+        (
+            [result(), letter(0, 0), result("r-9")],
+            ["the result of r-9 answers nothing"],
+        ),
+    ],
+    ids=["kept", "lost", "twice", "duplicate answered", "answer to nobody"],
+)
+def test_the_verdict_counts_terminal_events(events: Sequence[Event], wrong: list[str]) -> None:
+    assert broken_promises(ROWS, map(seen, events)) == wrong
+
+
+def test_the_demo_publishes_what_it_is_meant_to_show() -> None:
+    published = cases()
+    asked = {case.name: case.asked for case in published}
+
+    assert len(published) >= 13
+    assert len({case.request_id for case in published if not case.is_duplicate}) == len(asked) - 1
+    assert {*asked.values()} == {
+        "plan_proposal.v1",
+        "plan_proposal.v9",
+        "inline build_failure",
+        "inline severity",
+        "inline remote",
+        "text",
+        "-",
+    }
+    assert [case.name for case in published if case.asked == "-"] == [
+        "undecodable",
+        "not-a-request",
+    ]
+    assert [case.name for case in published if case.is_duplicate] == ["dep-bump, again"]
+
+
+def test_a_refusal_names_who_declines() -> None:
+    said = result().model_dump(exclude={"kind", "answer", "event_id"}, by_alias=True)
+    refusal = Refusal(event_id="r-1.refusal", by="provider", reason="no", **said)
+
+    assert outcome_text(refusal) == "refusal by the provider"

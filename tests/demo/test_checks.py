@@ -1,0 +1,55 @@
+"""`make test` ends with the sum over all of its runs, and stops at the first check that fails."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.checks import __main__ as checks
+
+_REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
+
+
+def step(report: str, tests: int, failures: int = 0, skipped: int = 0) -> tuple[str, ...]:
+    text = _REPORT.format(tests, failures, skipped)
+    writes = f"open('.run/checks/{report}.xml', 'w').write('{text}'); raise SystemExit({failures})"
+    return (sys.executable, "-c", writes)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def last_line(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.splitlines()[-1].partition(" in ")[0]
+
+
+def test_the_last_line_is_the_sum(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = {
+        "one": step("one", 5, skipped=1),
+        "none": (sys.executable, "-V"),
+        "two": step("two", 7),
+    }
+    monkeypatch.setattr(checks, "STEPS", steps)
+
+    assert checks.main([]) == 0
+    assert last_line(capsys) == "===== 11 passed, 1 skipped"
+
+
+def test_nothing_runs_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = {"one": step("one", 5, failures=2), "two": step("two", 7)}
+    monkeypatch.setattr(checks, "STEPS", steps)
+
+    assert checks.main([]) == 1
+    assert last_line(capsys) == "===== 2 failed, 3 passed"
+    assert not Path(".run/checks/two.xml").exists()
+
+
+def test_an_unknown_check_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert checks.main(["lintt"]) == 2
+    assert "there are: shape, lint" in capsys.readouterr().out

@@ -1,0 +1,147 @@
+"""`make demo` and `make up` as a user runs them, in a folder of their own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from infra.local_model import MODELS, fetch
+from infra.setup_error import SetupError
+from infra.stack import Place, Stack, find_stack
+from services.settings import OpenAIProfile, ScriptedProfile, load
+
+ROOT = Path(__file__).parents[2]
+DEMO_LIMIT_S = 800.0  # on two idle cores it takes under a minute
+STEP_LIMIT_S = 240.0
+
+pytestmark = [pytest.mark.kafka, pytest.mark.real_llm]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _model() -> None:
+    """The model's file, fetched if need be."""
+    try:
+        fetch(MODELS["small"])
+    except SetupError as error:
+        if os.getenv("REQUIRE_REAL_LLM"):
+            raise
+        pytest.skip(f"no local model here: {error}")
+
+
+def environment() -> dict[str, str]:
+    paths = [str(ROOT), str(ROOT / "contracts"), os.getenv("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}  # noqa: TID251
+
+
+def start(module: str, arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=folder,
+            env=environment(),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def run(module: str, *arguments: str, folder: Path, limit_s: float) -> tuple[int, str]:
+    """Its exit code, and all that was said in the folder so far."""
+    process = start(module, arguments, folder)
+    try:
+        code = process.wait(limit_s)
+    finally:
+        if process.poll() is None:  # it stops what it has started
+            process.terminate()
+            process.wait(STEP_LIMIT_S)
+    return code, (folder / "output").read_text()
+
+
+def running(stack: Stack) -> list[str]:
+    names = [worker.name for worker in stack.workers]
+    return [*(["broker"] if stack.broker else []), *(["model"] if stack.model else []), *names]
+
+
+def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    code, output = run("infra.demo", folder=tmp_path, limit_s=DEMO_LIMIT_S)
+
+    assert code == 0, output
+    assert "Each request has exactly one terminal event, the duplicate none." in output
+    assert re.search(
+        r"^\d\d events and \d+ answers validated again, 0 faults$", output, re.MULTILINE
+    )
+    for said in (
+        "refused-by-provider  plan_proposal.v1     refusal by the provider",
+        "budget-runs-out      plan_proposal.v1     again: /manifest_path escapes_sandbox",
+        "budget-runs-out      plan_proposal.v1     dead letter: budget_exhausted",
+        "busy-then-answered   plan_proposal.v1     again in 6 s: throttled",
+        "busy-then-answered   plan_proposal.v1     result: override",
+        "undecodable          -                    dead letter: undecodable",
+        "hostile-schema       inline remote        dead letter: hostile_schema",
+        "unknown-contract     plan_proposal.v9     dead letter: unknown_schema",
+    ):
+        assert said in output
+    assert running(find_stack(Place(tmp_path / ".run" / "demo"))) == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["Starting the model", "are ready after"])
+def test_an_interrupted_demo_leaves_nothing_behind(
+    moment: str, sign: signal.Signals, tmp_path: Path
+) -> None:
+    demo = start("infra.demo", (), tmp_path)
+    deadline = time.monotonic() + STEP_LIMIT_S
+    while moment not in (tmp_path / "output").read_text():
+        assert demo.poll() is None, (tmp_path / "output").read_text()
+        assert time.monotonic() < deadline, (tmp_path / "output").read_text()
+        time.sleep(0.05)
+    demo.send_signal(sign)
+
+    assert demo.wait(STEP_LIMIT_S) == 1
+    assert (tmp_path / "output").read_text().endswith("Interrupted; everything is stopped\n")
+    assert running(find_stack(Place(tmp_path / ".run" / "demo"))) == []
+
+
+def test_the_stack_comes_up_once_and_goes_down_whole(tmp_path: Path) -> None:
+    place = Place(tmp_path / ".run")
+    up = ("up", "--kafka-port", "0", "--model-port", "0")
+
+    def stack(*arguments: str) -> int:
+        return run("infra.stack", *arguments, folder=tmp_path, limit_s=STEP_LIMIT_S)[0]
+
+    try:
+        assert stack(*up) == 0, (tmp_path / "output").read_text()
+        first = find_stack(place)
+        assert stack("status") == 0
+        assert running(first) == ["broker", "model", "worker-1", "worker-2"]
+        assert stack(*up) == 0
+        again = find_stack(place)
+        assert [worker.process.pid for worker in again.workers] == [
+            worker.process.pid for worker in first.workers
+        ]
+        settings = load(place.config, {})
+        assert settings.kafka.bootstrap_servers == first.bootstrap_servers
+        profile = settings.profiles["default"]
+        assert isinstance(profile, OpenAIProfile)
+        assert profile.base_url == first.model_url
+    finally:
+        assert stack("down") == 0
+    assert running(find_stack(place)) == []
+    assert stack("status") == 1
+    assert stack("down") == 0
+
+
+def test_profiles_are_added_to_the_settings_of_a_place(tmp_path: Path) -> None:
+    more = '[profiles.rehearsal]\nprovider = "scripted"\nscript = "script.json"\n'
+    place = Place(tmp_path, profiles=more)
+    place.config.write_text(place.settings("127.0.0.1:1", "http://127.0.0.1:2/v1", "m"))
+
+    assert load(place.config, {}).profiles["rehearsal"] == ScriptedProfile(
+        provider="scripted", script=Path("script.json")
+    )

@@ -1,0 +1,146 @@
+"""A real model behind a real worker on a real Kafka answers what a client asks, by the schema."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from answerbus.answers.plan_proposal import PlanProposal
+from answerbus.budget import Budget
+from answerbus.client import Client
+from answerbus.outcome import Refusal, Result
+from answerbus.request import Context, Fact, InlineRef, Message, Request
+from infra.local_model import LocalModel
+from tests.integration.bus import ROOT, Bus
+from tests.integration.evidence import assert_sound, collect
+
+pytestmark = [pytest.mark.kafka, pytest.mark.real_llm]
+
+LIMIT_S = 180.0
+SCHEMAS = ROOT / "contracts" / "schemas" / "contracts"
+MANIFEST = Fact(
+    name="package.json",
+    value={"dependencies": {"lodash": "4.17.20", "express": "4.19.2"}},
+    trust="trusted",
+)
+AUDIT = "lodash <=4.17.20, severity high, command injection; patched in 4.17.21"
+EXAMPLE = (
+    Message(role="user", content="left-pad 1.3.0 is vulnerable; patched in 1.3.1", trust="trusted"),
+    Message(
+        role="assistant",
+        content=json.dumps(
+            {
+                "kind": "dep_bump",
+                "manifest_path": "package.json",
+                "package": "left-pad",
+                "target_version": "1.3.1",
+                "rationale": "1.3.1 is patched.",
+            }
+        ),
+        trust="trusted",
+    ),
+    Message(role="user", content=AUDIT),
+)
+FINDING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "package": {"type": "string", "maxLength": 40},
+        "severity": {"enum": ["low", "moderate", "high", "critical"]},
+        "direct": {"type": "boolean"},
+    },
+    "required": ["package", "severity", "direct"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+async def client(bus: Bus, model: LocalModel) -> AsyncIterator[Client]:
+    """A client of a bus whose worker asks the local model, and what holds of all they did."""
+    profile = {"provider": "openai", "model": model.name, "base_url": model.base_url}
+    table = "".join(f'{name} = "{value}"\n' for name, value in profile.items())
+    worker = bus.start_worker(
+        bus.settings(f"[profiles.default]\n{table}max_output_tokens = 400\ntemperature = 0\n")
+    )
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        yield client
+    assert worker.terminate() == 0
+    assert_sound(await collect(bus))
+
+
+def schema(path: Path) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(path.read_text()))
+
+
+def assert_answered(outcome: Result[Any] | Refusal, model: LocalModel) -> None:
+    """By this model, in its own structured output, for tokens that it counted."""
+    assert outcome.model.model == model.name
+    assert outcome.model.dialect == "openai"
+    assert outcome.usage.input_tokens
+    assert outcome.usage.output_tokens
+    assert outcome.account.spent.attempts == outcome.attempt
+
+
+async def test_plan_proposal(client: Client, model: LocalModel) -> None:
+    outcome = await client.ask(
+        "Propose one dep_bump that fixes the audit finding. Be as brief as in the example.",
+        workflow_id="audit-1",
+        response_model=PlanProposal,
+        facts=[MANIFEST],
+        messages=EXAMPLE,
+        budget=Budget(attempts=5),
+        timeout_s=LIMIT_S,
+    )
+
+    assert isinstance(outcome, Result | Refusal), outcome
+    assert_answered(outcome, model)
+    published = outcome.model_dump(mode="json")["answer"]
+    schema(SCHEMAS / "plan_proposal.v1.json").validate(published)
+    if isinstance(outcome, Result):  # which of the two is the model's own choice
+        assert published["kind"] == outcome.answer.kind != "refuse"
+    else:
+        assert (outcome.by, published["kind"]) == ("model", "refuse")
+
+
+async def test_a_wrapped_inline_schema(client: Client, model: LocalModel) -> None:
+    outcome = await client.ask_request(
+        Request(
+            request_id="inline-1",
+            workflow_id="audit-2",
+            answer_schema=InlineRef(name="finding", json_schema=FINDING),
+            context=Context(
+                instructions="Extract the finding. If there is one, `success` is true.",
+                messages=(Message(role="user", content=AUDIT),),
+                facts=(MANIFEST,),
+            ),
+            budget=Budget(attempts=5),
+        ),
+        timeout_s=LIMIT_S,
+    )
+
+    assert isinstance(outcome, Result), outcome
+    assert_answered(outcome, model)
+    answer = outcome.model_dump(mode="json")["answer"]
+    assert set(answer) == {"output", "success", "notes", "failure_reason"}
+    if answer["success"]:
+        Draft202012Validator(FINDING).validate(answer["output"])
+        assert answer["failure_reason"] is None
+    else:
+        assert answer["output"] is None
+        assert answer["failure_reason"]
+
+
+async def test_text(client: Client, model: LocalModel) -> None:
+    outcome = await client.ask(
+        "Say in one sentence what a lock file is for.",
+        workflow_id="question-1",
+        budget=Budget(attempts=3),
+        timeout_s=LIMIT_S,
+    )
+
+    assert isinstance(outcome, Result), outcome
+    assert_answered(outcome, model)
+    assert isinstance(outcome.answer, str)
+    assert outcome.answer.strip()
