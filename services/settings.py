@@ -121,7 +121,7 @@ class Settings(Section):
 
 
 def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
-    """Read the file (the default one may be absent) and the variables; raise SetUpError if wrong."""
+    """Read the file (the default one may be absent) and the variables. Raises SetUpError."""
     tables = _read(path)
     for name, text in sorted(variables.items()):
         if name.startswith(VARIABLE_PREFIX):

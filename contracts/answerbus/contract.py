@@ -22,14 +22,13 @@ class Declined:
     category: str | None
 
 
-def _never_declines(answer: Any) -> Declined | None:
+def _never_declines(_: Any) -> Declined | None:
     return None
 
 
 @dataclass(frozen=True)
 class Contract(Generic[AnswerT]):
-    """A contract: the type that is published, the type that models are asked for, and what sets
-    the two apart.
+    """The type that is published, the type that models are asked for, and what sets them apart.
 
     `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
     Attempt alone. `declines` recognises a refusing variant. `from_text` makes an answer of plain

@@ -1,4 +1,4 @@
-"""What could not be answered: DeadLetter with its closed causes, and what operators did about it."""
+"""What could not be answered, with its closed causes, and what operators did about it."""
 
 from typing import Annotated, Literal
 
@@ -125,7 +125,7 @@ Cause = Annotated[
 
 
 class Raw(Wire):
-    """The bytes of a record that is no request: the first 384 KiB, and the digest of all of them."""
+    """The bytes of a record that is no request: the first 384 KiB, and the digest of all."""
 
     base64: str | None
     bytes: Count

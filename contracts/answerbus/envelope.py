@@ -12,7 +12,7 @@ from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.problems import pointer, problems_of
-from answerbus.request import ContractId, ContractRef, InlineId, Request, SchemaId, SchemaRef
+from answerbus.request import ContractId, ContractRef, Request, SchemaId, SchemaRef
 from answerbus.wire import format_timestamp
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -34,7 +34,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request, its body as it was read (the digest covers unknown fields too), and those fields."""
+    """A request, its body as it was read (digests cover unknown fields too), and those fields."""
 
     request: Request
     body: JsonValue
@@ -50,8 +50,8 @@ class Encoded:
     headers: list[tuple[str, bytes]]
 
 
-def decode(value: bytes | None, headers: Headers = ()) -> Event | Undecodable:
-    """Reads any event of ours; the body is complete in itself, so headers are not needed."""
+def decode(value: bytes | None, _: Headers = ()) -> Event | Undecodable:
+    """Reads any event of ours; the body is complete in itself, so headers are not looked at."""
     parsed = _object(value)
     if isinstance(parsed, Undecodable):
         return parsed
@@ -73,6 +73,8 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     contradiction = _contradiction(headers)
     if contradiction:
         return _undecodable(parsed, (contradiction,))
+    if "kind" not in parsed:  # a default serves those who write requests, not those who read them
+        return _undecodable(parsed, (Problem.of("/kind", "missing", "`kind`: request"),))
     text = value or b""
     try:
         return ReceivedRequest(Request.model_validate_json(text, extra="forbid"), parsed, ())
@@ -172,7 +174,11 @@ def _contradiction(headers: Headers) -> Problem | None:
 
 
 def _undecodable(body: Mapping[str, JsonValue], problems: tuple[Problem, ...]) -> Undecodable:
-    return Undecodable(problems, _text(body, "request_id", REQUEST_ID_CHARS_MAX), _text(body, "workflow_id", WORKFLOW_ID_CHARS_MAX))
+    return Undecodable(
+        problems,
+        _text(body, "request_id", REQUEST_ID_CHARS_MAX),
+        _text(body, "workflow_id", WORKFLOW_ID_CHARS_MAX),
+    )
 
 
 def _text(body: Mapping[str, JsonValue], name: str, limit: int) -> str | None:

@@ -46,7 +46,9 @@ def parse(text: bytes) -> Parsed | NotJson:
     except ValueError as error:
         return _not_json(_reason(str(error)), _position(str(error), text), text)
     try:
-        json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant)
+        json.loads(
+            text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant
+        )
     except _DuplicateName:
         return _not_json("unique member names", 0, text)
     except OverflowError:

@@ -9,9 +9,7 @@ from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
 
 LEDGER_VERSION = 1
 
-ClosedOutcome = Literal[
-    "result", "unvalidated_result", "refusal", "dead_letter", "forwarded"
-]
+ClosedOutcome = Literal["result", "unvalidated_result", "refusal", "dead_letter", "forwarded"]
 
 
 class InFlight(Wire):

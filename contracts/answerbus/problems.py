@@ -36,12 +36,12 @@ def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
 def _place(
     location: tuple[str | int, ...], document: JsonValue, *, missing: bool
 ) -> list[str | int]:
-    """pydantic's location without the tags of unions, which stand in no document."""
+    """Pydantic's location without the tags of unions, which stand in no document."""
     here, place = document, []
     for number, part in enumerate(location, start=1):
-        if isinstance(here, dict) and isinstance(part, str) and part in here:
-            here = here[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+        if (isinstance(here, dict) and isinstance(part, str) and part in here) or (
+            isinstance(here, list) and isinstance(part, int) and part < len(here)
+        ):
             here = here[part]
         elif not (missing and number == len(location)):
             continue

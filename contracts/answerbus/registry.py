@@ -19,7 +19,9 @@ class Registry:
         known: dict[tuple[str, int], Contract[Any]] = {}
         for contract in contracts:
             if (contract.name, contract.version) in known:
-                raise ValueError(f"contract {contract.name} v{contract.version} is registered twice")
+                raise ValueError(
+                    f"contract {contract.name} v{contract.version} is registered twice"
+                )
             known[contract.name, contract.version] = contract
         self._known: Mapping[tuple[str, int], Contract[Any]] = MappingProxyType(known)
 

@@ -63,7 +63,9 @@ _LOOK_ALIKES = {
 # colon and what HFS+ ignores is of category Cf: both are refused anyway.
 _DOT_GIT = re.compile(r"(?:\.git|git~[0-9]+)[ .]*", re.IGNORECASE)
 # Windows takes these for devices in any folder, whatever extension follows.
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(?:\..*)?", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"(?:con|prn|aux|nul|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(?:\..*)?", re.IGNORECASE
+)
 
 
 def within(text: str, bytes_max: int) -> Rule | None:

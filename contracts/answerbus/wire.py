@@ -40,14 +40,16 @@ def at_most_bytes(limit: int) -> AfterValidator:
 
     def check(text: str) -> str:
         if len(text.encode()) > limit:
-            raise PydanticCustomError("too_long", "at most {limit} bytes of UTF-8", {"limit": limit})
+            raise PydanticCustomError(
+                "too_long", "at most {limit} bytes of UTF-8", {"limit": limit}
+            )
         return text
 
     return AfterValidator(check)
 
 
 def clip(text: str, limit: int) -> str:
-    """`text` cut to `limit` bytes of UTF-8 without splitting a character; the cut shows as an ellipsis."""
+    """`text` cut to `limit` bytes of UTF-8, between characters; the cut shows as an ellipsis."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= limit:
         return encoded.decode()

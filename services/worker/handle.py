@@ -33,10 +33,12 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
     """Work on one ticket until it has its terminal or waits on the list of retries."""
     if lane.suspect_openings is not None:
         openings, lane.suspect_openings = lane.suspect_openings, None
-        return await commits.bury(lane, ticket, CrashedWorker(openings=openings))
+        await commits.bury(lane, ticket, CrashedWorker(openings=openings))
+        return
     plan = lane.context.planner.plan(ticket.request)
     if not isinstance(plan, Plan):
-        return await commits.bury(lane, ticket, plan)
+        await commits.bury(lane, ticket, plan)
+        return
     while (pause_s := await attempt(lane, ticket, plan)) and not lane.leaving:
         await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
 

@@ -1,4 +1,4 @@
-"""From a request to a plan: its profile, its schema, and the wire schema of the profile's dialect."""
+"""From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from answerbus.registry import Registry
 from answerbus.request import Request
 from services.worker.core.asked import Unusable
 from services.worker.core.plan import Plan, ProfileFacts
-from services.worker.core.schema_cache import SchemaCache
 from services.worker.dialects.choose import DialectName
 from services.worker.ports import Provider
 from services.worker.providers.gate import Gate
+from services.worker.schema_cache import SchemaCache
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
 from services.worker.core.asked import Accepted, Unusable
 from services.worker.core.check import Checked, check
-from services.worker.core.schema_cache import SchemaCache
 from services.worker.dialects.choose import DialectName
+from services.worker.schema_cache import SchemaCache
 from tests.corpora import corpora
 
 CASES = [

@@ -315,3 +315,12 @@ def test_no_request_and_no_headers_raise(changes: dict[str, Any], headers: Heade
         case Undecodable(problems=problems):
             assert all(isinstance(problem, Problem) for problem in problems)
             assert problems
+
+
+def test_a_body_must_say_what_it_is() -> None:
+    body = {name: value for name, value in MINIMAL.items() if name != "kind"}
+
+    received = decode_request(json.dumps(body).encode())
+
+    assert isinstance(received, Undecodable)
+    assert [problem.path for problem in received.problems] == ["/kind"]

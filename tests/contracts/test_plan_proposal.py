@@ -117,7 +117,9 @@ def test_the_kind_cannot_be_left_out() -> None:
     assert problems(answer) == [("union_tag_not_found", ())]
 
 
-@pytest.mark.parametrize("variant", [AskedDepBump, AskedOverride, AskedCallsiteRewrite, AskedRefuse])
+@pytest.mark.parametrize(
+    "variant", [AskedDepBump, AskedOverride, AskedCallsiteRewrite, AskedRefuse]
+)
 def test_the_kind_has_no_default_that_would_let_an_answer_leave_it_out(variant: Any) -> None:
     assert variant.model_fields["kind"].is_required()
 

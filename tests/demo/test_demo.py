@@ -90,8 +90,10 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -
     assert running(find_stack(Place(tmp_path / ".run" / "demo"))) == []
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["Starting the model", "are ready after"])
+@pytest.mark.parametrize(
+    ("moment", "sign"),
+    [("Starting the model", signal.SIGTERM), ("are ready after", signal.SIGINT)],
+)
 def test_an_interrupted_demo_leaves_nothing_behind(
     moment: str, sign: signal.Signals, tmp_path: Path
 ) -> None:

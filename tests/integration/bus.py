@@ -243,7 +243,7 @@ async def create_topics(bus: Bus) -> None:
         )
         names = [bus.topic(topic) for topic in TOPICS]
         async with asyncio.timeout(20):
-            while not all(map(_is_ready, await admin.describe_topics(names))):  # noqa: ASYNC110
+            while not all(map(_is_ready, await admin.describe_topics(names))):
                 await asyncio.sleep(0.05)
     finally:
         await admin.close()

@@ -38,10 +38,15 @@ def _docker_answers() -> bool:
     try:
         import docker  # noqa: PLC0415 - only to ask
 
-        docker.from_env(timeout=2).ping()
-    except Exception:  # noqa: BLE001 - whatever is in the way, there is no engine to use
+        client = docker.from_env(timeout=2)
+    except Exception:
         return False
-    return True
+    try:
+        return bool(client.ping())
+    except Exception:
+        return False
+    finally:
+        client.close()
 
 
 @pytest.fixture

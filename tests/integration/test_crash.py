@@ -165,7 +165,7 @@ async def test_a_retry_that_waits_survives_a_kill_and_its_workflow_waits_with_it
     killed = bus.start_worker(config(bus, rules))
     await bus.publish([request(f"r-{n}", "order-0") for n in (0, 1, 2)])
     await until(lambda: len(bus.ended_calls()) == 1, "the first is called")
-    while not (waiting := await bus.everything(RETRIES)):  # noqa: ASYNC110
+    while not (waiting := await bus.everything(RETRIES)):
         await asyncio.sleep(0.05)
     killed.kill()
     bus.start_worker(config(bus, rules))

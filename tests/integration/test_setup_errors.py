@@ -101,7 +101,7 @@ async def test_partition_counts_differ(bus: Bus, scripted: Path) -> None:
         more = bus.partitions + 1
         await admin.create_partitions({bus.topic(RESULTS): NewPartitions(total_count=more)})
         async with asyncio.timeout(LIMIT_S):
-            while await partitions_of(admin, bus.topic(RESULTS)) != more:  # noqa: ASYNC110
+            while await partitions_of(admin, bus.topic(RESULTS)) != more:
                 await asyncio.sleep(0.05)
     finally:
         await admin.close()

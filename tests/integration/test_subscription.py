@@ -251,7 +251,7 @@ async def test_members_of_a_group_share_and_a_workflow_stays_with_one(
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition, for as long as the block around allows."""
-    while not condition():  # noqa: ASYNC110 - there is nothing that would set an event
+    while not condition():
         await asyncio.sleep(0.05)
 
 

@@ -7,11 +7,11 @@ TimeoutError
 """
 
 
-class BusUnavailable(ConnectionError):  # noqa: N818 - named for what is the case
+class BusUnavailable(ConnectionError):
     """Kafka or a topic cannot be used; the text says in one sentence what to do about it."""
 
 
-class NoAnswerYet(TimeoutError):  # noqa: N818 - nothing is wrong
+class NoAnswerYet(TimeoutError):
     """A published request has had no terminal so far; it is not lost and goes on."""
 
     def __init__(self, request_id: str, workflow_id: str, waited_s: float | None) -> None:

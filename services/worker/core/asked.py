@@ -1,4 +1,4 @@
-"""What an answer must satisfy, once its schema reference is resolved, and what reading one gives."""
+"""What an answer must satisfy once its schema reference is resolved, and what reading it gives."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,8 @@ class Asked:
     """The authority on one schema reference.
 
     `schema` is what a model is asked to satisfy (None for plain text), `read` the full check of a
-    decoded answer. Fields in `audit_only` are never published or shown to a model again. `from_text` makes an answer of text where the contract has a text variant.
+    decoded answer. Fields in `audit_only` are never published or shown to a model again.
+    `from_text` makes an answer of text where the contract has a text variant.
     """
 
     id: SchemaId

@@ -1,7 +1,7 @@
 """The audit record of a spend, chained by hash to the one before it on the same account."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import rfc8785
@@ -30,8 +30,8 @@ class CallTrace:
     prompt_digest: str | None = None
     answer_digest: str | None = None
     rationale: str | None = None
-    facts: CallFacts = CallFacts()
-    usage: Usage = Usage()
+    facts: CallFacts = field(default_factory=CallFacts)
+    usage: Usage = field(default_factory=Usage)
     duration_ms: int | None = None
 
 

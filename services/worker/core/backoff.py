@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential with full jitter, chance given as an argument."""
+"""How long to wait before trying again: exponential, full jitter, chance as an argument."""
 
 from dataclasses import dataclass
 

@@ -52,7 +52,8 @@ def decide(
     """Turn a reply into an outcome; `checked` is what an Answered reply's content came to."""
     match reply:
         case replies.Answered():
-            assert checked is not None, "an answer is checked before anything is decided"
+            if checked is None:
+                raise ValueError("an answer is checked before anything is decided")
             return _answered(case, reply, checked, around)
         case replies.Refused():
             if case.request.policy.on_refusal == "retry" and _budget_left(around):

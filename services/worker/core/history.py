@@ -45,7 +45,7 @@ def kept_answer(case: Case, content: str) -> JsonValue:
 
 
 def as_asked(case: Case, text: str, otherwise: JsonValue) -> JsonValue:
-    """The answer in the shape that was asked for, without audit-only fields, if it has that shape."""
+    """The answer without audit-only fields, if it has the shape that was asked for."""
     parsed = json_text.parse(text.encode())
     if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
         return otherwise  # an event that nests deeper could be read by nobody, not even by us

@@ -1,4 +1,4 @@
-"""The provider-neutral input of one attempt: the system text is ours and upstream's, data is fenced."""
+"""The neutral input of one attempt: the system text is ours and upstream's, data is fenced."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Records for the broker: events encoded for one lane's partition, and letters about raw records."""
+"""Records for the broker: events encoded for a lane's partition, and letters on raw records."""
 
 import base64
 import hashlib

@@ -1,6 +1,6 @@
 """Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -65,7 +65,11 @@ async def restore(shard: Shard) -> Restored:
 
 
 def settle_left_over(
-    ledger: Ledger, calls: Set[Spend], unused: Set[Spend], now: datetime, worker: str
+    ledger: Ledger,
+    calls: AbstractSet[Spend],
+    unused: AbstractSet[Spend],
+    now: datetime,
+    worker: str,
 ) -> list[Attempt]:
     """Settle the spends that were found open, but for those of `calls`, which still go on.
 

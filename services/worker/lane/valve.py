@@ -1,4 +1,4 @@
-"""Back-pressure: a lane pauses its partition above the high marks and resumes below half of them."""
+"""Back-pressure: a lane pauses its partition above high marks and resumes below half of them."""
 
 from services.worker.context import Limits
 from services.worker.core.tally import Tally

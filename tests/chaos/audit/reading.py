@@ -25,6 +25,7 @@ from tests.chaos.audit.record import Record
 READ_LIMIT_S = 120.0  # without a record; a reader stands still while a transaction is open
 ASK_LIMIT_S = 20.0
 _BATCH = 5_000
+_POLL_S = 0.2
 
 
 class UnreadableError(Exception):
@@ -105,10 +106,7 @@ def _places(consumer: Consumer, prefix: str) -> list[TopicPartition]:
 
 
 def _records(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Record]:
-    ends: dict[tuple[str, int], int] = {}
-    for place in places:
-        _, end = consumer.get_watermark_offsets(place, timeout=ASK_LIMIT_S)
-        ends[place.topic, place.partition] = end
+    ends = {(place.topic, place.partition): _end(consumer, place) for place in places}
     consumer.assign(places)
     heard = time.monotonic()
     while ends:
@@ -126,6 +124,18 @@ def _records(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Recor
                 raise KafkaException(error)
             elif (message.offset() or 0) >= ends.get(_place(message), 0):
                 ends.pop(_place(message), None)
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """Where a partition ends; a broker that has just started does not know at once."""
+    limit = time.monotonic() + ASK_LIMIT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=ASK_LIMIT_S)[1]
+        except KafkaException:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _place(message: Message) -> tuple[str, int]:

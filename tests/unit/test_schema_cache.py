@@ -7,7 +7,7 @@ import pytest
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.worker.core.asked import Asked, Unusable
-from services.worker.core.schema_cache import SchemaCache
+from services.worker.schema_cache import SchemaCache
 
 
 def ref(number: int = 0, **changes: Any) -> InlineRef:
