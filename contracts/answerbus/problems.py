@@ -37,13 +37,17 @@ def _place(
     location: tuple[str | int, ...], document: JsonValue, *, missing: bool
 ) -> list[str | int]:
     """Pydantic's location without the tags of unions, which stand in no document."""
-    here, place = document, []
+    here: JsonValue = document
+    place: list[str | int] = []
     for number, part in enumerate(location, start=1):
-        if (isinstance(here, dict) and isinstance(part, str) and part in here) or (
-            isinstance(here, list) and isinstance(part, int) and part < len(here)
-        ):
-            here = here[part]
-        elif not (missing and number == len(location)):
-            continue
+        match here, part:
+            case dict(), str() if part in here:
+                here = here[part]
+            case list(), int() if part < len(here):
+                here = here[part]
+            case _ if not (missing and number == len(location)):
+                continue
+            case _:
+                pass
         place.append(part)
     return place

@@ -143,7 +143,7 @@ class Lane:
     def _start(self, ticket: Ticket) -> None:
         task = asyncio.create_task(self._work(ticket))
         self.tasks[ticket] = task
-        task.add_done_callback(lambda _: self._ended(ticket))
+        task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
     async def _work(self, ticket: Ticket) -> None:
         try:
@@ -156,8 +156,9 @@ class Lane:
             self.calls.pop(ticket, None)
             self.on_loss(error)
 
-    def _ended(self, ticket: Ticket) -> None:
-        self.tasks.pop(ticket, None)
+    def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
+        if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
+            del self.tasks[ticket]
         self.pump()
         if not self.tasks:
             self.on_idle()
