@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml contracts/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 		echo "'$(PYTHON)' lacks the modules that make virtual environments:" \
 			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
-	@echo "Setting up $(VENV) (once; the first time this downloads about 200 MB)"
+	@echo "Setting up $(VENV) (once; the first time this downloads about 140 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install --disable-pip-version-check --constraint constraints.txt \
 		--editable './contracts[client]' --editable '.[dev]'

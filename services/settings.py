@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from answerbus.problems import pointer
+from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 
 FILE_DEFAULT = Path("answerbus.toml")
@@ -129,11 +129,11 @@ def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(tables)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = pointer(first["loc"]).lstrip("/").replace("/", ".")
+        first = problems_of(error, tables)[0]
+        place = first.path.lstrip("/").replace("/", ".")
         raise SetUpError(
-            f"Setting `{place}`: {first['msg']}. Correct it in {path or FILE_DEFAULT} or in the "
-            f"variable {VARIABLE_PREFIX}{place.upper().replace('.', '__', 2)}."
+            f"Setting `{place}`: {first.expected}. Correct it in {path or FILE_DEFAULT} or in the "
+            f"variable {VARIABLE_PREFIX}{place.upper().replace('.', '__')}."
         ) from None
 
 

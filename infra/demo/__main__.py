@@ -33,7 +33,7 @@ FOLDER = Path(".run/demo")
 ANSWERS_LIMIT_S = 600.0
 TAKEN_LIMIT_S = 30.0
 REVALIDATION_LIMIT_S = 60.0
-OUTPUT_TOKENS = 256
+OUTPUT_TOKENS = 192
 _HERE = Path(__file__).parent
 _PROFILES = "\n".join(
     f'[profiles.{name}]\nprovider = "scripted"\nscript = "{(_HERE / "script.json").as_posix()}"\n'

@@ -6,12 +6,13 @@ import os
 import random
 import socket
 
+from aiokafka.errors import KafkaConnectionError
 from faststream import FastStream
 
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services.kafka import client_options, topic_name
-from services.settings import Settings
+from services.settings import Settings, SetUpError
 from services.worker import backends, broker_check
 from services.worker.clock import SystemClock
 from services.worker.context import Context, Limits
@@ -58,13 +59,17 @@ async def _serve(settings: Settings, context: Context) -> None:
     health = Health(settings.worker.health, membership, context)
 
     async def drain() -> None:
-        lives = list(membership.lives.values())
-        await asyncio.gather(*(life.drain(settings.worker.drain_s) for life in lives))
+        await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
+    except KafkaConnectionError as error:
+        raise SetUpError(
+            f"The Kafka broker at {kafka.bootstrap_servers} went away while the worker started; "
+            "start the worker again."
+        ) from error
     finally:
         await health.stop()
     _log.info("worker %s has drained", context.worker)

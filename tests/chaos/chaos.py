@@ -21,9 +21,11 @@ from tests.chaos.workload import Workload, workload
 from tests.integration.bus import Bus, create_topics
 
 PREFIX = "chaos"
+JOURNAL = "calls.jsonl"
 PARTITIONS = 12
 SESSION_S = 6.0  # the least that a broker allows by default
 TICK_S = 0.05
+START_LIMIT_S = 30.0
 ASK_S = 1.0  # between two looks at the group's offsets
 TELL_S = 5.0
 
@@ -84,13 +86,19 @@ class Chaos:
         try:
             bus = Bus(broker.bootstrap_servers, PREFIX, PARTITIONS, self._folder)
             asyncio.run(create_topics(bus))
-            for slot in range(size.workers):
-                fleet.start(slot)
+            self._start(fleet)
             stage.schedule(faults(self._seed, size.workers, SESSION_S, size.window_s))
             return self._judge(load, fleet, broker.bootstrap_servers, self._play(load, stage))
         finally:
             fleet.kill()
             stage.close()
+
+    def _start(self, fleet: Fleet) -> None:
+        for slot in range(self._size.workers):
+            fleet.start(slot)
+        limit = time.monotonic() + START_LIMIT_S
+        while not fleet.all_ready() and time.monotonic() < limit:
+            time.sleep(TICK_S)  # whoever is late is waited for no longer; it may still come
 
     def _play(self, load: Workload, stage: Stage) -> Watcher:
         """Let it all happen, until everything is answered and read, or time is up."""
@@ -120,7 +128,7 @@ class Chaos:
             missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
         bugs = [] if fleet.drain() else ["a worker did not end after SIGTERM"]
         self._say("auditing")
-        history = read_history(bootstrap, PREFIX, self._folder / "calls.jsonl")
+        history = read_history(bootstrap, PREFIX, self._folder / JOURNAL)
         return Outcome(
             seed=self._seed,
             took_s=time.monotonic() - self._began,
@@ -135,14 +143,18 @@ class Chaos:
         """A settings file with little room, so that lanes pause, and little patience."""
         played = self._folder / "script.json"
         played.write_text(json.dumps({"rules": script.rules(self._seed)}))
+        profiles = "".join(
+            f'[profiles.{name}]\nprovider = "scripted"\nscript = "{played}"\n'
+            f'journal = "{self._folder / JOURNAL}"\n'
+            f'dialect = "prompted"\ntimeout_s = {script.TIMEOUT_S}\n'
+            for name in script.PROFILES
+        )
         path = self._folder / "answerbus.toml"
         path.write_text(
             f'[kafka]\nbootstrap_servers = "{bootstrap}"\ntopic_prefix = "{PREFIX}"\n'
             f"session_timeout_ms = {SESSION_S * 1000:.0f}\nrebalance_timeout_ms = 10000\n"
             '[worker]\nhealth = "127.0.0.1:0"\nmax_in_flight = 100\nlane_requests_max = 40\n'
-            "retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 3.0\n"
-            f'[profiles.default]\nprovider = "scripted"\nscript = "{played}"\ntimeout_s = 1.5\n'
-            f'journal = "{self._folder / "calls.jsonl"}"\ndialect = "prompted"\n'
+            f"retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 5.0\n{profiles}"
         )
         return path
 

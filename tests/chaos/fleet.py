@@ -65,6 +65,10 @@ class Fleet:
         if worker and not worker.has_ended:
             worker.send(number)
 
+    def all_ready(self) -> bool:
+        """Whether each worker has said that it is."""
+        return all(b"health at" in worker.log.read_bytes() for worker in self.started)
+
     def supervise(self, restart: Callable[[int], None]) -> None:
         """Notice workers that ended by themselves, as a process manager would."""
         for slot, worker in self.slots.items():

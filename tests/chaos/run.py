@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from infra.setup_error import SetupError
+from tests.chaos.audit.reading import UnreadableError
 from tests.chaos.chaos import Chaos, Outcome, Size
 
 app = typer.Typer(add_completion=False)
@@ -42,8 +43,11 @@ def main(
         try:
             outcome = Chaos(chosen, size, keep or Path(folder), console).run()
         except SetupError as reason:
-            console.print(f"[red]There is no broker:[/] {reason}", markup=True)
+            console.print(f"There is no broker: {reason}", style="red", markup=False)
             raise typer.Exit(3) from None
+        except UnreadableError as reason:
+            console.print(f"Nothing was audited: {reason}", style="red", markup=False)
+            raise typer.Exit(1) from None
     if as_json:
         typer.echo(json.dumps(outcome.as_json()))
     else:

@@ -22,7 +22,10 @@ MISHAPS = {
     "j": 3,  # rejected
 }
 MISHAP_SHARE = 0.3  # of all calls
-LATENCY = {"median_s": 0.08, "sigma": 0.8, "max_s": 1.0}
+LATENCY = {"median_s": 0.4, "sigma": 0.8, "max_s": 2.0}
+TIMEOUT_S = 3.0
+# Many, since a throttled call makes all of its profile wait for a moment.
+PROFILES = tuple(f"profile-{number}" for number in range(8))
 
 CONTRACT, WRAPPED, BARE, TEXT = "pwbt"
 INLINE_SCHEMA: Json = {

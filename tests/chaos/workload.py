@@ -122,6 +122,7 @@ def _request(chance: random.Random, seed: int, number: int, flow: _Workflow) -> 
         "workflow_id": flow.id,
         "answer_schema": _schema(form),
         "context": {"instructions": f"Answer number {number}."},
+        "profile": chance.choice(script.PROFILES),
         "budget": {"attempts": flow.attempts},
         "ttl_s": TTL_SHORT_S if is_short else 3600,
         "policy": {**policy, "ordering": flow.ordering},

@@ -14,7 +14,7 @@ import pytest
 from infra.local_model import MODELS, fetch
 from infra.setup_error import SetupError
 from infra.stack import Place, Stack, find_stack
-from services.settings import OpenAIProfile, ScriptedProfile, load
+from services.settings import OpenAIProfile, load
 
 ROOT = Path(__file__).parents[2]
 DEMO_LIMIT_S = 800.0  # on two idle cores it takes under a minute
@@ -137,13 +137,3 @@ def test_the_stack_comes_up_once_and_goes_down_whole(tmp_path: Path) -> None:
     assert running(find_stack(place)) == []
     assert stack("status") == 1
     assert stack("down") == 0
-
-
-def test_profiles_are_added_to_the_settings_of_a_place(tmp_path: Path) -> None:
-    more = '[profiles.rehearsal]\nprovider = "scripted"\nscript = "script.json"\n'
-    place = Place(tmp_path, profiles=more)
-    place.config.write_text(place.settings("127.0.0.1:1", "http://127.0.0.1:2/v1", "m"))
-
-    assert load(place.config, {}).profiles["rehearsal"] == ScriptedProfile(
-        provider="scripted", script=Path("script.json")
-    )

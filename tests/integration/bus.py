@@ -21,6 +21,7 @@ from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
 
 START_S = 30.0  # a worker's start on a busy machine
+TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
 TERMINAL_KINDS = {"result", "unvalidated_result", "refusal", "dead_letter"}
 ROOT = Path(__file__).parents[2]
 
@@ -180,9 +181,21 @@ class Bus:
                 found += await _poll(consumer)
         return found
 
-    def reader(self, topics: list[str]) -> "_Reader":
-        """A read_committed consumer from the beginning, without a group."""
-        return _Reader(self, topics)
+    async def settled(self) -> None:
+        """Wait until the end of every transaction is visible, which takes a moment longer."""
+        names = [self.topic(topic) for topic in TOPICS]
+        places = [TopicPartition(name, p) for name in names for p in range(self.partitions)]
+        async with (
+            asyncio.timeout(TRANSACTIONS_S),
+            self.reader(names) as committed,
+            self.reader(names, "read_uncommitted") as all_there_is,
+        ):
+            while await committed.end_offsets(places) != await all_there_is.end_offsets(places):
+                await asyncio.sleep(0.02)
+
+    def reader(self, topics: list[str], isolation: str = "read_committed") -> "_Reader":
+        """A consumer from the beginning, without a group."""
+        return _Reader(self, topics, isolation)
 
 
 async def _poll(consumer: AIOKafkaConsumer) -> list[ConsumerRecord]:
@@ -203,11 +216,11 @@ def _toml(table: Mapping[str, Any]) -> str:
 
 
 class _Reader:
-    def __init__(self, bus: Bus, topics: list[str]) -> None:
+    def __init__(self, bus: Bus, topics: list[str], isolation: str) -> None:
         self._bus, self._topics = bus, topics
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=bus.bootstrap,
-            isolation_level="read_committed",
+            isolation_level=isolation,
             auto_offset_reset="earliest",
         )
 

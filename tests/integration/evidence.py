@@ -116,7 +116,8 @@ class Evidence:
 
 
 async def collect(bus: Bus) -> Evidence:
-    """Read everything up to the ends of all topics now."""
+    """Read everything, once no transaction is under way."""
+    await bus.settled()
     return Evidence(bus.partitions, {topic: await bus.records(topic) for topic in TOPICS})
 
 

@@ -95,10 +95,10 @@ class _Decoder:
         if text is None or text == "":
             return
         rest = unpack(text) if isinstance(text, str) else NoJsonText()
-        if not isinstance(rest, dict) or rest.keys() & members:
+        if isinstance(rest, dict) and not rest.keys() & members:
+            read.update(rest)
+        elif rest is not None:
             expected = (
-                "JSON text of an object with members that have no place of their own, or null"
+                "null, or JSON text of an object with members that have no place of their own"
             )
             self.problems.append(Problem.of(pointer(path), "json_text", expected))
-            return
-        read.update(rest)

@@ -3,20 +3,20 @@
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.wire import clip
 
+PLACES_NAMED_MAX = 2  # of one keyword; a schema of many fields would otherwise fill every result
+
 
 class Notes:
-    """Collects notes; each is kept once, in the order of finding."""
+    """Collects notes, one for each keyword, in the order of finding."""
 
     def __init__(self) -> None:
         """Starts empty."""
+        self._unenforced: dict[str, dict[str, None]] = {}
         self._texts: dict[str, None] = {}
 
     def not_enforced(self, keyword: str, path: str) -> None:
         """A rule of the schema that the provider is not told, or will not obey."""
-        place = path or "/"
-        self._texts[f"`{keyword}` at {place} is not enforced by this provider; checked after"] = (
-            None
-        )
+        self._unenforced.setdefault(keyword, {})[path or "/"] = None
 
     def as_text(self, path: str) -> None:
         """A part of the answer that travels as JSON text, since its members are not known."""
@@ -24,8 +24,16 @@ class Notes:
 
     def texts(self) -> tuple[str, ...]:
         """At most as many as an event carries; the last one says how many more there are."""
-        texts = [clip(text, NOTE_BYTES_MAX) for text in self._texts]
+        rules = [_sentence(keyword, list(paths)) for keyword, paths in self._unenforced.items()]
+        texts = [clip(text, NOTE_BYTES_MAX) for text in (*rules, *self._texts)]
         if len(texts) <= NOTES_MAX:
             return tuple(texts)
         more = len(texts) - (NOTES_MAX - 1)
-        return (*texts[: NOTES_MAX - 1], f"{more} more rules are not enforced; checked after")
+        return (*texts[: NOTES_MAX - 1], f"{more} more parts are not enforced; checked after")
+
+
+def _sentence(keyword: str, paths: list[str]) -> str:
+    named = " and ".join(paths[:PLACES_NAMED_MAX])
+    more = len(paths) - PLACES_NAMED_MAX
+    where = f"{named}, and {more} more" if more > 0 else named
+    return f"`{keyword}` is not enforced by this provider; checked after (at {where})"

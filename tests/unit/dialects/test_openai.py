@@ -17,7 +17,7 @@ from services.worker.dialects.openai import compile_schema
 from tests.strict_subset import faults
 
 OPTIONAL_TEXT: JsonValue = {"type": ["string", "null"]}
-REST = "additional_properties"
+REST = "null_or_extra_json"
 
 
 def wire(schema: Any, **changes: Any) -> WireSchema:
@@ -229,7 +229,7 @@ def test_a_contract_becomes_a_tagged_union() -> None:
             {"a": 1, "b": 2},
         ),
         ({"type": "object", "properties": {"a": True}}, {"a": "1", REST: None}, {"a": 1}),
-        ({"type": "object", "properties": {"a": True}}, {"a": "1", REST: ""}, {"a": 1}),
+        ({"type": "object", "properties": {"a": True}}, {"a": "1", REST: "null"}, {"a": 1}),
         ({"type": "object", "properties": {"a": {"type": "string"}}}, {"b": 1}, {"b": 1}),
         (
             {"anyOf": [fixed({"a": True}, "a"), fixed({"b": {"type": "string"}}, "b")]},
@@ -281,14 +281,26 @@ def test_a_member_that_has_our_name_keeps_it() -> None:
     ("schema", "notes"),
     [
         ({"type": "string"}, []),
-        ({"type": "string", "minLength": 1}, ["`minLength` at /"]),
-        (fixed({"a": {"type": "string", "pattern": "x"}}), ["`pattern` at /properties/a"]),
+        (
+            {"type": "string", "minLength": 1},
+            ["`minLength` is not enforced by this provider; checked after (at /)"],
+        ),
+        (
+            fixed({"a": {"type": "string", "pattern": "x"}}),
+            ["`pattern` is not enforced by this provider; checked after (at /properties/a)"],
+        ),
         (
             {"type": "array", "items": {"type": "null", "not": {}}, "contains": {}},
-            ["`contains` at /", "`not` at /items"],
+            [
+                "`contains` is not enforced by this provider; checked after (at /)",
+                "`not` is not enforced by this provider; checked after (at /items)",
+            ],
         ),
         ({"oneOf": [{"type": "string"}, {"type": "null"}]}, []),
-        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, ["`oneOf` at /"]),
+        (
+            {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+            ["`oneOf` is not enforced by this provider; checked after (at /)"],
+        ),
         ({"type": "object", "patternProperties": {"a": {}}}, ["what / allows is carried as JSON"]),
         (
             {
@@ -296,15 +308,21 @@ def test_a_member_that_has_our_name_keeps_it() -> None:
                 "properties": {"a": {"type": "null"}},
                 "patternProperties": {"b": {}},
             },
-            ["`patternProperties` at /"],
+            ["`patternProperties` is not enforced by this provider; checked after (at /)"],
         ),
-        (fixed({"a": {"type": "null"}}) | {"anyOf": [{"required": ["a"]}]}, ["`anyOf` at /"]),
+        (
+            fixed({"a": {"type": "null"}}) | {"anyOf": [{"required": ["a"]}]},
+            ["`anyOf` is not enforced by this provider; checked after (at /)"],
+        ),
         (
             {"$schema": "http://json-schema.org/draft-07/schema#", "type": "string"}
             | {"format": "uuid"},
             [],
         ),
-        ({"type": "string", "format": "iri"}, ["`format` at /"]),
+        (
+            {"type": "string", "format": "iri"},
+            ["`format` is not enforced by this provider; checked after (at /)"],
+        ),
         ({"type": "string", "format": "colour"}, []),
     ],
 )
@@ -312,15 +330,24 @@ def test_what_is_not_enforced_is_noted(schema: Any, notes: list[str]) -> None:
     found = wire(schema).notes
 
     assert [note[: len(start)] for note, start in zip(found, notes, strict=True)] == notes
-    assert all(note.endswith("checked after") for note in found)
+
+
+def test_a_rule_that_many_parts_have_is_one_note() -> None:
+    schema = fixed({name: {"type": "string", "minLength": 1} for name in "abcd"})
+
+    assert wire(schema).notes == (
+        "`minLength` is not enforced by this provider; checked after "
+        "(at /properties/a and /properties/b, and 2 more)",
+    )
 
 
 def test_notes_are_bounded() -> None:
-    schema = fixed({f"{'n' * 900}{i}": {"type": "string", "minLength": 1} for i in range(40)})
+    free = {"type": "object", "patternProperties": {"a": {}}}
+    schema = fixed({f"{'n' * 900}{i}": free for i in range(40)})
     notes = wire(schema).notes
 
     assert len(notes) == 32
-    assert notes[-1] == "9 more rules are not enforced; checked after"
+    assert notes[-1] == "9 more parts are not enforced; checked after"
     assert all(len(note.encode()) <= 1024 for note in notes)
 
 
