@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from functools import reduce
 from pathlib import Path
 
@@ -30,10 +30,12 @@ from infra.stack import Place, Stack, find_stack, start_stack
 from infra.stack.stack import PARTITIONS
 
 FOLDER = Path(".run/demo")
-ANSWERS_LIMIT_S = 600.0
+ANSWERS_LIMIT_S = 300.0
 TAKEN_LIMIT_S = 30.0
 REVALIDATION_LIMIT_S = 60.0
 OUTPUT_TOKENS = 192
+DRAIN_S = 2.0  # nobody will miss what is in flight
+INTERRUPTED = 130  # as shells say it
 _HERE = Path(__file__).parent
 _PROFILES = "\n".join(
     f'[profiles.{name}]\nprovider = "scripted"\nscript = "{(_HERE / "script.json").as_posix()}"\n'
@@ -42,7 +44,7 @@ _PROFILES = "\n".join(
 
 
 def main() -> int:
-    """Exit code 0 exactly if every request has its one terminal event and all of it is valid."""
+    """Exit code 0 exactly if every request has its one terminal event, and all of it is valid."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # whatever ends us, nothing stays
     console = Console(highlight=False)
@@ -56,6 +58,7 @@ def main() -> int:
         console.print(str(error), style="red", markup=False)
     except KeyboardInterrupt:
         console.print("Interrupted; everything is stopped")
+        return INTERRUPTED
     return 1
 
 
@@ -73,7 +76,13 @@ def _alone() -> Iterator[None]:
 
 @contextmanager
 def _stack(console: Console) -> Iterator[Stack]:
-    place = Place(FOLDER, output_tokens=OUTPUT_TOKENS, show_schema=False, profiles=_PROFILES)
+    place = Place(
+        FOLDER,
+        output_tokens=OUTPUT_TOKENS,
+        show_schema=False,
+        drain_s=DRAIN_S,
+        profiles=_PROFILES,
+    )
     find_stack(place).stop()  # what a demo left behind that was killed
     shutil.rmtree(FOLDER, ignore_errors=True)
     try:
@@ -83,7 +92,8 @@ def _stack(console: Console) -> Iterator[Stack]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # it takes a few seconds and must be finished
-        find_stack(place).stop()
+        with console.status("Stopping everything"):
+            find_stack(place).stop()
 
 
 def _show(stack: Stack, console: Console, began: float) -> int:
@@ -111,8 +121,8 @@ async def _run(traffic: Traffic, screen: Screen) -> tuple[list[Row], list[str]]:
     rows = published
     screen.show(rows)
     try:
-        async with asyncio.timeout(ANSWERS_LIMIT_S):
-            async for event in traffic.follow():
+        async with asyncio.timeout(ANSWERS_LIMIT_S), aclosing(traffic.follow()) as events:
+            async for event in events:
                 rows = fold(rows, event)
                 screen.show(rows)
                 if all(row.is_done for row in rows):

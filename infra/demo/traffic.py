@@ -1,7 +1,7 @@
 """What the demo does on the bus as a client: publish, follow what happens, read it all again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -40,7 +40,7 @@ class Traffic:
                 rows.append(Row(case, sent.partition, sent.offset))
         return rows
 
-    async def follow(self) -> AsyncIterator[Seen]:
+    async def follow(self) -> AsyncGenerator[Seen, None]:
         """Everything that workers write, from the start on and without an end."""
         async with live_events(self.bus, FOLLOWED, workflow_id=None, from_start=True) as events:
             async for event in events:

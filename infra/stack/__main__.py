@@ -1,14 +1,16 @@
 """The command `python -m infra.stack`: the whole stack in the background, up, down, status."""
 
+import os
 import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from infra.local_model.report import TerminalReport
+from infra.ports import LOOPBACK
+from infra.server_process import ServerProcess
 from infra.setup_error import SetupError
 from infra.stack.place import Place
 from infra.stack.stack import Stack, find_stack, start_stack
@@ -72,16 +74,18 @@ def status() -> None:
 
 
 def _show(stack: Stack) -> None:
-    table = Table("what", "where", "process", "log")
     broker, model = stack.broker, stack.model
     if broker:
-        table.add_row("Kafka", broker.bootstrap_servers, str(broker.pid), str(broker.process.log))
+        _say("Kafka", broker.bootstrap_servers, broker.process)
     if model:
-        table.add_row("model", stack.model_url, str(model.process.pid), str(model.process.log))
+        _say("model", stack.model_url, model.process)
     for worker in stack.workers:
-        where = f"http://127.0.0.1:{worker.port}/ready"
-        table.add_row(worker.name, where, str(worker.process.pid), str(worker.process.log))
-    console.print(table)
+        _say(worker.name, f"http://{LOOPBACK}:{worker.port}/ready", worker.process)
+
+
+def _say(name: str, where: str, process: ServerProcess) -> None:
+    log = os.path.relpath(process.log)
+    console.print(f"{name:9} {where:30} process {process.pid}, log {log}", markup=False)
 
 
 if __name__ == "__main__":

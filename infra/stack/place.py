@@ -12,6 +12,7 @@ bootstrap_servers = "{bootstrap_servers}"
 
 [worker]
 retry_first_s = 0.2
+drain_s = {drain_s}
 
 [profiles.default]
 provider = "openai"
@@ -30,7 +31,8 @@ class Place:
     """Port 0 takes a free one; `profiles` is TOML that is added to the settings.
 
     `output_tokens` and `show_schema` are settings of the default profile: the small model answers
-    better if it is shown the schema, and sooner if it is not.
+    better if it is shown the schema, and sooner if it is not. Stopping takes at most `drain_s`
+    seconds longer than it must, so that calls in flight can end.
     """
 
     folder: Path
@@ -39,6 +41,7 @@ class Place:
     workers: int = 2
     output_tokens: int = 512
     show_schema: bool = True
+    drain_s: float = 30.0
     profiles: str = ""
 
     @property
@@ -59,6 +62,7 @@ class Place:
             model_url=model_url,
             model=model,
             output_tokens=self.output_tokens,
+            drain_s=self.drain_s,
             show_schema=str(self.show_schema).lower(),
         )
         return f"{text}\n{self.profiles}".rstrip() + "\n"

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tests.chaos.audit import calls, conservation, order, spends, terminals, typed
+from tests.chaos.audit import accounts, calls, conservation, order, spends, terminals, typed
 from tests.chaos.audit.history import History, Violation
 from tests.chaos.audit.reading import UnreadableError, read_history
 
@@ -21,6 +21,7 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     conservation.check,
     terminals.check,
     spends.check,
+    accounts.check,
     calls.check,
     order.check,
 )

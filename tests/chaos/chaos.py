@@ -22,7 +22,6 @@ from tests.integration.bus import Bus, create_topics
 
 PREFIX = "chaos"
 JOURNAL = "calls.jsonl"
-PARTITIONS = 12
 SESSION_S = 6.0  # the least that a broker allows by default
 TICK_S = 0.05
 START_LIMIT_S = 30.0
@@ -39,6 +38,7 @@ class Size:
     workers: int
     window_s: float
     limit_s: float
+    partitions: int = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +78,13 @@ class Chaos:
         """Raises SetupError if there can be no broker."""
         size = self._size
         load = workload(
-            self._seed, size.requests, size.workflows, PARTITIONS, size.window_s - SESSION_S
+            self._seed, size.requests, size.workflows, size.partitions, size.window_s - SESSION_S
         )
         broker = start_broker(self._folder / "kafka")
         fleet = Fleet(self._config(broker.bootstrap_servers), self._folder)
         stage = Stage(fleet, broker, self._say)
         try:
-            bus = Bus(broker.bootstrap_servers, PREFIX, PARTITIONS, self._folder)
+            bus = Bus(broker.bootstrap_servers, PREFIX, size.partitions, self._folder)
             asyncio.run(create_topics(bus))
             self._start(fleet)
             stage.schedule(faults(self._seed, size.workers, SESSION_S, size.window_s))
@@ -104,7 +104,7 @@ class Chaos:
         """Let it all happen, until everything is answered and read, or time is up."""
         bootstrap = stage.broker.bootstrap_servers
         publisher = Publisher(bootstrap, f"{PREFIX}.requests.v1", load.publications)
-        watcher = Watcher(bootstrap, PREFIX, PARTITIONS)
+        watcher = Watcher(bootstrap, PREFIX, self._size.partitions)
         began = self._began = time.monotonic()
         asked = told = 0.0
         while (now := time.monotonic() - began) < self._size.limit_s:

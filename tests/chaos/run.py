@@ -38,7 +38,7 @@ def main(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")
-    size = Size(requests, workflows, workers, window or max(20.0, requests / 60), seconds)
+    size = Size(requests, workflows, workers, window or max(20.0, requests / 50), seconds)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:
             outcome = Chaos(chosen, size, keep or Path(folder), console).run()

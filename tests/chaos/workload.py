@@ -17,6 +17,7 @@ GARBAGE_SHARE = 0.01
 CRC32_SHARE = 0.25  # of the workflows: their publisher hashes keys in its own way
 UNORDERED_SHARE = 0.2  # of the workflows
 TIGHT_SHARE = 0.25  # of the workflows: their budget will not do
+RICHER_SHARE = 0.15  # of the requests: they ask for more than their workflow's first may
 SHORT_SHARE = 0.03  # of the requests: they have seconds to live
 TTL_SHORT_S = 4
 LATER_S = (0.0, 8.0)  # how long after its original a copy is published
@@ -123,7 +124,7 @@ def _request(chance: random.Random, seed: int, number: int, flow: _Workflow) -> 
         "answer_schema": _schema(form),
         "context": {"instructions": f"Answer number {number}."},
         "profile": chance.choice(script.PROFILES),
-        "budget": {"attempts": flow.attempts},
+        "budget": {"attempts": flow.attempts + (5 if chance.random() < RICHER_SHARE else 0)},
         "ttl_s": TTL_SHORT_S if is_short else 3600,
         "policy": {**policy, "ordering": flow.ordering},
     }

@@ -37,6 +37,8 @@ def imports(path: Path) -> Iterator[str]:
                 yield from (name.name for name in names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield module
+            case _:
+                pass
 
 
 @pytest.mark.parametrize("path", modules(*CODE, "tests"), ids=lambda p: str(p.relative_to(ROOT)))

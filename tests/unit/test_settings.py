@@ -117,7 +117,7 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
         ("[kafka]\npartitions = 0\n", "kafka.partitions"),
         ('[kafka]\ntopic_prefix = "a b"\n', "kafka.topic_prefix"),
         ('[profiles.default]\nprovider = "oracle"\n', "profiles.default"),
-        ('[profiles.default]\nprovider = "openai"\n', "profiles.default.openai.model"),
+        ('[profiles.default]\nprovider = "openai"\n', "profiles.default.model"),
         (
             '[profiles.Default]\nprovider = "openai"\nmodel = "m"\n',
             "'Default' must be in lower case",

@@ -12,7 +12,7 @@ COMPARISONS_MAX = 150_000  # about half a second
 
 EXCLUSIVE_BRANCHES_MAX = 64  # of more, nobody looks whether they exclude each other
 
-_Pair = tuple[int, int]
+_Shapes = tuple[Shape, Shape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,20 @@ class Comparer:
     def __init__(self, shapes: Shapes) -> None:
         """What is given up later is not seen by this comparer."""
         self._shapes = shapes
-        self._alike_pairs: set[_Pair] = set()
-        self._count = 0
+        self._alike: set[tuple[int, int]] = set()
         self._faces: dict[int, _Face] = {}
 
     def is_clear(self, union: Union) -> bool:
-        """Whether all branches that fit a value read it alike."""
+        """Whether all branches that fit a value read it alike, and there is one at all."""
         objects, scalars, others = self._sorted(union)
-        pairs: Iterator[tuple[Shape, Shape]] = chain(
+        if not (objects or scalars or others):
+            return False
+        pairs: Iterator[_Shapes] = chain(
             () if self._told_apart(objects) else combinations(objects, 2),
             product([*objects, *scalars], others),
             combinations(others, 2),
         )
-        return all(self._are_alike(one, other) for one, other in pairs)
+        return all(self._are_alike(pair) for pair in pairs)
 
     def is_exclusive(self, union: Union) -> bool:
         """Whether no value satisfies two branches, as far as one look can tell."""
@@ -59,14 +60,14 @@ class Comparer:
         if len(scalars) + len(others) > EXCLUSIVE_BRANCHES_MAX:
             return False
         pairs = chain(combinations([*scalars, *others], 2), product(objects, others))
-        return self._told_apart(objects) and all(self._exclude(one, other) for one, other in pairs)
+        return self._told_apart(objects) and all(_exclude(one, other) for one, other in pairs)
 
     def _sorted(self, union: Union) -> tuple[list[Object], list[Plain], list[Shape]]:
-        """The branches by kind: objects, scalars and the rest."""
-        branches = [self._shapes.seen(branch) for branch in union.branches]
-        objects = [branch for branch in branches if isinstance(branch, Object)]
-        scalars = [branch for branch in branches if isinstance(branch, Plain)]
-        others: list[Shape] = [b for b in branches if not isinstance(b, Object | Plain)]
+        """What may be meant, by kind: objects, scalars and the rest."""
+        leaves = self._shapes.leaves(union)
+        objects = [leaf for leaf in leaves if isinstance(leaf, Object)]
+        scalars = [leaf for leaf in leaves if isinstance(leaf, Plain)]
+        others: list[Shape] = [leaf for leaf in leaves if not isinstance(leaf, Object | Plain)]
         return objects, scalars, others
 
     def _told_apart(self, objects: Sequence[Object]) -> bool:
@@ -79,48 +80,56 @@ class Comparer:
             for name in common
         )
 
-    def _are_alike(self, one: Shape, other: Shape) -> bool:
-        """Pairs that are being compared further out are taken for alike, as recursion needs.
-
-        They were indeed if nothing inside them was found to differ.
-        """
-        assumed: set[_Pair] = set()
-        if not self._alike(one, other, assumed):
-            return False
-        self._alike_pairs |= assumed
+    def _are_alike(self, pair: _Shapes) -> bool:
+        """Follow two shapes in step: they are alike if nothing on the way differs."""
+        assumed: set[tuple[int, int]] = set()
+        waiting = [pair]
+        while waiting:
+            one, other = map(self._shapes.seen, waiting.pop())
+            ids = id(one), id(other)
+            if one is other or ids in assumed or ids in self._alike:
+                continue
+            assumed.add(ids)
+            if len(assumed) + len(self._alike) > COMPARISONS_MAX:
+                raise TooComplexError("fewer alternatives, each told apart by its type or by a tag")
+            inside = self._inside(one, other)
+            if inside is None:
+                return False
+            waiting.extend(inside)
+        self._alike |= assumed
         return True
 
-    def _alike(self, one: Shape, other: Shape, assumed: set[_Pair]) -> bool:
-        one, other = self._shapes.seen(one), self._shapes.seen(other)
-        pair = id(one), id(other)
-        if one is other or pair in assumed or pair in self._alike_pairs:
-            return True
-        assumed.add(pair)
-        self._count += 1
-        if self._count > COMPARISONS_MAX:
-            raise TooComplexError("alternatives that a type or a tag tells apart")
+    def _inside(self, one: Shape, other: Shape) -> Sequence[_Shapes] | None:
+        """What must be alike for these two to be; None if they differ themselves."""
         match one, other:
-            case (Union(), _):
-                return all(self._alike(branch, other, assumed) for branch in one.branches)
-            case (_, Union()):
-                return all(self._alike(one, branch, assumed) for branch in other.branches)
+            case (Union(), _) | (_, Union()):
+                return list(product(self._shapes.leaves(one), self._shapes.leaves(other)))
             case (Text(), Plain() as scalar) | (Plain() as scalar, Text()):
-                return "string" not in scalar.types
+                return None if "string" in scalar.types else ()
             case (Array(), Array()):
-                return self._alike(one.items, other.items, assumed)
+                return [(one.items, other.items)]
             case (Object(), Object()):
-                return self._objects_alike(one, other, assumed)
+                return self._inside_objects(one, other)
             case _:
-                return True
+                return ()
 
-    def _objects_alike(self, one: Object, other: Object, assumed: set[_Pair]) -> bool:
+    def _inside_objects(self, one: Object, other: Object) -> Sequence[_Shapes] | None:
         # On the wire an object has exactly its names, so that others cannot be taken for it.
         face, other_face = self._face(one), self._face(other)
         if face.names != other_face.names or face.tags_differ(other_face):
-            return True
+            return ()
         twins = {member.name: member for member in other.members}
-        return one.rest == other.rest and all(
-            self._members_alike(member, twins[member.name], assumed) for member in one.members
+        if one.rest != other.rest or any(
+            self._null_differs(member, twins[member.name]) for member in one.members
+        ):
+            return None
+        return [(member.shape, twins[member.name].shape) for member in one.members]
+
+    def _null_differs(self, one: Member, other: Member) -> bool:
+        """Whether null is an answer to one, and says "left out" to the other."""
+        accepted = [self._shapes.accepts_null(member.shape) for member in (one, other)]
+        return (accepted[0] and not accepted[1] and other.optional) or (
+            accepted[1] and not accepted[0] and one.optional
         )
 
     def _face(self, shape: Object) -> _Face:
@@ -135,26 +144,15 @@ class Comparer:
             self._faces[id(shape)] = _Face(shape.names, tags)
         return self._faces[id(shape)]
 
-    def _members_alike(self, one: Member, other: Member, assumed: set[_Pair]) -> bool:
-        reads_null = {self._reading_of_null(one), self._reading_of_null(other)}
-        if reads_null == {"null", "left out"}:
+
+def _exclude(one: Shape, other: Shape) -> bool:
+    match one, other:
+        case (Plain(), Plain()):
+            return not _kinds(one) & _kinds(other) or _values_differ(one, other)
+        case (Plain() | Array() | Object(), Plain() | Array() | Object()):
+            return type(one) is not type(other)
+        case _:
             return False
-        return self._alike(one.shape, other.shape, assumed)
-
-    def _reading_of_null(self, member: Member) -> str:
-        if self._shapes.accepts_null(member.shape):
-            return "null"
-        return "left out" if member.optional else "no answer"
-
-    def _exclude(self, one: Shape, other: Shape) -> bool:
-        one, other = self._shapes.seen(one), self._shapes.seen(other)
-        match one, other:
-            case (Plain(), Plain()):
-                return not _kinds(one) & _kinds(other) or _values_differ(one, other)
-            case (Plain() | Array() | Object(), Plain() | Array() | Object()):
-                return type(one) is not type(other)
-            case _:
-                return False
 
 
 def _kinds(shape: Plain) -> frozenset[str]:

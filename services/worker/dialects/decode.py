@@ -48,18 +48,14 @@ class _Decoder:
     def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
         shape = self._shapes.seen(shape)
-        while isinstance(shape, Union):
-            branch = self._fitting.branch(shape, value)
-            if branch is None:
-                return value
-            shape = self._shapes.seen(branch)
-        match shape, value:
+        meant = self._fitting.leaf(shape, value) if isinstance(shape, Union) else shape
+        match meant, value:
             case (Text(), str()):
                 return self._text(value, path)
             case (Array(), list()):
-                return [self.read(shape.items, item, (*path, i)) for i, item in enumerate(value)]
+                return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
             case (Object(), dict()):
-                return self._object(shape, value, path)
+                return self._object(meant, value, path)
             case _:
                 return value
 

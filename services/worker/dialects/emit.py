@@ -83,7 +83,12 @@ class _Writer:
         return _nullable(written)
 
     def _union(self, shape: Union) -> JsonObject:
-        written = {same(schema): schema for schema in map(self.write, shape.branches)}
+        circular = self._shapes.is_circular(shape)  # which no grammar can be made of
+        branches = self._shapes.leaves(shape) if circular else shape.branches
+        return self._any_of([self.write(branch) for branch in branches])
+
+    def _any_of(self, schemas: list[JsonObject]) -> JsonObject:
+        written = {same(schema): schema for schema in schemas}
         bare = [schema for schema in written.values() if schema.keys() <= _BARE]
         branches = [schema for schema in written.values() if not schema.keys() <= _BARE]
         if bare:

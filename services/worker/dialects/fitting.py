@@ -26,23 +26,30 @@ class Fitting:
         self._shapes = shapes
         self._steps = 0
         self._choices: dict[int, frozenset[str]] = {}
+        self._leaves: dict[int, list[Shape]] = {}
 
-    def branch(self, union: Union, value: JsonValue) -> Shape | None:
-        """The first branch that the value fits, None if there is none.
+    def leaf(self, union: Union, value: JsonValue) -> Shape | None:
+        """The first shape in a union that the value fits; None if there is none or no need.
 
         A provider that enforces little may leave members out: such a fit is second best.
         """
-        if all(isinstance(branch, Plain) for branch in union.branches):
-            return union.branches[0]  # all scalars travel as they are
-        exactly = self._first(union, value, exact=True)
-        return exactly or self._first(union, value, exact=False)
+        leaves = self._leaves_of(union)
+        if all(isinstance(leaf, Plain) for leaf in leaves):
+            return None  # all scalars travel as they are
+        exactly = self._first(leaves, value, exact=True)
+        return exactly or self._first(leaves, value, exact=False)
 
-    # Loops where `any` would do: a level of an answer may cost few frames of the stack only.
+    def _leaves_of(self, union: Union) -> list[Shape]:
+        if id(union) not in self._leaves:
+            self._leaves[id(union)] = self._shapes.leaves(union)
+        return self._leaves[id(union)]
 
-    def _first(self, union: Union, value: JsonValue, *, exact: bool) -> Shape | None:
-        for branch in union.branches:
-            if self._fits(branch, value, exact=exact):
-                return branch
+    # A loop where `any` would do: a level of an answer may cost few frames of the stack only.
+
+    def _first(self, leaves: list[Shape], value: JsonValue, *, exact: bool) -> Shape | None:
+        for leaf in leaves:
+            if self._fits(leaf, value, exact=exact):
+                return leaf
         return None
 
     def _fits(self, shape: Shape, value: JsonValue, *, exact: bool) -> bool:
@@ -56,7 +63,7 @@ class Fitting:
             case (Text(), str()):
                 return True
             case (Union(), _):
-                return self._first(shape, value, exact=exact) is not None
+                return self._first(self._leaves_of(shape), value, exact=exact) is not None
             case (Array(), list()):
                 return all(self._fits(shape.items, item, exact=exact) for item in value)
             case (Object(), dict()):

@@ -47,7 +47,21 @@ class Reader:
         while self._waiting:
             name, atoms = self._waiting.popleft()
             self._definitions[name] = self._inside(atoms)
+        for name in self._definitions:
+            if self._goes_round(name):
+                self._definitions[name] = free(())
         return Shapes(root, self._definitions)
+
+    def _goes_round(self, name: str) -> bool:
+        """Whether a definition says no more than that it is another one, which says the same."""
+        passed: set[str] = set()
+        while name not in passed:
+            passed.add(name)
+            shape = self._definitions[name]
+            if not isinstance(shape, Ref):
+                return False
+            name = shape.name
+        return True
 
     def read(self, parts: Sequence[Node | Atom]) -> Shape:
         """The shape of what satisfies all of `parts`."""

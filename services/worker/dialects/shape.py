@@ -111,17 +111,25 @@ class Shapes:
                 break
         return shape
 
+    def leaves(self, shape: Shape) -> list[Shape]:
+        """The shapes that a value may have here, unions in unions resolved; circles add nothing."""
+        return [here for here in self._within(shape) if not isinstance(here, Union)]
+
+    def is_circular(self, union: Union) -> bool:
+        """Whether a union is one of its own branches, or of theirs."""
+        return any(union in self._within(branch) for branch in union.branches)
+
+    def _within(self, shape: Shape) -> list[Shape]:
+        found: dict[int, Shape] = {}
+        waiting = [shape]
+        while waiting:
+            here = self.seen(waiting.pop())
+            if id(here) not in found:
+                found[id(here)] = here
+                waiting.extend(reversed(here.branches) if isinstance(here, Union) else ())
+        return list(found.values())
+
     def accepts_null(self, shape: Shape) -> bool:
         """Whether null is an answer here, and not just a sign for "left out"."""
-        return self._accepts_null(shape, frozenset())
-
-    def _accepts_null(self, shape: Shape, inside: frozenset[int]) -> bool:
-        shape = self.seen(shape)
-        match shape:
-            case Plain():
-                return "null" in shape.types
-            case Union() if id(shape) not in inside:
-                inside |= {id(shape)}
-                return any(self._accepts_null(branch, inside) for branch in shape.branches)
-            case _:
-                return False
+        leaves = self.leaves(shape)
+        return any(isinstance(leaf, Plain) and "null" in leaf.types for leaf in leaves)

@@ -7,7 +7,9 @@ from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.shape import Array, Object, Shape, Shapes, Text, Union
 
+REACH_MAX = 50_000  # alternatives of all unions together; some tenths of a second
 _ROUNDS_MAX = 16
+_REMEDY = "fewer alternatives, each told apart by its type or by a tag"
 
 
 def settle(shapes: Shapes, notes: Notes) -> None:
@@ -15,6 +17,7 @@ def settle(shapes: Shapes, notes: Notes) -> None:
 
     A union that is given up changes what stands around it, so this goes on until nothing changes.
     """
+    _bound(shapes)
     for _ in range(_ROUNDS_MAX):
         comparer = Comparer(shapes)
         doubtful = [union for union in _unions(shapes) if not comparer.is_clear(union)]
@@ -27,7 +30,16 @@ def settle(shapes: Shapes, notes: Notes) -> None:
         if not doubtful:
             _note_overlaps(shapes, notes)
             return
-    raise TooComplexError("alternatives that a type or a tag tells apart")
+    raise TooComplexError(_REMEDY)
+
+
+def _bound(shapes: Shapes) -> None:
+    """All work on unions is a small multiple of what they reach through unions inside them."""
+    reached = 0
+    for union in _unions(shapes):
+        reached += len(shapes.leaves(union)) + 1
+        if reached > REACH_MAX:
+            raise TooComplexError(_REMEDY)
 
 
 def _note_overlaps(shapes: Shapes, notes: Notes) -> None:

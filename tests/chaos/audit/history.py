@@ -188,6 +188,11 @@ def account_of(request: Json) -> str:
     return str(replay["account"] if replay else request["workflow_id"])
 
 
+def is_ordered(request: Json) -> bool:
+    """Whether a request waits for those before it."""
+    return bool(request.get("policy", {}).get("ordering", "workflow") == "workflow")
+
+
 def _grouped(pairs: Iterable[tuple[_Key, _Value]]) -> dict[_Key, list[_Value]]:
     groups: dict[_Key, list[_Value]] = defaultdict(list)
     for key, value in pairs:

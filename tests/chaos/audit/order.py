@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from tests.chaos.audit.history import Call, History, Json, Violation
+from tests.chaos.audit.history import Call, History, Violation, is_ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,6 @@ def check(history: History) -> Iterator[Violation]:
     for workflow_id, turns in workflows.items():
         turns.sort(key=lambda turn: (turn.started, turn.place, turn.call.attempt))
         yield from _in_order(workflow_id, turns)
-
-
-def is_ordered(request: Json) -> bool:
-    """Whether a request waits for those before it."""
-    return bool(request.get("policy", {}).get("ordering", "workflow") == "workflow")
 
 
 def _in_order(workflow_id: str, turns: list[Turn]) -> Iterator[Violation]:

@@ -18,6 +18,11 @@ class Record:
     value: bytes | None
     headers: Headers = ()
 
+    @property
+    def where(self) -> str:
+        """Its place, for people."""
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
     def header(self, name: str) -> str | None:
         """The last header of that name, as text."""
         found = [content for header, content in self.headers if header == name]

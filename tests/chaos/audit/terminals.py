@@ -152,10 +152,9 @@ def _still_listed(history: History) -> Iterator[Violation]:
             listed[record.key.decode(errors="replace")] = record
     for request_id, record in listed.items():
         if record.value is not None and request_id in history.terminals:
-            text = f"it has its terminal, and retries-{record.partition}-{record.offset} lists it"
+            text = f"it has its terminal, and {record.where} lists it"
             yield Violation("G2", request_id, text)
 
 
 def _where(event: Event) -> str:
-    record = event.record
-    return f"{event.body['kind']} at {record.topic}-{record.partition}-{record.offset}"
+    return f"{event.body['kind']} at {event.record.where}"

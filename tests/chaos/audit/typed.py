@@ -22,7 +22,7 @@ def check(history: History) -> Iterator[Violation]:
     for record in history.records:
         if record.topic == "requests" or (record.value is None and record.topic in NULL_ENDS):
             continue
-        about = f"{record.topic}-{record.partition}-{record.offset}"
+        about = record.where
         body = body_of(record)
         if body is None:
             yield Violation("G7", about, "no event: its value is no JSON object with a kind")

@@ -51,7 +51,7 @@ def budget_exceeded(story: Story) -> None:
     story.unlist("r")
 
 
-@breaks("G3", "w", "the budget of none")
+@breaks("G3", "w", "asked for first")
 def limit_raised(story: Story) -> None:
     story.ask("r")
     story.accounts["w"]["limit"]["attempts"] = 7

@@ -150,7 +150,7 @@ def test_what_is_no_request_is_undecodable_with_the_ids_that_could_be_read(
 
 
 def test_a_large_record_is_not_even_looked_at() -> None:
-    value = body("r-1", OURS, labels={"x": "y"} | {})
+    value = body("r-1", OURS)
     value["context"]["instructions"] = "x" * REQUEST_BYTES_MAX
 
     assert cause(verdict(arrival(value))) == RequestTooLarge()

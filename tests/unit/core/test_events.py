@@ -15,6 +15,7 @@ from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
 from services.worker.core import events, history
 from services.worker.core.asked import Accepted
+from services.worker.core.case import Case
 from services.worker.core.check import ANSWER_DEPTH_MAX
 from services.worker.core.history import PRIOR_BYTES_MAX
 from services.worker.core.ticket import Ticket, restored
@@ -65,7 +66,7 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
     }  # fmt: skip
 
 
-def retry_of(of: events.Case) -> RetryRequest:
+def retry_of(of: Case) -> RetryRequest:
     return events.retry(of, INVALID, after(5), account(), counted=True)
 
 
@@ -163,7 +164,13 @@ def test_upstreams_own_history_fits_as_well() -> None:
 
 
 def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
-    replay = {"dead_letter_id": "x", "round": 2, "account": "w~1", "by": "ops", "edited": False}
+    replay: JsonValue = {
+        "dead_letter_id": "x",
+        "round": 2,
+        "account": "w~1",
+        "by": "ops",
+        "edited": False,
+    }
     letter = events.letter(
         request("r-1", replay=replay), CrashedWorker(openings=6), case().origin, (), ("n", "n"),
         account(), NOW,

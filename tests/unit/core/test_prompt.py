@@ -1,4 +1,4 @@
-"""What a model is told: trusted text as it is, everything else behind fences that no text closes."""
+"""What a model is told: trusted text as it is, all else behind fences that no text closes."""
 
 import re
 

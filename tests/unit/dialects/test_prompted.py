@@ -2,13 +2,15 @@
 
 import json
 
+from pydantic import JsonValue
+
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.worker.core.asked import Asked, WireSchema
 from services.worker.core.schema import resolve
 from services.worker.dialects.choose import compile_for
 
-SCHEMA = {"type": "object", "properties": {"é": {"type": "string"}}}
+SCHEMA: dict[str, JsonValue] = {"type": "object", "properties": {"é": {"type": "string"}}}
 
 
 def prompted(ref: InlineRef | TextRef) -> WireSchema:

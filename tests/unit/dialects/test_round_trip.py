@@ -14,7 +14,7 @@ from tests.schemas import SCHEMAS, recursive
 from tests.strict_subset import faults
 
 MANY = settings(
-    max_examples=150,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -1,13 +1,12 @@
 """Seeded histories of faults: whatever happens, the promises hold once everything is done."""
 
 import asyncio
-import os
 import random
 from dataclasses import dataclass, field
 
 import pytest
 
-from answerbus.topics import LEDGER, RETRIES
+from answerbus.topics import RETRIES
 from services.worker.core.reply import (
     CallFacts,
     Refused,
@@ -26,6 +25,7 @@ from tests.unit.lane.world import FakeProvider, Worker, audit, context, done, pu
 
 REQUESTS_MADE = 40
 FAULTS_MADE = 25
+SLOTS = 8
 WORKFLOWS = [workflow_of(0, number) for number in range(6)]
 REPLIES: list[Reply] = [
     Refused("no", CallFacts()),
@@ -66,7 +66,9 @@ class History:
         self.told.append(f"{asyncio.get_running_loop().time() - 1000:8.3f} {what}")
 
     def new_worker(self) -> Worker:
-        worker = Worker(self.broker, context(self.provider, f"worker-{len(self.told)}", slots=8))
+        worker = Worker(
+            self.broker, context(self.provider, f"worker-{len(self.told)}", slots=SLOTS)
+        )
         self.workers.append(worker)
         return worker
 
@@ -177,23 +179,37 @@ class History:
         self.broker.faults.clear()
         names = {f"r-{number}" for number in range(REQUESTS_MADE)}
         await until(lambda: done(self.broker, names), limit_s=3 * 3_600, look_s=1.0)
+        await asyncio.sleep(120)  # for the calls of orphans, whose answers nobody wants
         for worker in self.workers:
+            assert_nothing_is_held(worker)
             await worker.drain()
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("HISTORIES", "20"))))
+def assert_nothing_is_held(worker: Worker) -> None:
+    """Neither slots nor tickets, tasks or spends."""
+    gate = worker.context.planner.backends["default"].gate
+    assert (worker.context.slots._value, gate._slots._value) == (SLOTS, SLOTS)
+    for life in worker.membership.lives.values():
+        lane = life.lane
+        assert lane.tasks == {}
+        if lane.state is State.OPEN:
+            assert (lane.calls, lane.unused) == ({}, {})
+            assert (len(lane.books.queue), lane.books.queue.running) == (0, 0)
+            assert lane.books.watermark.committable == lane.books.watermark.position
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_promises_hold_over_any_history(seed: int) -> None:
     history: list[History] = []
 
     async def main() -> None:
         history.append(History(seed))
         await history[0].go()
-        assert LEDGER in {topic for topic, _ in history[0].broker.logs}
 
     try:
         run(main())
-    except BaseException:
-        print("\n".join(history[0].told))
+    except BaseException as error:
+        error.add_note("\n".join(history[0].told))
         raise
     for worker in history[0].workers:
         assert all(life.lane.state is State.CLOSED for life in worker.membership.lives.values())

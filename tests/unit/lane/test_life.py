@@ -1,13 +1,12 @@
 """A lane's life: what rebalances, lost producers and drains do to requests and their money."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RETRIES
-from services.worker.core.reply import Rejected, Throttled, TimedOut
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RETRIES
+from services.worker.core.reply import Rejected, Reply, Throttled, TimedOut
 from services.worker.lane.lane import State
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Broker, Fault
@@ -342,7 +341,8 @@ def test_a_bug_in_taking_a_record_in_leaves_no_gap() -> None:
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
         books = stage.worker.lane.books
-        arrive, raised = type(books).arrive, []
+        arrive = type(books).arrive
+        raised: list[Any] = []
 
         def broken(self: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1 and not raised:
@@ -424,7 +424,7 @@ def test_requests_deleted_before_they_were_read_are_reported() -> None:
         stage = Stage()
         stage.publish("gone", "r-1")
         stage.broker.offsets[0] = 0
-        del stage.broker.log(stage_topic()).records[0]
+        del stage.broker.log(REQUESTS).records[0]
         stage.names.remove("gone")
         await stage.worker.open()
         await stage.end()
@@ -432,12 +432,6 @@ def test_requests_deleted_before_they_were_read_are_reported() -> None:
         assert stage.context.tally.unread == 1
 
     run(main())
-
-
-def stage_topic() -> Any:
-    from answerbus.topics import REQUESTS
-
-    return REQUESTS
 
 
 def test_nothing_is_answered_twice_after_days_without_a_worker() -> None:
@@ -511,8 +505,8 @@ def test_a_misrouted_request_is_answered_where_it_belongs() -> None:
         stage = Stage()
         theirs = workflow_of(1)
         publish(stage.broker, "r-1", theirs)
-        record = stage.broker.log(stage_topic(), 1).records.pop()
-        stage.broker.log(stage_topic(), 1).end = 0
+        record = stage.broker.log(REQUESTS, 1).records.pop()
+        stage.broker.log(REQUESTS, 1).end = 0
         stage.broker.publish(record.value or b"", 0)
         stage.worker.assign(0, 1)
         await until(lambda: done(stage.broker, ["r-1"], partition=1))
@@ -529,9 +523,8 @@ def test_a_retry_that_is_due_at_once_is_known_to_its_lane() -> None:
     """It may begin before the task of the attempt before has ended; nobody could end it else."""
 
     async def main() -> None:
-        stage = Stage(FakeProvider(lambda _, n: (1.0, TimedOut(1.0) if n == 1 else answered())))
-        stage.context = replace(stage.context, jitter=lambda: 0.0)
-        stage.worker = Worker(stage.broker, stage.context)
+        script: dict[int, tuple[float, Reply]] = {1: (1.0, TimedOut(1.0)), 2: (1.0, answered())}
+        stage = Stage(FakeProvider(lambda _, attempt: script[attempt]), jitter=0.0)
         stage.publish(*(f"r-{n}" for n in range(20)), policy={"ordering": "none"})
         await stage.worker.open()
         await until(lambda: len(stage.provider.calls) == 40)

@@ -1,4 +1,4 @@
-"""Workers, a provider and a broker in one process on virtual time, and what must be true of them."""
+"""Workers, a provider and a broker on virtual time, and what must be true of them."""
 
 import asyncio
 import json
@@ -90,6 +90,7 @@ def context(
     slots: int = 100,
     timeout_s: float = 60.0,
     limits: Limits | None = None,
+    jitter: float = 0.5,
 ) -> Context:
     facts = ProfileFacts("default", "fake", "m", 100, timeout_s, None)
     backend = Backend(facts, "prompted", provider, Gate(slots))
@@ -98,7 +99,7 @@ def context(
         partitions=PARTITIONS,
         planner=Planner({"default": backend}, Registry()),
         clock=VirtualClock(),
-        jitter=lambda: 0.5,
+        jitter=lambda: jitter,
         backoff=builders.BACKOFF,
         limits=limits or Limits(100, 1_000, 1_000, 10_000_000),
         slots=asyncio.Semaphore(slots),
