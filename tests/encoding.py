@@ -72,13 +72,12 @@ def _write_object(shapes: Shapes, shape: Object, value: dict[str, JsonValue]) ->
 def _write_union(shapes: Shapes, union: Union, value: JsonValue) -> JsonValue:
     """In the first branch that reads back as it was, else in the first that allows it."""
     possible = []
-    for branch in union.branches:
+    for branch in shapes.leaves(union):
         try:
             written = _write(shapes, branch, value)
         except CannotBeWrittenError:
             continue
-        alone = Shapes(branch, shapes.definitions)
-        alone.given_up = shapes.given_up
+        alone = shapes.starting_at(branch)
         if not jsonschema_rs.is_valid(emit(alone), written, offline=True, validate_formats=True):
             continue
         if decode(alone, written) == value:

@@ -41,14 +41,15 @@ class Worker:
     @property
     def health(self) -> dict[str, Any]:
         """What it says of itself at `/ready`."""
-        address = self.log()[0]["message"].rpartition("health at ")[2]
+        said = next(line["message"] for line in self.log() if "health at" in line["message"])
+        address = said.rpartition("health at ")[2]
         try:
             with urlopen(f"{address}/ready", timeout=5) as response:
-                said: dict[str, Any] = json.load(response)
+                body: dict[str, Any] = json.load(response)
         except HTTPError as unready:
             with unready:
-                said = json.load(unready)
-        return said
+                body = json.load(unready)
+        return body
 
     def terminate(self, limit_s: float = 40.0) -> int:
         """Ask it to drain; give its exit code."""

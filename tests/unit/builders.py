@@ -50,7 +50,7 @@ def workflow_of(partition: int, number: int = 0) -> str:
     return next(owned)
 
 
-def body(request_id: str = "r-1", workflow_id: str = "w-0", **more: JsonValue) -> dict[str, Any]:
+def body(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> dict[str, Any]:
     return {
         "kind": "request",
         "request_id": request_id,
@@ -61,7 +61,7 @@ def body(request_id: str = "r-1", workflow_id: str = "w-0", **more: JsonValue) -
     }
 
 
-def request(request_id: str = "r-1", workflow_id: str = "w-0", **more: JsonValue) -> Request:
+def request(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> Request:
     return Request.model_validate_json(json.dumps(body(request_id, workflow_id, **more)))
 
 
@@ -95,7 +95,7 @@ def ticket(
     workflow_id: str = "w-0",
     offset: int | None = 17,
     at: datetime = NOW,
-    **more: JsonValue,
+    **more: Any,
 ) -> Ticket:
     origin = Origin(topic=TOPIC, partition=0, offset=offset or 0, timestamp=at)
     asked = request(request_id, workflow_id, **more)

@@ -98,14 +98,15 @@ class Shapes:
         """No union is given up yet."""
         self.root = root
         self.definitions = definitions
-        self.given_up: set[int] = set()
+        self._given_up: set[int] = set()
+        self._nullable: dict[int, bool] = {}
 
     def seen(self, shape: Shape) -> Shape:
         """What really stands there: the end of references, and the fallback of a given-up union."""
         while isinstance(shape, Ref | Union):
             if isinstance(shape, Ref):
                 shape = self.definitions[shape.name]
-            elif id(shape) in self.given_up:
+            elif id(shape) in self._given_up:
                 shape = shape.fallback
             else:
                 break
@@ -117,19 +118,35 @@ class Shapes:
 
     def is_circular(self, union: Union) -> bool:
         """Whether a union is one of its own branches, or of theirs."""
-        return any(union in self._within(branch) for branch in union.branches)
+        return union in self._within(*union.branches)
 
-    def _within(self, shape: Shape) -> list[Shape]:
+    def accepts_null(self, shape: Shape) -> bool:
+        """Whether null is an answer here, and not just a sign for "left out"."""
+        shape = self.seen(shape)
+        if id(shape) not in self._nullable:
+            leaves = self.leaves(shape)
+            self._nullable[id(shape)] = any(
+                isinstance(leaf, Plain) and "null" in leaf.types for leaf in leaves
+            )
+        return self._nullable[id(shape)]
+
+    def give_up(self, union: Union) -> None:
+        """Take the fallback of `union` from now on."""
+        self._given_up.add(id(union))
+        self._nullable.clear()
+
+    def starting_at(self, root: Shape) -> "Shapes":
+        """The same shapes seen from another root."""
+        other = Shapes(root, self.definitions)
+        other._given_up = self._given_up
+        return other
+
+    def _within(self, *shapes: Shape) -> list[Shape]:
         found: dict[int, Shape] = {}
-        waiting = [shape]
+        waiting = list(reversed(shapes))
         while waiting:
             here = self.seen(waiting.pop())
             if id(here) not in found:
                 found[id(here)] = here
                 waiting.extend(reversed(here.branches) if isinstance(here, Union) else ())
         return list(found.values())
-
-    def accepts_null(self, shape: Shape) -> bool:
-        """Whether null is an answer here, and not just a sign for "left out"."""
-        leaves = self.leaves(shape)
-        return any(isinstance(leaf, Plain) and "null" in leaf.types for leaf in leaves)

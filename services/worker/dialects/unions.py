@@ -22,7 +22,7 @@ def settle(shapes: Shapes, notes: Notes) -> None:
         comparer = Comparer(shapes)
         doubtful = [union for union in _unions(shapes) if not comparer.is_clear(union)]
         for union in doubtful:
-            shapes.given_up.add(id(union))
+            shapes.give_up(union)
             if isinstance(union.fallback, Text):
                 notes.as_text(union.path)
             else:

@@ -54,7 +54,8 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
         return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
     is_boxed = not isinstance(root, Object)
     if is_boxed:
-        shapes.root = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
+        box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
+        shapes = shapes.starting_at(box)
     return Compiled(shapes, is_boxed, emit(shapes), reader.notes.texts())
 
 

@@ -58,6 +58,15 @@ def limit_raised(story: Story) -> None:
     story.work("r")
 
 
+@breaks("G3", "w", "asked for first")
+def limit_of_a_later_request(story: Story) -> None:
+    story.ask("one", budget={"attempts": 4})
+    story.ask("two", budget={"attempts": 5})
+    story.accounts["w"]["limit"]["attempts"] = 5
+    story.work("one")
+    story.work("two")
+
+
 @breaks("G3", "w", "results-0-0 shows another limit")
 def limit_not_frozen(story: Story) -> None:
     attempted(story)

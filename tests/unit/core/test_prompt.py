@@ -16,7 +16,7 @@ FENCED = re.compile(r"<data ([0-9a-f]{12}) ([a-z ]+)>\n(.*?)\n</data \1>", re.DO
 
 
 def told(context: dict[str, object], *prior: Prior) -> Prompt:
-    return prompt(request(context={"instructions": "Do it.", **context}), prior)  # type: ignore[dict-item]
+    return prompt(request(context={"instructions": "Do it.", **context}), prior)
 
 
 def fenced(of: Prompt) -> list[tuple[str, str]]:

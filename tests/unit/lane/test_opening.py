@@ -1,6 +1,7 @@
 """What a lane finds when it opens: accounts, closed ids, retries, and calls nobody answers for."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,6 @@ from answerbus.outcome import Origin, RetryRequest
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.worker.core import events
 from services.worker.core.account import Spend
-from services.worker.core.case import Case
 from services.worker.core.ledger import Ledger, closed_record
 from services.worker.lane.letters import end_of_retries, record_of
 from services.worker.lane.opening import (
@@ -27,7 +27,7 @@ from services.worker.lane.opening import (
 from services.worker.ports import OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.builders import NOW, TOPIC, after, case, request
-from tests.unit.lane.fakes import Broker, FakeShard
+from tests.unit.lane.fakes import Broker, FakeShard, FencedError
 from tests.unit.lane.virtual import run
 
 DIGEST = "sha256:" + "0" * 64
@@ -35,11 +35,14 @@ DIGEST = "sha256:" + "0" * 64
 
 def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryRequest:
     origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
-    of = case(request(request_id))
-    fields = {name: getattr(of, name) for name in Case.__slots__}
-    moved = Case(**{**fields, "origin": origin})
     failed = TimedOut(after_s=1)
-    return events.retry(moved, failed, after(not_before_s), builders.account(), counted=True)
+    return events.retry(
+        replace(case(request(request_id)), origin=origin),
+        failed,
+        after(not_before_s),
+        builders.account(),
+        counted=True,
+    )
 
 
 def stored(event: Event | OutRecord) -> StoredRecord:
@@ -156,7 +159,7 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
         assert ("late" in names(past)) == (broker.offsets.get(0) == 7)
         outcome = (await asyncio.gather(committing, return_exceptions=True))[0]
         assert (outcome is None) == ("late" in names(past))
-        with pytest.raises(Exception, match=""):
+        with pytest.raises(FencedError):
             await old.commit([record_of(retry("later"), 0)], 8)
         assert broker.offsets.get(0) != 8
 
