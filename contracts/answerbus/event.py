@@ -76,11 +76,13 @@ def request_of(event: Event) -> str | None:
 def happened_at(event: Event) -> datetime | None:
     """When it happened, if the event itself says so."""
     match event:
-        case Request() | RetryRequest():
+        case Request():
             return None
         case Result() | UnvalidatedResult() | Refusal():
             return event.finished_at
-        case DeadLetter() | Replayed() | Dismissed() | ClosedRecord() | LaneRecord():
+        case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
+            return event.at
+        case ClosedRecord() | LaneRecord():
             return event.at
         case Attempt():
             return event.started_at

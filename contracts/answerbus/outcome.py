@@ -106,6 +106,7 @@ class RetryRequest(Wire):
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     account: AccountState
     notes: Notes = ()
+    at: Timestamp
 
 
 AnyResult = Result[Any]

@@ -1,7 +1,9 @@
 """A real Apache Kafka for every test here, from wherever one can be had; never skipped."""
 
+import gc
 import os
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,6 +37,15 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _docker_answers() -> bool:
+    with warnings.catch_warnings():
+        # docker forgets to close the socket of a try that failed.
+        warnings.simplefilter("ignore", ResourceWarning)
+        answers = _ping()
+        gc.collect()
+    return answers
+
+
+def _ping() -> bool:
     try:
         import docker  # noqa: PLC0415 - only to ask
 

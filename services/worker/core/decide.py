@@ -150,7 +150,7 @@ def _retry(
 ) -> RetryRequest:
     delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
     not_before = min(around.now + delay, case.deadline)
-    return events.retry(case, failed, not_before, around.account, counted=counted)
+    return events.retry(case, failed, not_before, around.account, around.now, counted=counted)
 
 
 def _budget_left(around: Circumstances) -> bool:

@@ -79,6 +79,7 @@ def retry(
     failed: failure.Failure,
     not_before: datetime,
     account: AccountState,
+    now: datetime,
     *,
     counted: bool,
 ) -> RetryRequest:
@@ -99,6 +100,7 @@ def retry(
         prior=case.prior,
         account=account,
         notes=bounded_notes(case.notes),
+        at=now,
     )
 
 

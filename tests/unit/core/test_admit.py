@@ -180,7 +180,8 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     found = verdict(arrival(deep(REQUEST_DEPTH_MAX)))
     assert isinstance(found, Admitted)
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
-    retry = events.retry(case, builders.earlier().failure, NOW, builders.account(), counted=True)
+    failed = builders.earlier().failure
+    retry = events.retry(case, failed, NOW, builders.account(), NOW, counted=True)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
 

@@ -67,7 +67,7 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
 
 
 def retry_of(of: Case) -> RetryRequest:
-    return events.retry(of, INVALID, after(5), account(), counted=True)
+    return events.retry(of, INVALID, after(5), account(), NOW, counted=True)
 
 
 def through_the_log(retry: RetryRequest) -> Ticket:

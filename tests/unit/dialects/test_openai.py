@@ -332,27 +332,6 @@ def test_what_is_not_enforced_is_noted(schema: Any, notes: list[str]) -> None:
     assert [note[: len(start)] for note, start in zip(found, notes, strict=True)] == notes
 
 
-def test_a_rule_that_many_parts_have_is_one_note() -> None:
-    schema = fixed({name: {"type": "string", "minLength": 1} for name in "abcd"})
-
-    (note,) = wire(schema).notes
-
-    assert note == (
-        "`minLength` is not enforced by this provider; checked after "
-        "(at /properties/a and /properties/b, and 2 more)"
-    )
-
-
-def test_notes_are_bounded() -> None:
-    free = {"type": "object", "patternProperties": {"a": {}}}
-    schema = fixed({f"{'n' * 900}{i}": free for i in range(40)})
-    notes = wire(schema).notes
-
-    assert len(notes) == 32
-    assert notes[-1] == "9 more parts are not enforced; checked after"
-    assert all(len(note.encode()) <= 1024 for note in notes)
-
-
 def refusal(schema: Any) -> str:
     asked = resolve(InlineRef(name="x", wrapped=False, json_schema=schema), Registry([]))
     assert isinstance(asked, Asked)

@@ -244,7 +244,7 @@ def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
 
 def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:
     lane = books()
-    odd = {f"field-{number}": 1 for number in range(1_000)}
+    odd: dict[str, Any] = {f"field-{number}": 1 for number in range(1_000)}
     ticket = running(lane, **odd)
 
     assert len(ticket.notes) == NOTES_MAX

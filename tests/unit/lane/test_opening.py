@@ -41,6 +41,7 @@ def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryReq
         failed,
         after(not_before_s),
         builders.account(),
+        NOW,
         counted=True,
     )
 
