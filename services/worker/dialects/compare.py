@@ -8,7 +8,7 @@ from services.worker.dialects.choices import same
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.shape import Array, Member, Object, Plain, Shape, Shapes, Text, Union
 
-COMPARISONS_MAX = 150_000  # about half a second
+COMPARISONS_MAX = 80_000  # some tenths of a second
 
 EXCLUSIVE_BRANCHES_MAX = 64  # of more, nobody looks whether they exclude each other
 

@@ -62,6 +62,7 @@ class Books:
         admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
         match admission:
             case Admitted():
+                self.ledger.account(admission.request, now)  # the first admitted sets the limit
                 self.queue.put(_ticket(arrival, admission))
                 return None
             case Duplicate():

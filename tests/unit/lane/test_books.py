@@ -305,3 +305,17 @@ def test_one_result_of_many_carries_the_account_as_it_was_then() -> None:
         states.append((account["spent"]["attempts"], len(account["in_flight"])))
 
     assert states == [(1, 2), (2, 1), (3, 0)]
+
+
+def test_the_first_admitted_sets_the_limit_of_its_workflow_whoever_runs_first() -> None:
+    lane = books()
+    unordered = {"policy": {"ordering": "none"}}
+    arrive(lane, body("r-1", OURS, budget={"attempts": 2}), 0)
+    arrive(lane, body("r-2", OURS, budget={"attempts": 9}, **unordered), 1)
+    lane.queue.take()
+    second = lane.queue.take()
+    assert second
+
+    called(lane, second)
+
+    assert [account.limit.attempts for account in lane.ledger.accounts.values()] == [2]
