@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
 
 .PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
-	up down demo check clean
+	up down demo chaos check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ down: install  ## Stop what `make up` has started; the data stay
 
 demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
+
+chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEED=1 REQUESTS=1000
+	@$(RUN) -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),1000)
 
 check:  ## What CI runs
 	@.ci/run
