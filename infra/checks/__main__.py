@@ -1,5 +1,6 @@
 """The command `python -m infra.checks [STEP ...]`: run all checks, or those named."""
 
+import shlex
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ def main(names: Sequence[str]) -> int:
 
 def _passes(name: str, heading: str) -> bool:
     program, *arguments = STEPS[name]
-    print(f"\n{heading}: {' '.join([Path(program).name, *arguments])}", flush=True)
+    print(f"\n{heading}: {shlex.join([Path(program).name, *arguments])}", flush=True)
     began = time.monotonic()
     passes = subprocess.run(STEPS[name], check=False).returncode == 0
     verdict = "ok" if passes else "FAILED"

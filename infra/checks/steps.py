@@ -18,8 +18,8 @@ def _tests(name: str, marks: str, *options: str) -> tuple[str, ...]:
 # and two of them at once on two cores would wait for each other.
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "shape": (sys.executable, "-m", "ruff", "format", "--check", "--quiet"),
-        "lint": (sys.executable, "-m", "ruff", "check", "--quiet"),
+        "shape": (sys.executable, "-m", "ruff", "format", "--check"),
+        "lint": (sys.executable, "-m", "ruff", "check"),
         "types": (sys.executable, "-m", "mypy"),
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
         "quick": _tests("quick", "not kafka and not real_llm", *_ON_TWO),

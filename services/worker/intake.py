@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
@@ -20,6 +21,7 @@ from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.worker.core.admit import Arrival
 from services.worker.core.digest import bytes_digest, canonical_digest
+from services.worker.lane.lane import State
 from services.worker.lane.letters import FORWARDED_HEADER, first_place
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
@@ -82,6 +84,7 @@ class Inbox:
         )
         self._settings = settings
         self._group_id = group_id
+        self._careful: AIOKafkaConsumer | None = None
 
     @property
     def consumer(self) -> AIOKafkaConsumer:
@@ -89,7 +92,27 @@ class Inbox:
         consumer = self._subscriber.consumer
         if consumer is None:
             raise RuntimeError("the worker is not subscribed")
+        if consumer is not self._careful:
+            self._careful = consumer
+            consumer.getmany = partial(self._read, consumer.getmany)
         return consumer
+
+    async def _read(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
+        """One unreadable batch (CRC, codec, names of headers) makes the whole call raise.
+
+        aiokafka has by then taken records of other partitions, moved their positions, and loses
+        them: without going back they would be passed over in silence.
+        """
+        try:
+            return await getmany(**options)
+        except ConsumerStoppedError:
+            raise
+        except Exception:
+            _log.exception("records could not be read")
+            for partition, life in self.membership.lives.items():
+                if life.lane.state is State.OPEN:
+                    self.partition(partition).seek(life.lane.books.watermark.position)
+            raise
 
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""

@@ -19,6 +19,7 @@ from services.worker.core.account import Account, Spend, restored
 
 CLOSED_MEMORY = timedelta(hours=24)
 ACCOUNT_MEMORY = timedelta(days=7)
+OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
 SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
 
 
@@ -73,6 +74,8 @@ class Ledger:
             tokens_charged + sum(spend.tokens for spend in pending),
             micro_usd_charged + sum(spend.micro_usd for spend in pending),
         ):
+            return Reserved()
+        if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()
         attempt = account.open.get(request.request_id, 0) + 1
         at = now.replace(microsecond=now.microsecond // 1000 * 1000)

@@ -154,9 +154,11 @@ class Life:
     def _lose(self, error: BaseException) -> None:
         """The producer is gone: whoever has a call in flight waits, everything else starts over."""
         lane = self.lane
-        if lane.state in {State.OPENING, State.CLOSED}:
+        if lane.state is State.CLOSED:
             return
         _log.warning("lane %d lost its producer: %s", lane.partition, type(error).__name__)
+        if lane.state is State.OPENING:
+            return  # whoever opens it hears of it, and tries again
         lane.enter(State.OPENING)
         lane.cancel_uncalled()
         if self._assigned:

@@ -12,14 +12,17 @@ from answerbus.budget import Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.envelope import decode, encode
 from answerbus.ledger import AccountRecord, ClosedRecord
+from answerbus.limits import RECORD_BYTES_MAX
 from services.worker.core.account import Spend
 from services.worker.core.ledger import (
     ACCOUNT_MEMORY,
     CLOSED_MEMORY,
+    OPEN_MAX,
     Ledger,
     Reserved,
     closed_record,
 )
+from services.worker.lane.books import VALUE_BYTES_MAX
 from tests.unit.builders import NOW, after, request
 
 DIGEST = "sha256:" + "0" * 64
@@ -100,6 +103,21 @@ def test_what_nobody_reported_stays_at_its_worst_case(usage: Usage) -> None:
     ledger.settle(spent(ledger), usage, NOW, counted=True)
 
     assert ledger.accounts["w-0"].spent == Spent(attempts=1, tokens=10, micro_usd=5)
+
+
+def test_an_account_with_very_many_requests_under_way_still_fits_its_topic() -> None:
+    """A record that no broker takes would be tried for ever."""
+    ledger = Ledger()
+    ids = [f"{number:0128}" for number in range(OPEN_MAX + 1)]
+    spends = [spent(ledger, request_id, attempts=1_000_000) for request_id in ids[:-1]]
+
+    assert spend(ledger, ids[-1]) == Reserved()
+    size = len(encode(ledger.accounts["w-0"].record()).value)
+    assert RECORD_BYTES_MAX / 2 < size < VALUE_BYTES_MAX
+
+    ledger.settle(spends[0], Usage(), NOW, counted=True)
+
+    assert isinstance(spend(ledger, ids[0]), Spend), "those that are under way go on"
 
 
 def test_numbers_of_attempts_never_repeat_not_even_over_a_crash() -> None:

@@ -48,6 +48,7 @@ def test_an_answer_is_published_once_and_paid_once_whatever_becomes_of_its_commi
         await stage.worker.open()
         await stage.called("r-1")
         stage.broker.faults.append(fault)
+        await asyncio.sleep(30)
         await stage.end()
 
         assert (stage.outcomes(), stage.provider.made_for("r-1")) == (["result"], [1])
@@ -232,17 +233,22 @@ def test_a_drain_publishes_answers_also_if_the_producer_is_lost_meanwhile(fault:
     run(main())
 
 
+@pytest.mark.parametrize("gap_s", [0.0, 0.002, 0.004])
 @pytest.mark.parametrize("pause_s", [0.0, 0.003, 0.006, 0.011, 0.02, 0.03])
-def test_rebalances_at_any_moment_of_an_opening_leave_one_open_lane(pause_s: float) -> None:
+def test_rebalances_at_any_moment_of_an_opening_leave_one_open_lane(
+    pause_s: float, gap_s: float
+) -> None:
     async def main() -> None:
         stage = Stage()
         stage.publish("r-1")
-        for _ in range(7):
+        for number in range(7):
             stage.worker.assign(0)
             await asyncio.sleep(pause_s)
             stage.worker.revoke()
-            if pause_s > 0.01:
+            await asyncio.sleep(gap_s)
+            if number % 2:
                 stage.worker.assign()
+                await asyncio.sleep(gap_s)
         stage.worker.assign(0)
         await stage.end()
         await asyncio.sleep(1)
@@ -252,8 +258,45 @@ def test_rebalances_at_any_moment_of_an_opening_leave_one_open_lane(pause_s: flo
     run(main())
 
 
-def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt() -> None:
-    """Commits time out and permits expire at once: the lane is opened again, that is all."""
+def test_a_lane_has_one_producer_at_a_time() -> None:
+    """Else the older could shut the newer out, having been slower to start."""
+
+    async def main() -> None:
+        stage = Stage()
+        most = 0
+        for pause_s in (0.001, 0.003, 0.006, 0.008, 0.012, 0.017, 0.021):
+            stage.worker.assign(0)
+            await asyncio.sleep(pause_s)
+            stage.worker.revoke()
+            stage.worker.assign(0)
+            await asyncio.sleep(0.001)
+            most = max(most, sum(not shard.is_closed for shard in stage.worker.shards))
+        await stage.worker.until(State.OPEN)
+        await stage.worker.drain()
+
+        assert most == 1
+
+    run(main())
+
+
+def test_revoked_while_it_opens_a_lane_shuts_nobody_out_any_more() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.worker.assign(0)
+        await asyncio.sleep(0.002)
+        stage.worker.revoke()
+        await asyncio.sleep(60)
+
+        assert stage.broker.epochs[0] == 0
+        assert all(shard.is_closed for shard in stage.worker.shards)
+        await stage.worker.drain()
+
+    run(main())
+
+
+@pytest.mark.parametrize("blocked_s", [6.0, 12.0])
+def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt(blocked_s: float) -> None:
+    """Permits expire, and commits time out: at worst the lane is opened again."""
 
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (2.0, answered())))
@@ -264,7 +307,7 @@ def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt() -> None:
         await until(lambda: bool(stage.worker.lane.unused), look_s=0.001)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        loop.block(12)
+        loop.block(blocked_s)
         await stage.end()
 
         assert stage.provider.made_for("called") == [1]

@@ -48,6 +48,15 @@ def test_a_record_finished_before_it_comes_again_holds_nothing_back() -> None:
     assert watermark._finished == set()
 
 
+def test_the_last_record_may_be_finished_before_it_comes_again() -> None:
+    """Nothing that follows would move the offset on."""
+    watermark = Watermark(position=6)
+    watermark.finish(6)
+    watermark.deliver(6)
+
+    assert watermark.committable == 7
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_it_is_the_smallest_unfinished_delivered_offset(data: st.DataObject) -> None:
