@@ -8,6 +8,7 @@ is no broker to be had.
 
 import json
 import random
+import signal
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -35,6 +36,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
 ) -> None:
     """Publish, disturb, wait for the end, audit."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")

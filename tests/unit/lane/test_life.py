@@ -94,6 +94,23 @@ def test_a_partition_that_comes_back_goes_on_with_what_it_has() -> None:
     run(main())
 
 
+def test_a_spend_that_is_committed_when_the_partition_is_gone_is_returned() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 1})
+        await until(lambda: bool(stage.worker.lane.unused), look_s=0.001)
+        stage.worker.revoke()
+        await asyncio.sleep(5)
+
+        assert (stage.outcomes(), stage.provider.calls) == (["released"], [])
+        stage.worker.assign(0)
+        await stage.end()
+        assert stage.outcomes() == ["released", "result"]
+
+    run(main())
+
+
 def test_an_orphan_that_is_adopted_again_forgets_nobody() -> None:
     """Its tasks without a call were ended, so that its books cannot simply go on."""
 
@@ -217,11 +234,12 @@ def test_rebalances_during_a_drain_bring_no_new_work() -> None:
 def test_a_drain_publishes_answers_also_if_the_producer_is_lost_meanwhile(fault: Fault) -> None:
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
-        stage.publish("r-1", "r-2")
+        stage.publish("r-1")
         await stage.worker.open()
         await stage.called("r-1")
         draining = asyncio.create_task(stage.worker.membership.drain(30))
         await asyncio.sleep(1)
+        stage.publish("r-2", workflow_id=workflow_of(0, 1))
         stage.broker.faults.append(fault)
         await draining
 

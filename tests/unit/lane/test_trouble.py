@@ -9,6 +9,7 @@ from answerbus.topics import DEAD_LETTERS, REQUESTS, RETRIES
 from services.worker.core.reply import Reply, TimedOut
 from services.worker.lane.lane import State
 from tests.unit.builders import answered, workflow_of
+from tests.unit.lane.fakes import Fault
 from tests.unit.lane.stage import Stage, now
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import (
@@ -39,7 +40,10 @@ def test_a_bug_in_handling_one_request_ends_with_that_request() -> None:
         stage.publish("poison")
         stage.publish(*(f"r-{n}" for n in range(5)), workflow_id=workflow_of(0, 1))
         await stage.worker.open()
+        began = now()
         await stage.end()
+
+        assert now() - began > 2, "it is opened ever more slowly"
 
         letters = events(stage.broker, DEAD_LETTERS)
         assert [letter["request_id"] for letter in letters] == ["poison"]
@@ -128,6 +132,24 @@ def test_state_that_nobody_understands_keeps_the_lane_shut_and_says_so() -> None
         assert stage.worker.lane.state is State.OPENING
         assert len(stage.worker.shards) == 1
         assert all(shard.is_closed for shard in stage.worker.shards)
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_lane_that_cannot_open_again_holds_no_slots() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (50.0, answered())), slots=1)
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        stage.broker.log(RETRIES).append(b"r-9", b"{}", (), stage.broker.clock.now())
+        stage.broker.faults.append(Fault.REFUSED)
+        stage.broker.publish(b"nonsense")
+        await until(lambda: stage.worker.life.stuck is not None)
+        await asyncio.sleep(1)
+
+        assert stage.context.slots._value == 1
         await stage.worker.drain()
 
     run(main())
