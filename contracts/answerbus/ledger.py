@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from answerbus.budget import Budget, Spent
 from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
@@ -69,3 +69,4 @@ class LaneRecord(Wire):
 
 
 LedgerRecord = Annotated[AccountRecord | ClosedRecord | LaneRecord, Field(discriminator="kind")]
+LEDGER_RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

@@ -18,6 +18,7 @@ class Limits:
     held_max: int
     lane_requests_max: int
     lane_bytes_max: int
+    handover_s: float = 30.0  # for the calls of a predecessor that is still alive
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ def _context(settings: Settings, partitions: int) -> Context:
             held_max=worker.held_max,
             lane_requests_max=worker.lane_requests_max,
             lane_bytes_max=worker.lane_bytes_max,
+            handover_s=worker.drain_s,
         ),
         slots=asyncio.Semaphore(worker.max_in_flight),
     )

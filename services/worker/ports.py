@@ -83,7 +83,14 @@ class Shard(Protocol):
         ...
 
     async def read(self, take: Callable[[StoredRecord], None]) -> None:
-        """Hand over the partition of ledger and retries, from start to end, as committed."""
+        """Hand over the partition of ledger and retries, as committed, up to its present end.
+
+        The first time from the start, then from where the last reading ended.
+        """
+        ...
+
+    async def stop_reading(self) -> None:
+        """Let go of what reading holds; never raises."""
         ...
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from answerbus.budget import AccountState, Budget, Spent
 from answerbus.ledger import AccountRecord, InFlight, OpenRequest
@@ -22,18 +23,30 @@ class Spend:
     at: datetime
 
 
+SHARED_LIMITS_MAX = 1_024
+
+
 @dataclass(slots=True)
 class Account:
-    """What one budget is charged to."""
+    """What one budget is charged to; a lane holds a hundred thousand, so it is kept small."""
 
     id: str
     workflow_id: str
     limit: Budget
-    spent: Spent
     updated_at: datetime
+    charged: tuple[int, int, int] = (0, 0, 0)  # attempts, tokens, micro_usd
     in_flight: dict[tuple[str, int], Spend] = field(default_factory=dict)
     open: dict[str, int] = field(default_factory=dict)
     last_attempt_hash: str | None = None
+
+    def __post_init__(self) -> None:
+        self.limit = _shared(self.limit)
+
+    @property
+    def spent(self) -> Spent:
+        """What was charged so far."""
+        attempts, tokens, micro_usd = self.charged
+        return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
 
     @property
     def state(self) -> AccountState:
@@ -69,7 +82,7 @@ def restored(record: AccountRecord) -> Account:
         id=record.account_id,
         workflow_id=record.workflow_id,
         limit=record.limit,
-        spent=record.spent,
+        charged=(record.spent.attempts, record.spent.tokens, record.spent.micro_usd),
         updated_at=record.updated_at,
         in_flight={
             (entry.request_id, entry.attempt): Spend(
@@ -85,3 +98,9 @@ def restored(record: AccountRecord) -> Account:
         open={entry.request_id: entry.attempts for entry in record.open},
         last_attempt_hash=record.last_attempt_hash,
     )
+
+
+@lru_cache(SHARED_LIMITS_MAX)
+def _shared(limit: Budget) -> Budget:
+    """Most workflows have one of a few limits."""
+    return limit

@@ -1,11 +1,10 @@
 """Accounts, what they spent, and which requests are closed: the state of one lane, without I/O."""
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from answerbus.budget import Budget, Spent, Usage
+from answerbus.budget import Budget, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.ledger import (
     AccountRecord,
@@ -16,8 +15,8 @@ from answerbus.ledger import (
 )
 from answerbus.request import Request
 from services.worker.core.account import Account, Spend, restored
+from services.worker.core.closed import Closed, ClosedIds
 
-CLOSED_MEMORY = timedelta(hours=24)
 ACCOUNT_MEMORY = timedelta(days=7)
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
 SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
@@ -33,7 +32,7 @@ class Ledger:
     """The accounts and closed ids of one partition, as its lane knows them."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
-    closed: OrderedDict[str, ClosedRecord] = field(default_factory=OrderedDict)
+    closed: ClosedIds = field(default_factory=ClosedIds)
     lane: LaneRecord | None = None
     _swept_at: datetime | None = None
 
@@ -43,8 +42,7 @@ class Ledger:
             case AccountRecord():
                 self.accounts[record.account_id] = restored(record)
             case ClosedRecord():
-                self.closed[record.closes] = record
-                self.closed.move_to_end(record.closes)
+                self.closed.add(record)
             case LaneRecord():
                 self.lane = record
 
@@ -53,7 +51,7 @@ class Ledger:
         account = self.accounts.get(request.account_id)
         if account is None or _forgotten(account, now):
             account = Account(
-                request.account_id, request.workflow_id, request.budget, Spent(), updated_at=now
+                request.account_id, request.workflow_id, request.budget, updated_at=now
             )
             self.accounts[request.account_id] = account
         return account
@@ -63,17 +61,17 @@ class Ledger:
     ) -> Spend | Reserved | BudgetExhausted:
         """Charge one attempt at its worst case, if `spent + in_flight + this <= limit`."""
         account = self.account(request, now)
-        spent, pending = account.spent, account.in_flight.values()
-        charged = (spent.attempts + 1, spent.tokens + tokens, spent.micro_usd + micro_usd)
-        if which := _exceeded(account.limit, *charged):
+        attempts, tokens_charged, micro_usd_charged = account.charged
+        charged = (attempts + 1, tokens_charged + tokens, micro_usd_charged + micro_usd)
+        if which := _exceeded(account.limit, charged):
             return BudgetExhausted(which=which)
-        attempts, tokens_charged, micro_usd_charged = charged
-        if _exceeded(
-            account.limit,
-            attempts + len(pending),
-            tokens_charged + sum(spend.tokens for spend in pending),
-            micro_usd_charged + sum(spend.micro_usd for spend in pending),
-        ):
+        pending = account.in_flight.values()
+        reserved = (
+            len(pending),
+            sum(spend.tokens for spend in pending),
+            sum(spend.micro_usd for spend in pending),
+        )
+        if _exceeded(account.limit, _plus(charged, reserved)):
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()
@@ -97,37 +95,28 @@ class Ledger:
         del account.in_flight[spend.request_id, spend.attempt]
         account.updated_at = now
         if counted:
-            account.spent = Spent(
-                attempts=account.spent.attempts + 1,
-                tokens=account.spent.tokens + _tokens(usage, spend.tokens),
-                micro_usd=account.spent.micro_usd
-                + (spend.micro_usd if usage.micro_usd is None else usage.micro_usd),
-            )
+            cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
+            account.charged = _plus(account.charged, (1, _tokens(usage, spend.tokens), cost))
         return account
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of a record that is none, has had its event."""
-        self.closed[record.closes] = record
+        self.closed.add(record)
         account = self.accounts.get(account_id) if account_id else None
         if account:
             account.open.pop(record.closes, None)
             account.updated_at = record.at
 
-    def known(self, closes: str) -> ClosedRecord | None:
+    def known(self, closes: str) -> Closed | None:
         """What is remembered of a closed id (see `forget`)."""
         return self.closed.get(closes)
 
     def forget(self, now: datetime, committable: int) -> None:
         """Bound the memory: closed ids are known for 24 h, accounts until they rested for 7 days.
 
-        An id whose record stands at or above `committable` may be delivered again, however long
-        the lane was shut, and is kept until that has passed.
+        `committable` is the first offset that may be delivered again.
         """
-        while self.closed:
-            oldest = next(iter(self.closed.values()))
-            if now - oldest.at <= CLOSED_MEMORY or oldest.offset >= committable:
-                break
-            self.closed.popitem(last=False)
+        self.closed.forget(now, committable)
         if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
             self._swept_at = now
             for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
@@ -154,9 +143,10 @@ def closed_record(
 
 
 def _exceeded(
-    limit: Budget, attempts: int, tokens: int, micro_usd: int
+    limit: Budget, charged: tuple[int, int, int]
 ) -> Literal["attempts", "tokens", "micro_usd"] | None:
-    """Which limit these break, if any; None is no limit, and 0 is nothing at all."""
+    """Which limit this breaks, if any; None is no limit, and 0 is nothing at all."""
+    attempts, tokens, micro_usd = charged
     if attempts > limit.attempts:
         return "attempts"
     if limit.tokens is not None and tokens > limit.tokens:
@@ -164,6 +154,10 @@ def _exceeded(
     if limit.micro_usd is not None and micro_usd > limit.micro_usd:
         return "micro_usd"
     return None
+
+
+def _plus(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def _tokens(usage: Usage, worst: int) -> int:

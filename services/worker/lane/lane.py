@@ -60,7 +60,6 @@ class Lane:
         self.single = False  # one at a time
         self.calm_at = 0.0  # loop time
         self.on_loss: Callable[[BaseException], None]
-        self.on_idle: Callable[[], None]
         self._handle = handle
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -160,8 +159,6 @@ class Lane:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
             del self.tasks[ticket]
         self.pump()
-        if not self.tasks:
-            self.on_idle()
 
     def _set_alarm(self, delay_s: float) -> None:
         if self._alarm:

@@ -14,6 +14,7 @@ from services.worker.ports import Intake, Shard
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
+PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ class Life:
         self._losses = 0  # since it was last calm
         self._steps = Steps()
         lane.on_loss = self._lose
-        lane.on_idle = self._on_idle
 
     def begin(self) -> None:
         """Assigned: open or go on, in the background, since the callback must return at once."""
@@ -61,8 +61,7 @@ class Life:
         lane = self.lane
         self._orphaned = lane.leaving = True
         lane.cancel_uncalled()
-        if lane.state is State.OPENING or not lane.tasks:
-            self._steps.start(self._depart)
+        self._steps.start(self._linger)
 
     async def drain(self, limit_s: float) -> None:
         """Stop spending, wait for calls in flight, leave a clean lane behind."""
@@ -91,6 +90,16 @@ class Life:
             await asyncio.wait(others)
         await self.lane.drop_outbox()
         self.lane.valve.count_held(0)
+
+    async def _linger(self) -> None:
+        """Bring the calls home, and write now and then, so that the new owner waits for them."""
+        lane = self.lane
+        while lane.tasks and lane.state is State.SUSPENDED:
+            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
+            if lane.outbox and lane.tasks:
+                presence = lane.books.presence(lane.context.clock.now())
+                lane.outbox.put(presence.records, presence.offset)
+        await self._depart()
 
     async def _depart(self) -> None:
         """Return what was not used, while nobody has fenced us, and close."""
@@ -174,7 +183,3 @@ class Life:
         if self._losses == 1:
             return 0.0
         return min(REOPEN_FIRST_S * 2.0 ** min(self._losses - 2, 16), REOPEN_MAX_S)
-
-    def _on_idle(self) -> None:
-        if self._orphaned and self.lane.state is State.SUSPENDED:
-            self._steps.start(self._depart)

@@ -1,14 +1,17 @@
 """Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
 
+import asyncio
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from pydantic import ValidationError
+
 from answerbus.attempt import Attempt
 from answerbus.envelope import Undecodable, decode
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import LEDGER_RECORD, LaneRecord
 from answerbus.outcome import RetryRequest
-from answerbus.topics import RETRIES
+from answerbus.topics import LEDGER
 from services.worker.core.account import Spend
 from services.worker.core.audit import give_back, write_off
 from services.worker.core.ledger import Ledger
@@ -17,6 +20,8 @@ from services.worker.ports import Shard, StoredRecord
 
 OPENINGS_BEFORE_SINGLE = 3  # without progress; from then on the lane works one at a time
 OPENINGS_BEFORE_BURIAL = 5  # without progress; then the first request is given up
+SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
+LOOK_S = 0.2  # between two looks at what a predecessor writes
 
 
 class UnreadableState(Exception):
@@ -29,12 +34,34 @@ class Restored:
 
     ledger: Ledger = field(default_factory=Ledger)
     retries: dict[bytes, tuple[RetryRequest, int]] = field(default_factory=dict)
+    taken: int = 0  # records
+
+    def is_in_use(self, worker: str) -> bool:
+        """Whether calls of another worker are in flight, dead or alive."""
+        lane = self.ledger.lane
+        if lane is None or lane.worker == worker:
+            return False
+        return any(account.in_flight for account in self.ledger.accounts.values())
 
     def take(self, record: StoredRecord) -> None:
         """Apply one record. Raises UnreadableState."""
+        self.taken += 1
+        if record.topic is LEDGER and record.value is not None:
+            self._take_ledger(record.key, record.value)
+        else:
+            self._take_retry(record)
+
+    def _take_ledger(self, key: bytes | None, value: bytes) -> None:
+        """Nobody else may write here, so that the strict reader of JSON is not needed, and slow."""
+        try:
+            self.ledger.restore(LEDGER_RECORD.validate_json(value))
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+            raise UnreadableState(f"{LEDGER.name} {key!r}: {reason}") from None
+
+    def _take_retry(self, record: StoredRecord) -> None:
         if record.value is None:
-            if record.topic is RETRIES:
-                self.retries.pop(record.key or b"", None)
+            self.retries.pop(record.key or b"", None)
             return
         event = decode(record.value)
         match event:
@@ -42,8 +69,6 @@ class Restored:
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
                 self.retries[record.key or b""] = event, len(record.value)
-            case AccountRecord() | ClosedRecord() | LaneRecord():
-                self.ledger.restore(event)
             case Undecodable():
                 reason = event.problems[0].expected
                 raise UnreadableState(f"{record.topic.name} {record.key!r}: expected {reason}")
@@ -56,12 +81,30 @@ class Restored:
         return [restored(entry, size) for entry, size in entries]
 
 
-async def restore(shard: Shard) -> Restored:
-    """Fence, then read: in this order, or a predecessor could still write behind our back."""
-    await shard.fence()
+async def restore(shard: Shard, worker: str, handover_s: float) -> Restored:
+    """Fence, then read to the end: before that, a predecessor could still write behind our back.
+
+    What can be read before is, since the predecessor may be at work: see `_handed_over`.
+    """
     past = Restored()
     await shard.read(past.take)
+    await _handed_over(shard, past, worker, handover_s)
+    await shard.fence()
+    await shard.read(past.take)
+    await shard.stop_reading()
     return past
+
+
+async def _handed_over(shard: Shard, past: Restored, worker: str, limit_s: float) -> None:
+    """Let a predecessor that is alive bring its calls home: fencing it wastes paid answers."""
+    now = asyncio.get_running_loop().time
+    ends_at = now() + limit_s
+    taken, silent_at = past.taken, now() + SILENCE_S
+    while past.is_in_use(worker) and now() < min(ends_at, silent_at):
+        await asyncio.sleep(LOOK_S)
+        await shard.read(past.take)
+        if past.taken > taken:
+            taken, silent_at = past.taken, now() + SILENCE_S
 
 
 def settle_left_over(

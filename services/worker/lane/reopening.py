@@ -33,7 +33,7 @@ async def open_once(
         await intake.prove((await intake.start_offset())[0])
     shard = new_shard()
     try:
-        past = await opening.restore(shard)
+        past = await opening.restore(shard, lane.context.worker, lane.context.limits.handover_s)
     except BaseException:
         await shard.close()
         raise

@@ -19,6 +19,7 @@ TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
 PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
+FETCH_BYTES_MAX = 4 * 1024 * 1024  # a long ledger is read in large pieces
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class KafkaShard:
         self._names = names
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
         self._producer: AIOKafkaProducer | None = None
+        self._reader: AIOKafkaConsumer | None = None
 
     async def fence(self) -> None:
         self._producer = AIOKafkaProducer(
@@ -61,25 +63,32 @@ class KafkaShard:
     async def read(self, take: Callable[[StoredRecord], None]) -> None:
         topics = {self._names.topic(topic): topic for topic in (LEDGER, RETRIES)}
         places = [TopicPartition(name, self._names.partition) for name in topics]
-        consumer = AIOKafkaConsumer(
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            reader = self._reader or await self._start_reader(places)
+            ends = await reader.end_offsets(places)
+            while any([await reader.position(place) < ends[place] for place in places]):
+                found = await reader.getmany(timeout_ms=_POLL_MS)
+                for place, records in found.items():
+                    for record in records:
+                        take(StoredRecord(topics[place.topic], record.key, record.value))
+
+    async def _start_reader(self, places: Sequence[TopicPartition]) -> AIOKafkaConsumer:
+        self._reader = reader = AIOKafkaConsumer(
             **self._names.options,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            max_partition_fetch_bytes=FETCH_BYTES_MAX,
         )
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                await consumer.start()
-                consumer.assign(places)
-                await consumer.seek_to_beginning(*places)
-                ends = await consumer.end_offsets(places)
-                while any([await consumer.position(place) < ends[place] for place in places]):
-                    found = await consumer.getmany(timeout_ms=_POLL_MS)
-                    for place, records in found.items():
-                        for record in records:
-                            take(StoredRecord(topics[place.topic], record.key, record.value))
-        finally:
-            await consumer.stop()
+        await reader.start()
+        reader.assign(places)
+        await reader.seek_to_beginning(*places)
+        return reader
+
+    async def stop_reading(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await _stopped(reader, f"the reader of partition {self._names.partition}")
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
         producer = self._producer
@@ -109,10 +118,15 @@ class KafkaShard:
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None
-        if producer is None:
+        await self.stop_reading()
+        if producer is not None:
+            await _stopped(producer, f"the producer of partition {self._names.partition}")
+
+
+async def _stopped(client: AIOKafkaConsumer | AIOKafkaProducer, name: str) -> None:
+    """Stop it, within a bounded time: without its broker it may hang."""
+    with suppress(Exception):
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await client.stop()
             return
-        with suppress(Exception):
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await producer.stop()
-                return
-        _log.warning("the producer of partition %d did not stop in time", self._names.partition)
+    _log.warning("%s did not stop in time", name)

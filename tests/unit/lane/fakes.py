@@ -142,6 +142,7 @@ class FakeShard:
         self.is_closed = False
         self._broker, self._partition = broker, partition
         self._epoch = 0
+        self._read: defaultdict[Topic, int] = defaultdict(int)
 
     async def fence(self) -> None:
         await asyncio.sleep(COMMIT_S)
@@ -152,8 +153,14 @@ class FakeShard:
         for topic in (LEDGER, RETRIES):
             await asyncio.sleep(COMMIT_S)
             self._reach()
-            for record in list(self._broker.log(topic, self._partition).records):
+            log = self._broker.log(topic, self._partition)
+            unread = [record for record in log.records if record.offset >= self._read[topic]]
+            self._read[topic] = log.end
+            for record in unread:
                 take(StoredRecord(topic, record.key, record.value))
+
+    async def stop_reading(self) -> None:
+        await asyncio.sleep(0)
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
         assert not self.is_closed, "a closed shard is good for nothing"

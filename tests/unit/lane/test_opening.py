@@ -155,7 +155,7 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
         await old.fence()
         committing = asyncio.create_task(old.commit([record_of(retry("late"), 0)], 7))
         await asyncio.sleep(0)
-        past = await restore(new)
+        past = await restore(new, "me", 30)
 
         assert ("late" in names(past)) == (broker.offsets.get(0) == 7)
         outcome = (await asyncio.gather(committing, return_exceptions=True))[0]

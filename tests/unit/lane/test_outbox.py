@@ -37,6 +37,9 @@ class NotingShard:
     async def read(self, take: Callable[[StoredRecord], None]) -> None:
         raise AssertionError
 
+    async def stop_reading(self) -> None:
+        raise AssertionError
+
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
         await self.goes_on.wait()
         await asyncio.sleep(0.005)

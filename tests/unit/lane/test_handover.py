@@ -1,0 +1,98 @@
+"""A partition that moves while calls are in flight: whoever gets it waits, but not for ever."""
+
+import asyncio
+
+import pytest
+
+from services.worker.context import Limits
+from services.worker.lane.lane import State
+from services.worker.lane.opening import SILENCE_S
+from tests.unit.builders import answered, workflow_of
+from tests.unit.lane.stage import Stage, now
+from tests.unit.lane.virtual import run
+from tests.unit.lane.world import FakeProvider, Worker, audit, context
+
+HANDOVER_S = 30.0
+
+
+async def moved(stage: Stage, *, dead: bool = False) -> Worker:
+    """Another worker is given the partition while the first one's calls are in flight."""
+    stage.publish("r-1", "r-2")
+    stage.publish("r-3", workflow_id=workflow_of(0, 1))
+    await stage.worker.open()
+    await stage.called("r-1")
+    await stage.called("r-3")
+    other = Worker(stage.broker, context(stage.provider, "other"))
+    if dead:
+        await stage.worker.crash()
+    else:
+        stage.worker.revoke()
+    other.assign(0)
+    if not dead:
+        stage.worker.assign()
+    return other
+
+
+@pytest.mark.parametrize("takes_s", [0.2, 5.0, 25.0])
+def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
+        other = await moved(stage)
+        await stage.all_done()
+        await other.drain()
+        await stage.worker.drain()
+
+        audit(stage.broker, stage.provider)
+        assert sorted(call[:2] for call in stage.provider.calls) == [
+            ("r-1", 1),
+            ("r-2", 1),
+            ("r-3", 1),
+        ]
+        assert stage.outcomes() == ["result"] * 3
+
+    run(main())
+
+
+def test_a_dead_predecessor_is_waited_for_only_until_its_silence_tells() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        other = await moved(stage, dead=True)
+        began = now()
+        await other.until(State.OPEN)
+
+        assert SILENCE_S <= now() - began <= SILENCE_S + 1
+        await stage.all_done()
+        await other.drain()
+        assert sorted(stage.outcomes()) == ["result"] * 3 + ["unknown"] * 2
+
+    run(main())
+
+
+def test_a_predecessor_that_dies_on_the_way_is_not_waited_for_any_longer() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        other = await moved(stage)
+        await asyncio.sleep(10)
+        assert other.lane.state is State.OPENING
+        await stage.worker.crash()
+        await other.until(State.OPEN, SILENCE_S + 1)
+        await other.drain()
+
+    run(main())
+
+
+def test_calls_that_take_too_long_are_given_up() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (50.0, answered())))
+        other = await moved(stage)
+        began = now()
+        await other.until(State.OPEN)
+
+        assert HANDOVER_S <= now() - began <= HANDOVER_S + 1
+        assert Limits(1, 1, 1, 1).handover_s == HANDOVER_S
+        await stage.all_done()
+        await other.drain()
+        await stage.worker.drain()
+        audit(stage.broker, stage.provider)
+
+    run(main())
