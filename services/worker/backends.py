@@ -6,9 +6,9 @@ from typing import assert_never
 from services.settings import OpenAIProfile, Profile, ScriptedProfile, SetUpError, secret
 from services.worker.core.plan import ProfileFacts, Tariff
 from services.worker.dialects.choose import DialectName
+from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
-from services.worker.providers.gate import Gate
 from services.worker.providers.openai import OpenAIProvider
 from services.worker.providers.scripted import ScriptedProvider
 
@@ -43,7 +43,8 @@ def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
         show_schema=_shows_schema(profile),
     )
     dialect: DialectName = "openai" if profile.dialect == "native" else "prompted"
-    return Backend(facts, dialect, _provider(name, profile, clock), Gate(profile.max_in_flight))
+    gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
+    return Backend(facts, dialect, _provider(name, profile, clock), gate)
 
 
 def _shows_schema(profile: Profile) -> bool:

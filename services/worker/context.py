@@ -1,11 +1,13 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.backoff import Backoff
+from services.worker.core.plan import Plan
 from services.worker.core.tally import Tally
+from services.worker.limits.gate import Gate
+from services.worker.limits.slots import Slots
 from services.worker.plans import Planner
 from services.worker.ports import Clock
 
@@ -32,5 +34,9 @@ class Context:
     jitter: Callable[[], float]
     backoff: Backoff
     limits: Limits
-    slots: asyncio.Semaphore
+    slots: Slots
     tally: Tally = field(default_factory=Tally)
+
+    def gate(self, plan: Plan) -> Gate:
+        """What limits the use of the plan's profile."""
+        return self.planner.backends[plan.profile.name].gate

@@ -20,6 +20,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane import commits
 from services.worker.lane.commits import Permit
 from services.worker.lane.lane import Lane
+from services.worker.limits.slots import Place
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
@@ -46,24 +47,18 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
 async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     """One turn at the provider; gives the seconds to pause before the next, None when done."""
     async with AsyncExitStack() as held:
-        if not await in_time(lane, ticket, plan, held):
+        place = await in_time(lane, ticket, plan, held)
+        if place is None:
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
-        prompt = prompts.build(
-            ticket.request,
-            plan.wire,
-            ticket.prior,
-            plan.profile.max_output_tokens,
-            show_schema=plan.profile.show_schema,
-        )
+        prompt = prompt_of(ticket, plan)
         permit = await commits.spend(lane, ticket, plan, prompt)
         if isinstance(permit, BudgetExhausted):
             await commits.bury(lane, ticket, permit)
             return None
         if isinstance(permit, Reserved):
             return RESERVED_PAUSE_S
-        may_spend = lane.spendable.is_set()
-        if not permit.is_valid or not may_spend or seconds_left(lane, ticket) <= 0:
+        if not await may_call(lane, ticket, plan, place, permit, held):
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S
         call = await ask(lane, ticket, plan, prompt, permit)
@@ -71,16 +66,43 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
 
 
-async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) -> bool:
-    """Wait for a slot of the profile and of the worker; False when the deadline comes first."""
-    backend = lane.context.planner.backends[plan.profile.name]
+async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) -> Place | None:
+    """Wait for a place at the profile and in the worker; None when the deadline comes first."""
+    gate, key = lane.context.gate(plan), ticket.request.workflow_id
+    tokens = prompt_of(ticket, plan).tokens_max if gate.counts_tokens else 0
     try:
         async with asyncio.timeout(seconds_left(lane, ticket)):
-            await held.enter_async_context(backend.gate.slot())
-            await held.enter_async_context(lane.context.slots)
+            place = await held.enter_async_context(gate.place(key, tokens))
+            await held.enter_async_context(lane.context.slots.place(key))
+    except TimeoutError:
+        return None
+    return place if seconds_left(lane, ticket) > 0 else None
+
+
+async def may_call(
+    lane: Lane, ticket: Ticket, plan: Plan, place: Place, permit: Permit, held: AsyncExitStack
+) -> bool:
+    """Wait for a slot with the permit in hand; False when the call should not be made now."""
+    gate, slots = lane.context.gate(plan), lane.context.slots
+    try:
+        async with asyncio.timeout(min(permit.left_s, seconds_left(lane, ticket))):
+            await held.enter_async_context(gate.slot(permit.took_s))
+            await held.enter_async_context(slots.slot(permit.took_s))
     except TimeoutError:
         return False
-    return seconds_left(lane, ticket) > 0
+    in_time = permit.left_s > 0 and seconds_left(lane, ticket) > 0
+    return in_time and lane.spendable.is_set() and gate.allows(place)
+
+
+def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:
+    """What the model will be told."""
+    return prompts.build(
+        ticket.request,
+        plan.wire,
+        ticket.prior,
+        plan.profile.max_output_tokens,
+        show_schema=plan.profile.show_schema,
+    )
 
 
 async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit) -> Call:
@@ -92,7 +114,7 @@ async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Pe
     commits.use(lane, permit)
     reply = await bounded(backend.provider, prompt, timeout_s)
     duration_s = asyncio.get_running_loop().time() - began
-    backend.gate.report(reply)
+    backend.gate.report(reply, duration_s, prompt.tokens_max if backend.gate.counts_tokens else 0)
     checked = check(reply.content, plan.asked, plan.wire) if isinstance(reply, Answered) else None
     return Call(
         ticket=ticket,

@@ -1,6 +1,5 @@
 """The composition root of the worker: everything is made and tied together here."""
 
-import asyncio
 import logging
 import os
 import random
@@ -25,6 +24,7 @@ from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.lane.valve import Valve
+from services.worker.limits.slots import Slots
 from services.worker.plans import Planner
 
 _log = logging.getLogger(__name__)
@@ -92,5 +92,5 @@ def _context(settings: Settings, partitions: int) -> Context:
             lane_bytes_max=worker.lane_bytes_max,
             handover_s=worker.drain_s,
         ),
-        slots=asyncio.Semaphore(worker.max_in_flight),
+        slots=Slots(worker.max_in_flight),
     )

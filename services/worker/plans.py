@@ -9,8 +9,8 @@ from answerbus.request import Request
 from services.worker.core.asked import Unusable
 from services.worker.core.plan import Plan, ProfileFacts
 from services.worker.dialects.choose import DialectName
+from services.worker.limits.gate import Gate
 from services.worker.ports import Provider
-from services.worker.providers.gate import Gate
 from services.worker.schema_cache import SchemaCache
 
 

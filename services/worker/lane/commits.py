@@ -24,11 +24,12 @@ class Permit:
 
     spend: Spend
     expires_at: float  # loop time
+    took_s: float  # from the wish to the permit
 
     @property
-    def is_valid(self) -> bool:
-        """False for a worker that slept: it must not call late."""
-        return asyncio.get_running_loop().time() < self.expires_at
+    def left_s(self) -> float:
+        """Seconds; not positive for a worker that slept: it must not call late."""
+        return self.expires_at - asyncio.get_running_loop().time()
 
 
 async def spend(
@@ -39,13 +40,14 @@ async def spend(
         if lane.leaving:
             raise LaneLost
         await lane.spendable.wait()
+    asked_at = asyncio.get_running_loop().time()
     charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
     spent, writing = charged
     lane.unused[spent] = ticket
     began = await _put(lane, writing)
-    return Permit(spent, began + PERMIT_S)
+    return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
 
 
 def use(lane: Lane, permit: Permit) -> None:

@@ -188,7 +188,8 @@ class History:
 def assert_nothing_is_held(worker: Worker) -> None:
     """Neither slots nor tickets, tasks or spends."""
     gate = worker.context.planner.backends["default"].gate
-    assert (worker.context.slots._value, gate._slots._value) == (SLOTS, SLOTS)
+    slots = worker.context.slots
+    assert (slots.placed, slots.calling, gate.placed, gate.calling) == (0, 0, 0, 0)
     for life in worker.membership.lives.values():
         lane = life.lane
         assert lane.tasks == {}

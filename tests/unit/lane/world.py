@@ -33,9 +33,10 @@ from services.worker.lane.lane import Lane, State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.lane.valve import Valve
+from services.worker.limits.gate import Gate
+from services.worker.limits.slots import Slots
 from services.worker.plans import Backend, Planner
 from services.worker.ports import NotReady, Ready
-from services.worker.providers.gate import Gate
 from tests.unit import builders
 from tests.unit.builders import PARTITIONS, TOPIC, answered, body, workflow_of
 from tests.unit.lane.fakes import Broker, FakeIntake, FakeShard, PausedConsumer
@@ -102,7 +103,7 @@ def context(
         jitter=lambda: jitter,
         backoff=builders.BACKOFF,
         limits=limits or Limits(100, 1_000, 1_000, 10_000_000),
-        slots=asyncio.Semaphore(slots),
+        slots=Slots(slots),
     )
 
 

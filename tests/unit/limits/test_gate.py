@@ -14,13 +14,13 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.gate import (
+from services.worker.limits.breaker import (
     FAILURES_BEFORE_OPEN,
     PAUSE_MAX_S,
     PAUSE_TOLD_MAX_S,
     SICK_PAUSE_S,
-    Gate,
 )
+from services.worker.limits.gate import Gate
 from tests.unit.builders import answered
 from tests.unit.lane.virtual import run
 
@@ -32,10 +32,10 @@ def now() -> float:
 async def pass_through(gate: Gate, reply: Reply | None = None, takes_s: float = 0.0) -> float:
     """One call; gives the seconds it had to wait."""
     came = now()
-    async with gate.slot():
+    async with gate.place("w"), gate.slot(0.0):
         waited_s = now() - came
         await asyncio.sleep(takes_s)
-        gate.report(reply or answered())
+        gate.report(reply or answered(), takes_s)
     return waited_s
 
 
@@ -73,7 +73,7 @@ def test_the_pause_after(replies: list[Reply], pause_s: float) -> None:
     async def main() -> None:
         gate = Gate(100)
         for reply in replies:
-            gate.report(reply)
+            gate.report(reply, 0.0)
 
         assert await pass_through(gate) == pause_s
 
@@ -107,7 +107,7 @@ def test_pauses_grow_while_probes_fail_up_to_a_limit() -> None:
 def test_one_at_a_time_probes_and_all_pass_when_one_was_served() -> None:
     async def main() -> None:
         gate = Gate(10)
-        gate.report(Throttled(10.0))
+        gate.report(Throttled(10.0), 0.0)
         script = [Throttled(5.0), None, None, None]
         waits = await asyncio.gather(*(pass_through(gate, reply, 2.0) for reply in script))
 
@@ -123,7 +123,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
 
     async def main() -> None:
         gate = Gate(3)
-        gate.report(Throttled(10.0))
+        gate.report(Throttled(10.0), 0.0)
         impatient = [asyncio.create_task(pass_through(gate)) for _ in range(5)]
         await asyncio.sleep(moment_s)
         for task in impatient:
@@ -131,7 +131,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
         await asyncio.wait(impatient)
 
         assert await asyncio.gather(*(pass_through(gate) for _ in range(3))) == [10 - moment_s] * 3
-        assert (gate._slots._value, gate._probe.locked()) == (3, False)
+        assert (gate.placed, gate.calling, gate._is_probing) == (0, 0, False)
 
     run(main())
 
@@ -139,7 +139,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
 def test_a_deadline_while_waiting_gives_everything_back() -> None:
     async def main() -> None:
         gate = Gate(1)
-        gate.report(Throttled(10.0))
+        gate.report(Throttled(10.0), 0.0)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3):
                 await pass_through(gate)
@@ -152,9 +152,9 @@ def test_a_deadline_while_waiting_gives_everything_back() -> None:
 def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
     async def main() -> None:
         gate = Gate(2)
-        gate.report(Throttled(1.0))
+        gate.report(Throttled(1.0), 0.0)
         with pytest.raises(RuntimeError):
-            async with gate.slot():
+            async with gate.place("w"):
                 raise RuntimeError
         assert await pass_through(gate) == 0
 
@@ -164,10 +164,86 @@ def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
 def test_a_sick_profile_says_so_until_it_is_served() -> None:
     async def main() -> None:
         gate = Gate(2)
-        gate.report(Rejected("profile", 401, "invalid_api_key"))
+        gate.report(Rejected("profile", 401, "invalid_api_key"), 0.0)
         assert gate.sick == "rejected: status 401, code invalid_api_key"
 
         await pass_through(gate)
         assert gate.sick is None
+
+    run(main())
+
+
+def test_a_place_that_was_given_out_before_the_breaker_went_off_is_no_leave_to_call() -> None:
+    async def main() -> None:
+        gate = Gate(2)
+        async with gate.place("w") as place:
+            assert gate.allows(place)
+            gate.report(Throttled(10.0), 0.0)
+            assert not gate.allows(place)
+        async with gate.place("w") as probe:
+            assert now() == 1010
+            assert gate.allows(probe)
+
+    run(main())
+
+
+def test_requests_per_minute_are_paced() -> None:
+    async def main() -> None:
+        gate = Gate(100, requests_per_minute=60)
+        waits = await asyncio.gather(*(pass_through(gate) for _ in range(6)))
+
+        assert waits[:3] == [0, 0, 0]
+        assert waits[3:] == [pytest.approx(60 / 57 * n) for n in (1, 2, 3)]
+
+    run(main())
+
+
+def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put_back() -> None:
+    async def main() -> None:
+        gate = Gate(100, tokens_per_minute=6_000)
+        for _ in range(20):  # each of 300 at worst and 15 in fact: half the bucket in all
+            async with gate.place("w", 300):
+                gate.report(answered(), 0.0, 300)
+        assert now() == pytest.approx(1003, abs=0.5)
+
+        began = now()
+        async with gate.place("w", 6_000):
+            pass
+        async with gate.place("w", 300):
+            assert now() - began == pytest.approx(6_300 / 95, abs=5)
+
+    run(main())
+
+
+def test_a_provider_that_throttles_is_asked_less_at_once_and_then_more_again() -> None:
+    async def main() -> None:
+        gate = Gate(10)
+        gate.report(Throttled(0.0), 0.0)
+        assert gate.limit == 7
+        for _ in range(100):
+            gate.report(answered(), 1.0)
+        assert gate.limit == 10
+
+    run(main())
+
+
+def test_a_workflow_with_thousands_of_requests_lets_others_through() -> None:
+    async def main() -> None:
+        gate, order = Gate(1), []
+
+        async def one(key: str) -> None:
+            async with gate.place(key), gate.slot(0.0):
+                order.append(key)
+                await asyncio.sleep(1)
+
+        crowd = [asyncio.create_task(one("crowd")) for _ in range(1_000)]
+        await asyncio.sleep(0.5)
+        other = asyncio.create_task(one("other"))
+        await other
+        for task in crowd:
+            task.cancel()
+        await asyncio.wait(crowd)
+
+        assert "other" in order[:3]
 
     run(main())

@@ -1,0 +1,93 @@
+"""All that limits the use of one profile: slots, rates per minute, and a breaker."""
+
+import asyncio
+
+from services.worker.core.reply import Answered, Refused, Reply, Throttled, Truncated
+from services.worker.limits.breaker import Breaker
+from services.worker.limits.concurrency import Concurrency
+from services.worker.limits.rate import Bucket
+from services.worker.limits.slots import Place, Slots
+
+UNTIL_SOMETHING_HAPPENS_S = float("inf")
+
+
+class Gate(Slots):
+    """Slots that are fewer while the provider is overloaded, and given out at its pace.
+
+    While the breaker is off nobody gets a place but one probe at a time, until one is served.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+    ) -> None:
+        super().__init__(slots)
+        self.breaker = Breaker()
+        self._concurrency = Concurrency(slots)
+        self._requests = Bucket(requests_per_minute) if requests_per_minute else None
+        self._tokens = Bucket(tokens_per_minute) if tokens_per_minute else None
+        self._is_probing = False
+
+    @property
+    def sick(self) -> str | None:
+        """What is wrong with the set-up of the profile, if anything."""
+        return self.breaker.sick
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether `place` wants to know what a call may use."""
+        return self._tokens is not None
+
+    def allows(self, place: Place) -> bool:
+        """Whether its holder may call: something may have happened since it was given out."""
+        return place.is_probe or not self.breaker.is_off
+
+    def report(self, reply: Reply, duration_s: float, tokens: int = 0) -> None:
+        """Learn from a reply; `tokens` is what the place was asked for with."""
+        now = asyncio.get_running_loop().time()
+        self.breaker.report(reply, now)
+        match reply:
+            case Answered() | Refused() | Truncated():
+                self._concurrency.served(duration_s)
+            case Throttled():
+                self._concurrency.throttled(now)
+            case _:
+                pass
+        self.limit = self._concurrency.limit
+        self._put_back(reply, tokens, now)
+        self._fill()
+        self._let_in()
+
+    def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
+        """What a call used is known only afterwards; it had been taken at its worst case."""
+        if self._tokens and isinstance(reply, Answered | Refused | Truncated):
+            usage = reply.facts.usage
+            if usage.input_tokens is not None and usage.output_tokens is not None:
+                used = usage.input_tokens + usage.output_tokens
+                self._tokens.put_back(max(tokens - used, 0), now)
+
+    def _admit(self, tokens: int) -> Place | float:
+        now = asyncio.get_running_loop().time()
+        if self.breaker.is_off and self._is_probing:
+            return UNTIL_SOMETHING_HAPPENS_S
+        if pause_s := self.breaker.pause_s(now):
+            return pause_s
+        wait_s = max(
+            self._requests.wait_s(1, now) if self._requests else 0.0,
+            self._tokens.wait_s(tokens, now) if self._tokens else 0.0,
+        )
+        if wait_s:
+            return wait_s
+        if self._requests:
+            self._requests.take(1, now)
+        if self._tokens:
+            self._tokens.take(tokens, now)
+        self._is_probing = self.breaker.is_off
+        return Place(is_probe=self._is_probing)
+
+    def _leave(self, place: Place) -> None:
+        if place.is_probe:
+            self._is_probing = False
+        super()._leave(place)

@@ -1,0 +1,124 @@
+"""Slots for calls in flight, with a short line of those who have their permit and wait for one."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from services.worker.limits.line import Line
+
+AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
+SMOOTHING = 1 / 50  # weight of one call in the averages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The right to spend for the next free slot; a probe is let through where others are not."""
+
+    is_probe: bool = False
+
+
+class Slots:
+    """At most `limit` calls at once.
+
+    A spend takes a commit, and a slot that waited for it would stand empty. So a few more than
+    `limit` get a place: as many as slots become free while one spend is committed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.calling = 0
+        self.placed = 0
+        self._line: Line[Place] = Line()
+        self._next: deque[asyncio.Future[None]] = deque()
+        self._spend_s = 0.0
+        self._call_s: float | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @asynccontextmanager
+    async def place(self, key: str, tokens: int = 0) -> AsyncIterator[Place]:
+        """Wait for a place, fairly by key; as long as it takes."""
+        waiter = self._line.join(key, tokens)
+        self._let_in()
+        try:
+            place = await waiter.given
+        except asyncio.CancelledError:
+            if waiter.given.done() and not waiter.given.cancelled():
+                self._leave(waiter.given.result())
+            raise
+        try:
+            yield place
+        finally:
+            self._leave(place)
+
+    @asynccontextmanager
+    async def slot(self, spend_s: float) -> AsyncIterator[None]:
+        """Wait for a slot, in the order of coming; `spend_s` is what the permit took."""
+        self._spend_s += (spend_s - self._spend_s) * SMOOTHING
+        if self.calling >= self.limit or self._next:
+            waiter = asyncio.get_running_loop().create_future()
+            self._next.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._free()
+                raise
+        else:
+            self.calling += 1
+        began = _now()
+        try:
+            yield
+        finally:
+            self._learn(_now() - began)
+            self._free()
+
+    @property
+    def ahead(self) -> int:
+        """How many may have a place beside those who call."""
+        if not self._call_s:
+            return 0
+        return min(int(AHEAD_FACTOR * self.limit * self._spend_s / self._call_s + 0.5), self.limit)
+
+    def _admit(self, tokens: int) -> Place | float:  # noqa: ARG002 - for a gate
+        """A place for whoever is first in the line, or the seconds until they may ask again."""
+        return Place()
+
+    def _let_in(self) -> None:
+        while (first := self._line.first()) and self.placed < self.limit + self.ahead:
+            admitted = self._admit(first.tokens)
+            if not isinstance(admitted, Place):
+                self._look_again_in(admitted)
+                return
+            self.placed += 1
+            self._line.serve(admitted)
+
+    def _look_again_in(self, delay_s: float) -> None:
+        if self._alarm:
+            self._alarm.cancel()
+        if delay_s < float("inf"):
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._let_in)
+
+    def _leave(self, _: Place) -> None:
+        self.placed -= 1
+        self._let_in()
+
+    def _free(self) -> None:
+        self.calling -= 1
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._next and self.calling < self.limit:
+            waiter = self._next.popleft()
+            if not waiter.done():
+                self.calling += 1
+                waiter.set_result(None)
+
+    def _learn(self, call_s: float) -> None:
+        known = call_s if self._call_s is None else self._call_s
+        self._call_s = known + (call_s - known) * SMOOTHING
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
