@@ -1,6 +1,7 @@
 """The command `answerbus worker`."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,27 @@ import typer
 from services.settings import from_environment
 from services.telemetry import Level, start_logging
 from services.worker.main import run
+from services.worker.processes import Processes
+
+PROCESSES_MAX = 64
 
 
 def worker(
     config: Annotated[Path | None, typer.Option("--config", help="The settings file.")] = None,
     log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=PROCESSES_MAX,
+            help="Worker processes that share the limits of the settings, one core each.",
+        ),
+    ] = 1,
 ) -> None:
     """Answer requests until SIGTERM, then finish the calls in flight and leave."""
     settings = from_environment(config)
     start_logging(log_level)
-    asyncio.run(run(settings))
+    if processes == 1:
+        asyncio.run(run(settings))
+        return
+    sys.exit(Processes(settings, log_level, processes).run())
