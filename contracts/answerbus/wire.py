@@ -1,12 +1,15 @@
 """How every object on the wire behaves: frozen, strict, tolerant of fields it does not know."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
 from answerbus import limits
+
+FORMATTED_MAX = 1_024  # moments; the events of one decision share a few
 
 
 class Wire(BaseModel):
@@ -25,14 +28,19 @@ class Wire(BaseModel):
     )
 
 
-def _to_utc_milliseconds(moment: datetime) -> datetime:
-    moment = moment.astimezone(UTC)
+def to_utc_milliseconds(moment: datetime) -> datetime:
+    """The moment as records have it."""
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    elif moment.microsecond % 1000 == 0:
+        return moment
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
+@lru_cache(FORMATTED_MAX)
 def format_timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, such as `2026-11-21T10:00:00.000Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
 
 
 def at_most_bytes(limit: int) -> AfterValidator:
@@ -58,7 +66,7 @@ def clip(text: str, limit: int) -> str:
 
 Timestamp = Annotated[
     AwareDatetime,
-    AfterValidator(_to_utc_milliseconds),
+    AfterValidator(to_utc_milliseconds),
     PlainSerializer(format_timestamp, return_type=str, when_used="json"),
 ]
 RequestId = Annotated[

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from answerbus.dead_letter import BudgetExhausted, CrashedWorker, DeadlinePassed
@@ -20,7 +19,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane import commits
 from services.worker.lane.commits import Permit
 from services.worker.lane.lane import Lane
-from services.worker.limits.slots import Place
+from services.worker.limits.visit import Visit
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
@@ -46,9 +45,9 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
 
 async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     """One turn at the provider; gives the seconds to pause before the next, None when done."""
-    async with AsyncExitStack() as held:
-        place = await in_time(lane, ticket, plan, held)
-        if place is None:
+    visit = Visit(lane.context.gate(plan), lane.context.slots)
+    try:
+        if not await in_time(lane, ticket, plan, visit):
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
         prompt = prompt_of(ticket, plan)
@@ -58,40 +57,37 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
             return None
         if isinstance(permit, Reserved):
             return RESERVED_PAUSE_S
-        if not await may_call(lane, ticket, plan, place, permit, held):
+        if not await may_call(lane, ticket, visit, permit):
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S
         call = await ask(lane, ticket, plan, prompt, permit)
+    finally:
+        visit.leave()
     decision = await commits.settle(lane, call)
     return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
 
 
-async def in_time(lane: Lane, ticket: Ticket, plan: Plan, held: AsyncExitStack) -> Place | None:
-    """Wait for a place at the profile and in the worker; None when the deadline comes first."""
-    gate, key = lane.context.gate(plan), ticket.request.workflow_id
-    tokens = prompt_of(ticket, plan).tokens_max if gate.counts_tokens else 0
+async def in_time(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit) -> bool:
+    """Wait for a place at the profile and in the worker; False when the deadline comes first."""
+    counts_tokens = lane.context.gate(plan).counts_tokens
+    tokens = prompt_of(ticket, plan).tokens_max if counts_tokens else 0
     try:
         async with asyncio.timeout(seconds_left(lane, ticket)):
-            place = await held.enter_async_context(gate.place(key, tokens))
-            await held.enter_async_context(lane.context.slots.place(key))
+            await visit.enter(ticket.request.workflow_id, tokens)
     except TimeoutError:
-        return None
-    return place if seconds_left(lane, ticket) > 0 else None
+        return False
+    return seconds_left(lane, ticket) > 0
 
 
-async def may_call(
-    lane: Lane, ticket: Ticket, plan: Plan, place: Place, permit: Permit, held: AsyncExitStack
-) -> bool:
+async def may_call(lane: Lane, ticket: Ticket, visit: Visit, permit: Permit) -> bool:
     """Wait for a slot with the permit in hand; False when the call should not be made now."""
-    gate, slots = lane.context.gate(plan), lane.context.slots
     try:
         async with asyncio.timeout(min(permit.left_s, seconds_left(lane, ticket))):
-            await held.enter_async_context(gate.slot(permit.took_s))
-            await held.enter_async_context(slots.slot(permit.took_s))
+            await visit.begin_call(permit.took_s)
     except TimeoutError:
         return False
     in_time = permit.left_s > 0 and seconds_left(lane, ticket) > 0
-    return in_time and lane.spendable.is_set() and gate.allows(place)
+    return in_time and lane.spendable.is_set() and visit.is_welcome
 
 
 def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:

@@ -12,7 +12,7 @@ from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services.kafka import client_options, topic_name
 from services.settings import Settings, SetUpError
-from services.worker import backends, broker_check
+from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
 from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
@@ -34,6 +34,7 @@ async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     partitions = await broker_check.partitions_of_topics(settings.kafka)
     context = _context(settings, partitions)
+    collector.calm()
     try:
         await backends.preflight(context.planner.backends)
         await _serve(settings, context)

@@ -1,10 +1,7 @@
 """The audit record of a spend, chained by hash to the one before it on the same account."""
 
-import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-
-import rfc8785
 
 from answerbus.attempt import Attempt, AttemptOutcome
 from answerbus.budget import Usage
@@ -12,6 +9,7 @@ from answerbus.failure import Failure, Unknown
 from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
 from services.worker.core.account import Account, Spend
+from services.worker.core.digest import canonical_digest
 from services.worker.core.ledger import Ledger
 from services.worker.core.reply import CallFacts
 
@@ -77,7 +75,7 @@ def chain(
 def attempt_hash(attempt: Attempt) -> str:
     """SHA-256 over the RFC 8785 canonical JSON of the event without its `hash`."""
     body = attempt.model_dump(mode="json", exclude={"hash"})
-    return "sha256:" + hashlib.sha256(rfc8785.dumps(body)).hexdigest()
+    return canonical_digest(body)
 
 
 def write_off(ledger: Ledger, spend: Spend, now: datetime, worker: str) -> Attempt:

@@ -1,6 +1,7 @@
 """Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
 
 import hashlib
+import json
 
 import rfc8785
 from pydantic import JsonValue
@@ -15,7 +16,15 @@ def canonical_digest(value: JsonValue) -> str:
     digits, so that two of them that differ never share a digest. Raises for no value that
     `json_text.parse` returns.
     """
-    return bytes_digest(rfc8785.dumps(_carried(value)))
+    return bytes_digest(canonical(value))
+
+
+def canonical(value: JsonValue) -> bytes:
+    """The RFC 8785 text of a value (see `canonical_digest`); most need not be written by hand."""
+    if _is_plain(value):
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return text.encode()
+    return rfc8785.dumps(_carried(value))
 
 
 def text_digest(text: str) -> str:
@@ -26,6 +35,26 @@ def text_digest(text: str) -> str:
 def bytes_digest(data: bytes) -> str:
     """`sha256:` and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _is_plain(value: JsonValue) -> bool:
+    """Whether the standard library writes the same bytes.
+
+    Numbers with a fraction have another form there, and names beyond ASCII may have another order.
+    """
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        kind = type(found)
+        if kind is dict:
+            if not all(map(str.isascii, found)):  # type: ignore[arg-type]
+                return False
+            waiting.extend(found.values())  # type: ignore[union-attr]
+        elif kind is list:
+            waiting.extend(found)  # type: ignore[arg-type]
+        elif kind is float or (kind is int and abs(found) > _EXACT_INTEGER_MAX):  # type: ignore[arg-type]
+            return False
+    return True
 
 
 def _carried(value: JsonValue) -> JsonValue:

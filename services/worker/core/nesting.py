@@ -9,6 +9,8 @@ def nests_deeper(value: JsonValue, levels: int) -> bool:
     """Whether objects and arrays stand in one another more than `levels` deep."""
     level = list(_containers([value]))
     for _ in range(levels):
+        if not level:
+            return False
         level = [inner for outer in level for inner in _containers(_inside(outer))]
     return bool(level)
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from answerbus import topics
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode
-from answerbus.event import Event
+from answerbus.event import Event, key
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
@@ -29,6 +30,12 @@ def record_of(event: Event, partition: int) -> OutRecord:
     return OutRecord(
         topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
     )
+
+
+def ledger_record(entry: AccountRecord | ClosedRecord | LaneRecord, partition: int) -> OutRecord:
+    """An entry of this lane's ledger, which nobody else reads: without headers."""
+    value = entry.model_dump_json().encode()
+    return OutRecord(topics.LEDGER, partition, key(entry).encode(), value, [])
 
 
 def end_of_retries(request_id: str, partition: int) -> OutRecord:

@@ -87,7 +87,8 @@ class Gate(Slots):
         self._is_probing = self.breaker.is_off
         return Place(is_probe=self._is_probing)
 
-    def _leave(self, place: Place) -> None:
+    def leave(self, place: Place) -> None:
+        """Make room; a probe leaves the way to the next one."""
         if place.is_probe:
             self._is_probing = False
-        super()._leave(place)
+        super().leave(place)

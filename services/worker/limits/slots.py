@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from services.worker.limits.line import Line
@@ -36,43 +34,46 @@ class Slots:
         self._call_s: float | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def place(self, key: str, tokens: int = 0) -> AsyncIterator[Place]:
-        """Wait for a place, fairly by key; as long as it takes."""
+    async def enter(self, key: str, tokens: int = 0) -> Place:
+        """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
         waiter = self._line.join(key, tokens)
         self._let_in()
         try:
-            place = await waiter.given
+            return await waiter.given
         except asyncio.CancelledError:
             if waiter.given.done() and not waiter.given.cancelled():
-                self._leave(waiter.given.result())
+                self.leave(waiter.given.result())
             raise
-        try:
-            yield place
-        finally:
-            self._leave(place)
 
-    @asynccontextmanager
-    async def slot(self, spend_s: float) -> AsyncIterator[None]:
-        """Wait for a slot, in the order of coming; `spend_s` is what the permit took."""
+    def leave(self, place: Place) -> None:  # noqa: ARG002 - for a gate
+        """Make room."""
+        self.placed -= 1
+        self._let_in()
+
+    async def begin_call(self, spend_s: float) -> float:
+        """Wait for a slot, in the order of coming; `spend_s` is what the permit took.
+
+        Gives what `end_call` wants to know.
+        """
         self._spend_s += (spend_s - self._spend_s) * SMOOTHING
-        if self.calling >= self.limit or self._next:
-            waiter = asyncio.get_running_loop().create_future()
-            self._next.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._free()
-                raise
-        else:
+        if self.calling < self.limit and not self._next:
             self.calling += 1
-        began = _now()
+            return _now()
+        waiter = asyncio.get_running_loop().create_future()
+        self._next.append(waiter)
         try:
-            yield
-        finally:
-            self._learn(_now() - began)
-            self._free()
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._free()
+            raise
+        return _now()
+
+    def end_call(self, began: float) -> None:
+        """Free the slot."""
+        known, call_s = self._call_s, _now() - began
+        self._call_s = call_s if known is None else known + (call_s - known) * SMOOTHING
+        self._free()
 
     @property
     def ahead(self) -> int:
@@ -100,10 +101,6 @@ class Slots:
         if delay_s < float("inf"):
             self._alarm = asyncio.get_running_loop().call_later(delay_s, self._let_in)
 
-    def _leave(self, _: Place) -> None:
-        self.placed -= 1
-        self._let_in()
-
     def _free(self) -> None:
         self.calling -= 1
         self._fill()
@@ -114,10 +111,6 @@ class Slots:
             if not waiter.done():
                 self.calling += 1
                 waiter.set_result(None)
-
-    def _learn(self, call_s: float) -> None:
-        known = call_s if self._call_s is None else self._call_s
-        self._call_s = known + (call_s - known) * SMOOTHING
 
 
 def _now() -> float:

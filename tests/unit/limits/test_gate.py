@@ -23,6 +23,7 @@ from services.worker.limits.breaker import (
 from services.worker.limits.gate import Gate
 from tests.unit.builders import answered
 from tests.unit.lane.virtual import run
+from tests.unit.limits.holding import calling, placed
 
 
 def now() -> float:
@@ -32,7 +33,7 @@ def now() -> float:
 async def pass_through(gate: Gate, reply: Reply | None = None, takes_s: float = 0.0) -> float:
     """One call; gives the seconds it had to wait."""
     came = now()
-    async with gate.place("w"), gate.slot(0.0):
+    async with placed(gate), calling(gate):
         waited_s = now() - came
         await asyncio.sleep(takes_s)
         gate.report(reply or answered(), takes_s)
@@ -154,7 +155,7 @@ def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
         gate = Gate(2)
         gate.report(Throttled(1.0), 0.0)
         with pytest.raises(RuntimeError):
-            async with gate.place("w"):
+            async with placed(gate):
                 raise RuntimeError
         assert await pass_through(gate) == 0
 
@@ -176,11 +177,11 @@ def test_a_sick_profile_says_so_until_it_is_served() -> None:
 def test_a_place_that_was_given_out_before_the_breaker_went_off_is_no_leave_to_call() -> None:
     async def main() -> None:
         gate = Gate(2)
-        async with gate.place("w") as place:
+        async with placed(gate) as place:
             assert gate.allows(place)
             gate.report(Throttled(10.0), 0.0)
             assert not gate.allows(place)
-        async with gate.place("w") as probe:
+        async with placed(gate) as probe:
             assert now() == 1010
             assert gate.allows(probe)
 
@@ -202,14 +203,14 @@ def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put
     async def main() -> None:
         gate = Gate(100, tokens_per_minute=6_000)
         for _ in range(20):  # each of 300 at worst and 15 in fact: half the bucket in all
-            async with gate.place("w", 300):
+            async with placed(gate, "w", 300):
                 gate.report(answered(), 0.0, 300)
         assert now() == pytest.approx(1003, abs=0.5)
 
         began = now()
-        async with gate.place("w", 6_000):
+        async with placed(gate, "w", 6_000):
             pass
-        async with gate.place("w", 300):
+        async with placed(gate, "w", 300):
             assert now() - began == pytest.approx(6_300 / 95, abs=5)
 
     run(main())
@@ -232,7 +233,7 @@ def test_a_workflow_with_thousands_of_requests_lets_others_through() -> None:
         gate, order = Gate(1), []
 
         async def one(key: str) -> None:
-            async with gate.place(key), gate.slot(0.0):
+            async with placed(gate, key), calling(gate):
                 order.append(key)
                 await asyncio.sleep(1)
 

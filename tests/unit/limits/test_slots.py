@@ -8,6 +8,7 @@ import pytest
 
 from services.worker.limits.slots import Slots
 from tests.unit.lane.virtual import run
+from tests.unit.limits.holding import calling, placed
 
 SPEND_S = 0.05
 
@@ -22,10 +23,10 @@ class Meter:
         self.waited_with_permit_s: list[float] = []
 
     async def work(self, key: str, call_s: float) -> None:
-        async with self.slots.place(key):
+        async with placed(self.slots, key):
             await asyncio.sleep(SPEND_S)
             permitted = now()
-            async with self.slots.slot(SPEND_S):
+            async with calling(self.slots, SPEND_S):
                 self.waited_with_permit_s.append(now() - permitted)
                 self.now_calling += 1
                 self.most = max(self.most, self.now_calling)
@@ -105,12 +106,12 @@ def test_who_is_cancelled_gives_everything_back(moment_s: float) -> None:
 
 
 async def place(slots: Slots) -> None:
-    async with slots.place("w"):
+    async with placed(slots):
         await asyncio.sleep(1.0)
 
 
 async def slot(slots: Slots) -> None:
-    async with slots.slot(0.0):
+    async with calling(slots):
         await asyncio.sleep(1.0)
 
 
