@@ -27,8 +27,8 @@ from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
-RECORDS_PER_POLL_MAX = 500
-FETCH_BYTES_MAX = 16 * 1024 * 1024
+RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
+FETCH_BYTES_MAX = 4 * 1024 * 1024
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
 

@@ -89,7 +89,7 @@ class Life:
         if others:
             await asyncio.wait(others)
         await self.lane.drop_outbox()
-        self.lane.valve.count_held(0)
+        self.lane.valve.count_nothing()
 
     async def _linger(self) -> None:
         """Bring the calls home, and write now and then, so that the new owner waits for them."""
@@ -136,7 +136,7 @@ class Life:
         for task in self.lane.tasks.values():
             cancel_once(task)
         self.lane.calls.clear()
-        self.lane.valve.count_held(0)
+        self.lane.valve.count_nothing()
         await self.lane.drop_outbox()
 
     def _go_on(self) -> None:

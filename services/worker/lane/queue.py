@@ -112,6 +112,14 @@ class Queue:
         return min(moments, default=None)
 
     @property
+    def pressing(self) -> int:
+        """Requests that run, wait for their moment, or are the next of their workflow.
+
+        All others stand behind one of these.
+        """
+        return self.running + self.held + len(self._ready)
+
+    @property
     def held(self) -> int:
         """Retries that wait for their moment (a few more, where deadlines took some first)."""
         return len(self._due)

@@ -19,7 +19,6 @@ TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
 PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
-FETCH_BYTES_MAX = 4 * 1024 * 1024  # a long ledger is read in large pieces
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
@@ -78,7 +77,6 @@ class KafkaShard:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            max_partition_fetch_bytes=FETCH_BYTES_MAX,
         )
         await reader.start()
         reader.assign(places)

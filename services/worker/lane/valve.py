@@ -5,6 +5,9 @@ from services.worker.core.tally import Tally
 from services.worker.lane.queue import Queue
 from services.worker.ports import Intake
 
+CROWD_FACTOR = 8  # so many that stand behind others of their workflow count as one request
+ROUNDS_AHEAD = 4  # a worker takes in for so many rounds of calls; then each lane has its share
+
 
 class Valve:
     """The one place that pauses and resumes delivery to an open lane."""
@@ -14,7 +17,9 @@ class Valve:
         self._limits = limits
         self._tally = tally
         self._held = 0
+        self._requests = 0
         self._shut = True
+        self._counts = False
 
     def open_at(self, offset: int) -> None:
         """Let records come from `offset` on, whatever was fetched or paused before."""
@@ -28,19 +33,37 @@ class Valve:
         self._shut = True
 
     def regulate(self, queue: Queue, backlog_bytes: int) -> None:
-        """Adjust to what the lane holds and has yet to write, and to the retries all lanes hold."""
-        self.count_held(queue.held)
-        limits = self._limits
-        held_bytes = queue.bytes + backlog_bytes
-        load = max(len(queue) / limits.lane_requests_max, held_bytes / limits.lane_bytes_max)
-        crowded = self._tally.held >= limits.held_max
-        if not self._shut and (load >= 1 or crowded):
+        """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
+
+        A workflow with thousands of requests does not keep those behind it from being read.
+        """
+        requests = queue.pressing + max(len(queue) - queue.pressing, 0) // CROWD_FACTOR
+        self._count(queue.held, requests, lanes=1)
+        load = self._load(requests, queue.bytes + backlog_bytes)
+        if not self._shut and load >= 1:
             self.shut()
-        elif self._shut and load <= 1 / 2 and not crowded:
+        elif self._shut and load <= 1 / 2:
             self._intake.resume()
             self._shut = False
 
-    def count_held(self, held: int) -> None:
-        """Keep the worker's total of held retries right."""
-        self._tally.held += held - self._held
-        self._held = held
+    def count_nothing(self) -> None:
+        """The lane holds nothing any more: the worker's totals must not remember it."""
+        self._count(0, 0, lanes=0)
+
+    def _load(self, requests: int, held_bytes: int) -> float:
+        """How full it is; 1 is full."""
+        limits, tally = self._limits, self._tally
+        ahead = ROUNDS_AHEAD * limits.max_in_flight
+        return max(
+            requests / limits.lane_requests_max,
+            held_bytes / limits.lane_bytes_max,
+            min(tally.requests / ahead, requests / (ahead / max(tally.lanes, 1))),
+            1.0 if tally.held >= limits.held_max else 0.0,
+        )
+
+    def _count(self, held: int, requests: int, lanes: int) -> None:
+        tally = self._tally
+        tally.held += held - self._held
+        tally.requests += requests - self._requests
+        tally.lanes += lanes - self._counts
+        self._held, self._requests, self._counts = held, requests, bool(lanes)

@@ -45,6 +45,13 @@ class Stage:
         for name in names:
             self.queue.put(ticket(name, name))
 
+    def crowd(self, numbers: range) -> None:
+        """Small requests of one workflow."""
+        for number in numbers:
+            small = ticket(f"crowd-{number}", "crowd")
+            small.size_bytes = 1
+            self.queue.put(small)
+
     def regulate(self, backlog_bytes: int = 0) -> list[str]:
         self.valve.regulate(self.queue, backlog_bytes)
         return self.told()
@@ -95,7 +102,7 @@ def test_retries_held_by_all_lanes_shut_each_of_them() -> None:
     assert one.regulate() == ["pause"]
     assert tally.held == 3
 
-    other.valve.count_held(0)
+    other.valve.count_nothing()
 
     assert one.regulate() == ["resume"]
 
@@ -108,3 +115,34 @@ def test_after_a_rebalance_a_full_lane_is_shut_again() -> None:
     stage.told()
 
     assert stage.regulate() == ["pause"]
+
+
+def test_a_crowd_of_one_workflow_does_not_keep_those_behind_it_from_being_read() -> None:
+    stage = Stage()
+    stage.told()
+    stage.crowd(range(24))
+    assert stage.regulate() == []
+
+    stage.crowd(range(24, 33))
+    assert stage.regulate() == ["pause"]
+
+
+def test_when_all_lanes_together_hold_enough_each_has_its_share() -> None:
+    limits = Limits(max_in_flight=10, held_max=100, lane_requests_max=100, lane_bytes_max=10**6)
+    tally = Tally()
+    lanes = [Stage(tally) for _ in range(4)]
+    for lane in lanes:
+        lane.valve._limits = limits
+        lane.told()
+        lane.regulate()
+
+    lanes[0].put(*(f"r-{n}" for n in range(39)))
+    assert lanes[0].regulate() == [], "alone it may use what the others do not"
+    lanes[1].put("a")
+    lanes[1].regulate()
+    assert (lanes[0].regulate(), lanes[1].regulate()) == (["pause"], [])
+
+    lanes[1].put(*(f"s-{n}" for n in range(9)))
+    assert lanes[1].regulate() == ["pause"]
+    lanes[0].valve.count_nothing()
+    assert lanes[1].regulate() == ["resume"]
