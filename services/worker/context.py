@@ -1,5 +1,6 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -35,6 +36,7 @@ class Context:
     backoff: Backoff
     limits: Limits
     slots: Slots
+    turns: asyncio.Semaphore  # of lanes that commit
     tally: Tally = field(default_factory=Tally)
 
     def gate(self, plan: Plan) -> Gate:

@@ -60,7 +60,7 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
         if not await may_call(lane, ticket, visit, permit):
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S
-        call = await ask(lane, ticket, plan, prompt, permit)
+        call = await ask(lane, ticket, plan, prompt, permit, visit)
     finally:
         visit.leave()
     decision = await commits.settle(lane, call)
@@ -101,7 +101,9 @@ def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:
     )
 
 
-async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit) -> Call:
+async def ask(
+    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit, visit: Visit
+) -> Call:
     """Make the call, bounded as a whole, and check what came back."""
     backend = lane.context.planner.backends[plan.profile.name]
     began = asyncio.get_running_loop().time()
@@ -110,7 +112,8 @@ async def ask(lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Pe
     commits.use(lane, permit)
     reply = await bounded(backend.provider, prompt, timeout_s)
     duration_s = asyncio.get_running_loop().time() - began
-    backend.gate.report(reply, duration_s, prompt.tokens_max if backend.gate.counts_tokens else 0)
+    visit.report(reply, duration_s)
+    visit.leave()
     checked = check(reply.content, plan.asked, plan.wire) if isinstance(reply, Answered) else None
     return Call(
         ticket=ticket,

@@ -1,5 +1,6 @@
 """The composition root of the worker: everything is made and tied together here."""
 
+import asyncio
 import logging
 import os
 import random
@@ -22,6 +23,7 @@ from services.worker.intake import Inbox
 from services.worker.lane.lane import Lane
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
+from services.worker.lane.outbox import TRANSACTIONS_AT_ONCE
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.lane.valve import Valve
 from services.worker.limits.slots import Slots
@@ -94,4 +96,5 @@ def _context(settings: Settings, partitions: int) -> Context:
             handover_s=worker.drain_s,
         ),
         slots=Slots(worker.max_in_flight),
+        turns=asyncio.Semaphore(TRANSACTIONS_AT_ONCE),
     )

@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from services.worker.ports import OutRecord, Shard
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
+OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
+TRANSACTIONS_AT_ONCE = 3  # of all lanes of a worker: while others wait, their batches grow
+TURN_S = 0.05  # for which a lane waits for others, which may hang
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 BATCH_RECORDS_MAX = 5_000
 COMMIT_TIMEOUT_S = 10.0
@@ -23,6 +27,7 @@ class _Write:
     offset: int | None
     size_bytes: int
     done: asyncio.Future[float]
+    is_last: bool = False  # for now: the offset must not wait for another
 
 
 class Outbox:
@@ -32,12 +37,21 @@ class Outbox:
     consistent; of ledger records with one key only the last of a batch is sent.
     """
 
-    def __init__(self, shard: Shard, on_lost: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        turns: asyncio.Semaphore,
+        on_lost: Callable[[BaseException], None],
+    ) -> None:
         self._shard = shard
+        self._turns = turns
         self._on_lost = on_lost
         self._writes: deque[_Write] = deque()
         self._awake = asyncio.Event()
         self._lost = False
+        self._offset: int | None = None  # the last that may be committed
+        self._offset_committed: int | None = None
+        self._offset_due_at = 0.0
         self._task = asyncio.create_task(self._run())
         self._closing: asyncio.Task[None] | None = None
         self.backlog_bytes = 0  # of what is queued or being committed
@@ -45,18 +59,19 @@ class Outbox:
     def put(self, records: Sequence[OutRecord], offset: int | None) -> asyncio.Future[float]:
         """Queue a write. The future gives the loop time at which its commit began.
 
-        It raises LaneLost if the commit is not known to have happened.
+        It raises LaneLost if the commit is not known to have happened. The offset may be committed
+        a little later than the records, or not at all where a later one is.
         """
-        done: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        size = sum(len(record.value or b"") + len(record.key) for record in records)
-        write = _Write(records, offset, size, done)
+        return self._put(_Write(records, offset, _size(records), _future()))
+
+    def _put(self, write: _Write) -> asyncio.Future[float]:
         if self._lost:
             self._fail([write])
-            return done
+            return write.done
         self._writes.append(write)
-        self.backlog_bytes += size
+        self.backlog_bytes += write.size_bytes
         self._awake.set()
-        return done
+        return write.done
 
     async def close(self) -> None:
         """Stop committing; what is queued is lost, what is being committed may or may not be.
@@ -76,17 +91,19 @@ class Outbox:
         await self._shard.close()
 
     async def flush(self) -> None:
-        """Wait until everything queued so far is committed or lost."""
-        await asyncio.wait([self.put((), None)])
+        """Wait until everything queued so far is committed or lost, and the offset with it."""
+        await asyncio.wait([self._put(_Write((), None, 0, _future(), is_last=True))])
 
     async def _run(self) -> None:
         while True:
-            await self._awake.wait()
-            batch = self._next_batch()
+            await self._something_to_do()
+            batch: list[_Write] = []
             try:
-                began = asyncio.get_running_loop().time()
-                async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                    await self._shard.commit(_merged(batch), _last_offset(batch))
+                async with self._turn():
+                    batch = self._next_batch()
+                    began = _now()
+                    async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                        await self._commit(batch)
             except BaseException as error:
                 self._lost = True
                 self._fail(batch)
@@ -101,6 +118,36 @@ class Outbox:
                     write.done.set_result(began)
             await asyncio.sleep(LINGER_S)
 
+    async def _something_to_do(self) -> None:
+        if self._offset == self._offset_committed:
+            await self._awake.wait()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._offset_due_at):
+                await self._awake.wait()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Not all lanes commit at once; but none waits long for those that do."""
+        taken = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TURN_S):
+                taken = await self._turns.acquire()
+        try:
+            yield
+        finally:
+            if taken:
+                self._turns.release()
+
+    async def _commit(self, batch: Sequence[_Write]) -> None:
+        records, offset = _merged(batch), self._offset
+        is_due = _now() >= self._offset_due_at or any(write.is_last for write in batch)
+        if offset == self._offset_committed or not is_due:
+            await self._shard.commit(records, None)
+            return
+        await self._shard.commit(records, offset)
+        self._offset_committed, self._offset_due_at = offset, _now() + OFFSET_EVERY_S
+
     def _next_batch(self) -> list[_Write]:
         batch: list[_Write] = []
         size = records = 0
@@ -111,6 +158,8 @@ class Outbox:
             if batch and (size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX):
                 return batch
             batch.append(self._writes.popleft())
+            if write.offset is not None:
+                self._offset = max(self._offset or 0, write.offset)
         self._awake.clear()
         return batch
 
@@ -134,5 +183,13 @@ def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
     ]
 
 
-def _last_offset(batch: Sequence[_Write]) -> int | None:
-    return max((write.offset for write in batch if write.offset is not None), default=None)
+def _size(records: Sequence[OutRecord]) -> int:
+    return sum(len(record.value or b"") + len(record.key) for record in records)
+
+
+def _future() -> "asyncio.Future[float]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -34,11 +34,17 @@ class Breaker:
         """Until a probe may go; 0 when one may."""
         return max(self._off_until - now, 0.0) if self.is_off else 0.0
 
-    def report(self, reply: Reply, now: float) -> None:
-        """Learn from a reply."""
+    def report(self, reply: Reply, now: float, *, is_probe: bool) -> None:
+        """Learn from a reply.
+
+        While it is off, what a call that began before comes to proves nothing: only a probe that is
+        served, or refused for its own sake, lets others through again.
+        """
+        proves = is_probe or not self.is_off
         match reply:
             case Answered() | Refused() | Truncated():
-                self._failures, self.is_off, self.sick = 0, False, None
+                if proves:
+                    self._failures, self.is_off, self.sick = 0, False, None
             case Throttled(retry_after_s=told_s) if told_s is not None:
                 self._shut_off(min(told_s, PAUSE_TOLD_MAX_S), now)
             case Throttled():
@@ -47,7 +53,8 @@ class Breaker:
                 self.sick = f"rejected: status {reply.status}, code {reply.code}"
                 self._shut_off(SICK_PAUSE_S, now)
             case Rejected():
-                self._failures, self.is_off = 0, False
+                if proves:
+                    self._failures, self.is_off = 0, False
             case Unavailable(ran=False):
                 self._fail(now, limit=1)
             case Unavailable() | TimedOut():

@@ -44,10 +44,10 @@ class Gate(Slots):
         """Whether its holder may call: something may have happened since it was given out."""
         return place.is_probe or not self.breaker.is_off
 
-    def report(self, reply: Reply, duration_s: float, tokens: int = 0) -> None:
-        """Learn from a reply; `tokens` is what the place was asked for with."""
+    def report(self, reply: Reply, duration_s: float, place: Place, tokens: int = 0) -> None:
+        """Learn from a reply to the holder of a place, which was asked for with `tokens`."""
         now = asyncio.get_running_loop().time()
-        self.breaker.report(reply, now)
+        self.breaker.report(reply, now, is_probe=place.is_probe)
         match reply:
             case Answered() | Refused() | Truncated():
                 self._concurrency.served(duration_s)

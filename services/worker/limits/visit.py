@@ -1,5 +1,6 @@
 """What one request holds of the limits of its profile and of the worker while it is tried."""
 
+from services.worker.core.reply import Reply
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Place, Slots
 
@@ -11,11 +12,13 @@ class Visit:
         self._gate, self._slots = gate, slots
         self._place: Place | None = None
         self._own: Place | None = None
+        self._tokens = 0
         self._gate_since: float | None = None
         self._slots_since: float | None = None
 
     async def enter(self, key: str, tokens: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
+        self._tokens = tokens
         self._place = await self._gate.enter(key, tokens)
         self._own = await self._slots.enter(key, tokens)
 
@@ -29,8 +32,13 @@ class Visit:
         """Whether the profile may be called now: something may have happened since `enter`."""
         return self._place is not None and self._gate.allows(self._place)
 
+    def report(self, reply: Reply, duration_s: float) -> None:
+        """Let the profile's limits learn what the call came to."""
+        if self._place is not None:
+            self._gate.report(reply, duration_s, self._place, self._tokens)
+
     def leave(self) -> None:
-        """Give back slots and places."""
+        """Give back slots and places, as far as they are still held."""
         if self._slots_since is not None:
             self._slots.end_call(self._slots_since)
         if self._gate_since is not None:
@@ -39,3 +47,4 @@ class Visit:
             self._slots.leave(self._own)
         if self._place is not None:
             self._gate.leave(self._place)
+        self._slots_since = self._gate_since = self._own = self._place = None

@@ -10,6 +10,8 @@ from services.worker.lane.outbox import (
     BATCH_RECORDS_MAX,
     COMMIT_TIMEOUT_S,
     LINGER_S,
+    OFFSET_EVERY_S,
+    TURN_S,
     LaneLost,
     Outbox,
 )
@@ -55,10 +57,10 @@ class NotingShard:
 
 
 class Stage:
-    def __init__(self) -> None:
+    def __init__(self, turns: asyncio.Semaphore | None = None) -> None:
         self.shard = NotingShard()
         self.losses: list[BaseException] = []
-        self.outbox = Outbox(self.shard, self.losses.append)
+        self.outbox = Outbox(self.shard, turns or asyncio.Semaphore(), self.losses.append)
 
 
 def test_writes_share_a_transaction_and_learn_when_it_began() -> None:
@@ -207,5 +209,84 @@ def test_what_is_not_yet_committed_counts_as_backlog() -> None:
         await last
         assert stage.outbox.backlog_bytes == 0
         await stage.outbox.close()
+
+    run(main())
+
+
+def test_the_offset_is_written_now_and_then_and_by_itself_if_need_be() -> None:
+    async def main() -> None:
+        stage = Stage()
+        for n in range(5):
+            await stage.outbox.put([record(str(n))], n)
+        assert [offset for _, offset in stage.shard.committed] == [0, None, None, None, None]
+
+        await asyncio.sleep(2 * OFFSET_EVERY_S)
+        assert stage.shard.committed[5:] == [([], 4)]
+        await asyncio.sleep(10)
+        assert len(stage.shard.committed) == 6, "what has not moved is not written again"
+        await stage.outbox.close()
+
+    run(main())
+
+
+def test_an_offset_alone_makes_no_transaction_of_its_own_while_others_come() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.outbox.put([record("a")], 1)
+        await stage.outbox.put((), 2)
+        await stage.outbox.flush()
+
+        assert stage.shard.committed == [(["a=v"], 1), ([], None), ([], 2)]
+        await stage.outbox.close()
+
+    run(main())
+
+
+def test_an_offset_is_never_ahead_of_the_records_that_it_stands_for() -> None:
+    async def main() -> None:
+        stage = Stage()
+        large = [record(str(n)) for n in range(BATCH_RECORDS_MAX + 1)]
+        stage.outbox.put([record("a")], 1)
+        stage.outbox.put(large, 2)
+        await stage.outbox.flush()
+
+        assert stage.shard.committed[0] == (["a=v"], 1)
+        assert [offset for _, offset in stage.shard.committed[1:]] == [None, 2]
+        await stage.outbox.close()
+
+    run(main())
+
+
+def test_lanes_take_turns_so_that_their_batches_grow() -> None:
+    async def main() -> None:
+        turns = asyncio.Semaphore(1)
+        first, second = Stage(turns), Stage(turns)
+        first.outbox.put([record("a")], None)
+        second.outbox.put([record("b")], None)
+        await asyncio.sleep(0.001)
+        await asyncio.gather(second.outbox.put([record("c")], None))
+
+        assert first.shard.committed == [(["a=v"], None)]
+        assert second.shard.committed == [(["b=v", "c=v"], None)]
+        await first.outbox.close()
+        await second.outbox.close()
+
+    run(main())
+
+
+def test_a_lane_that_hangs_holds_up_others_for_a_moment_only() -> None:
+    async def main() -> None:
+        turns = asyncio.Semaphore(1)
+        hanging, other = Stage(turns), Stage(turns)
+        hanging.shard.goes_on.clear()
+        hanging.outbox.put([record("a")], None)
+        await asyncio.sleep(0.001)
+        began = asyncio.get_running_loop().time()
+        await other.outbox.put([record("b")], None)
+
+        assert asyncio.get_running_loop().time() - began <= TURN_S + 0.02
+        await hanging.outbox.close()
+        await other.outbox.close()
+        await asyncio.wait_for(turns.acquire(), 1)
 
     run(main())

@@ -21,6 +21,7 @@ from services.worker.limits.breaker import (
     SICK_PAUSE_S,
 )
 from services.worker.limits.gate import Gate
+from services.worker.limits.slots import Place
 from tests.unit.builders import answered
 from tests.unit.lane.virtual import run
 from tests.unit.limits.holding import calling, placed
@@ -33,10 +34,10 @@ def now() -> float:
 async def pass_through(gate: Gate, reply: Reply | None = None, takes_s: float = 0.0) -> float:
     """One call; gives the seconds it had to wait."""
     came = now()
-    async with placed(gate), calling(gate):
+    async with placed(gate) as place, calling(gate):
         waited_s = now() - came
         await asyncio.sleep(takes_s)
-        gate.report(reply or answered(), takes_s)
+        gate.report(reply or answered(), takes_s, place)
     return waited_s
 
 
@@ -66,15 +67,18 @@ def test_no_more_pass_than_there_are_slots() -> None:
             0,
         ),
         ([TimedOut(1.0)] * 4 + [Rejected("request", 400, None)] + [TimedOut(1.0)] * 4, 0),
-        ([Throttled(10.0), Refused("no", CallFacts())], 0),
-        ([Throttled(10.0), Truncated(1, CallFacts())], 0),
+        # What began before comes to something after: it proves nothing.
+        ([Throttled(10.0), answered()], 10),
+        ([Throttled(10.0), Refused("no", CallFacts())], 10),
+        ([Throttled(10.0), Truncated(1, CallFacts())], 10),
+        ([Throttled(10.0), Rejected("request", 400, None)], 10),
     ],
 )
 def test_the_pause_after(replies: list[Reply], pause_s: float) -> None:
     async def main() -> None:
         gate = Gate(100)
         for reply in replies:
-            gate.report(reply, 0.0)
+            gate.report(reply, 0.0, Place())
 
         assert await pass_through(gate) == pause_s
 
@@ -108,7 +112,7 @@ def test_pauses_grow_while_probes_fail_up_to_a_limit() -> None:
 def test_one_at_a_time_probes_and_all_pass_when_one_was_served() -> None:
     async def main() -> None:
         gate = Gate(10)
-        gate.report(Throttled(10.0), 0.0)
+        gate.report(Throttled(10.0), 0.0, Place())
         script = [Throttled(5.0), None, None, None]
         waits = await asyncio.gather(*(pass_through(gate, reply, 2.0) for reply in script))
 
@@ -124,7 +128,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
 
     async def main() -> None:
         gate = Gate(3)
-        gate.report(Throttled(10.0), 0.0)
+        gate.report(Throttled(10.0), 0.0, Place())
         impatient = [asyncio.create_task(pass_through(gate)) for _ in range(5)]
         await asyncio.sleep(moment_s)
         for task in impatient:
@@ -140,7 +144,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
 def test_a_deadline_while_waiting_gives_everything_back() -> None:
     async def main() -> None:
         gate = Gate(1)
-        gate.report(Throttled(10.0), 0.0)
+        gate.report(Throttled(10.0), 0.0, Place())
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3):
                 await pass_through(gate)
@@ -153,7 +157,7 @@ def test_a_deadline_while_waiting_gives_everything_back() -> None:
 def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
     async def main() -> None:
         gate = Gate(2)
-        gate.report(Throttled(1.0), 0.0)
+        gate.report(Throttled(1.0), 0.0, Place())
         with pytest.raises(RuntimeError):
             async with placed(gate):
                 raise RuntimeError
@@ -165,7 +169,7 @@ def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
 def test_a_sick_profile_says_so_until_it_is_served() -> None:
     async def main() -> None:
         gate = Gate(2)
-        gate.report(Rejected("profile", 401, "invalid_api_key"), 0.0)
+        gate.report(Rejected("profile", 401, "invalid_api_key"), 0.0, Place())
         assert gate.sick == "rejected: status 401, code invalid_api_key"
 
         await pass_through(gate)
@@ -179,7 +183,7 @@ def test_a_place_that_was_given_out_before_the_breaker_went_off_is_no_leave_to_c
         gate = Gate(2)
         async with placed(gate) as place:
             assert gate.allows(place)
-            gate.report(Throttled(10.0), 0.0)
+            gate.report(Throttled(10.0), 0.0, Place())
             assert not gate.allows(place)
         async with placed(gate) as probe:
             assert now() == 1010
@@ -203,8 +207,8 @@ def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put
     async def main() -> None:
         gate = Gate(100, tokens_per_minute=6_000)
         for _ in range(20):  # each of 300 at worst and 15 in fact: half the bucket in all
-            async with placed(gate, "w", 300):
-                gate.report(answered(), 0.0, 300)
+            async with placed(gate, "w", 300) as place:
+                gate.report(answered(), 0.0, place, 300)
         assert now() == pytest.approx(1003, abs=0.5)
 
         began = now()
@@ -219,10 +223,10 @@ def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put
 def test_a_provider_that_throttles_is_asked_less_at_once_and_then_more_again() -> None:
     async def main() -> None:
         gate = Gate(10)
-        gate.report(Throttled(0.0), 0.0)
+        gate.report(Throttled(0.0), 0.0, Place(is_probe=True))
         assert gate.limit == 7
         for _ in range(100):
-            gate.report(answered(), 1.0)
+            gate.report(answered(), 1.0, Place(is_probe=True))
         assert gate.limit == 10
 
     run(main())
@@ -246,5 +250,36 @@ def test_a_workflow_with_thousands_of_requests_lets_others_through() -> None:
         await asyncio.wait(crowd)
 
         assert "other" in order[:3]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "reply", [Refused("no", CallFacts()), Truncated(1, CallFacts()), Rejected("request", 400, None)]
+)
+def test_a_probe_that_is_not_answered_but_served_lets_others_through(reply: Reply) -> None:
+    async def main() -> None:
+        gate = Gate(2)
+        gate.report(Throttled(1.0), 0.0, Place())
+        assert await pass_through(gate, reply) == 1
+        assert await pass_through(gate) == 0
+
+    run(main())
+
+
+def test_answers_of_calls_that_began_before_let_nobody_run_into_the_wall() -> None:
+    async def main() -> None:
+        gate, calls = Gate(100), []
+
+        async def one(number: int) -> None:
+            async with placed(gate, f"w-{number}") as place, calling(gate):
+                began = now()
+                calls.append(began)
+                await asyncio.sleep(0.1 + number % 10 / 10)
+                refused = 1000.5 <= began < 1010.5
+                gate.report(Throttled(10.0) if refused else answered(), 1.0, place)
+
+        await asyncio.gather(*(one(number) for number in range(1_000)))
+        assert sum(1 for began in calls if 1000.5 <= began < 1010.5) <= 100
 
     run(main())
