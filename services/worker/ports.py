@@ -62,6 +62,33 @@ class OutRecord:
     value: bytes | None
     headers: list[tuple[str, bytes]]
 
+    @property
+    def size_bytes(self) -> int:
+        """What key and value weigh."""
+        return len(self.key) + len(self.value or b"")
+
+    def written(self) -> "OutRecord":
+        """See LateRecord."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecord:
+    """A record of a compacted topic, written out only if no later one of its key follows."""
+
+    topic: Topic
+    partition: int
+    key: bytes
+    size_bytes: int  # about
+    write: Callable[[], bytes]
+
+    def written(self) -> OutRecord:
+        """The record itself."""
+        return OutRecord(self.topic, self.partition, self.key, self.write(), [])
+
+
+Outgoing = OutRecord | LateRecord
+
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:

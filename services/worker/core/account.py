@@ -1,11 +1,14 @@
 """An account: what one budget is charged to, and its form in the ledger topic."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from pydantic_core import to_json
+
 from answerbus.budget import AccountState, Budget, Spent
-from answerbus.ledger import AccountRecord, InFlight, OpenRequest
+from answerbus.ledger import LEDGER_VERSION, AccountRecord
+from answerbus.wire import format_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +56,39 @@ class Account:
         """The account as events show it."""
         return AccountState(id=self.id, limit=self.limit, spent=self.spent)
 
-    def record(self) -> AccountRecord:
-        """The account as the ledger topic keeps it."""
-        return AccountRecord(
-            account_id=self.id,
-            workflow_id=self.workflow_id,
-            limit=self.limit,
-            spent=self.spent,
-            in_flight=tuple(
-                InFlight(
-                    request_id=spend.request_id,
-                    attempt=spend.attempt,
-                    tokens=spend.tokens,
-                    micro_usd=spend.micro_usd,
-                    at=spend.at,
-                )
-                for spend in self.in_flight.values()
-            ),
-            open=tuple(OpenRequest(request_id=i, attempts=n) for i, n in self.open.items()),
-            last_attempt_hash=self.last_attempt_hash,
-            updated_at=self.updated_at,
+    def snapshot(self) -> "Account":
+        """The account as it is now."""
+        return replace(self, in_flight=dict(self.in_flight), open=dict(self.open))
+
+    def json(self) -> bytes:
+        """The account as the ledger topic keeps it: an AccountRecord.
+
+        Written without making one, which takes four times as long: a workflow may have a thousand
+        calls in flight, and each of its spends writes all of them.
+        """
+        attempts, tokens, micro_usd = self.charged
+        return to_json(
+            {
+                "kind": "account",
+                "v": LEDGER_VERSION,
+                "account_id": self.id,
+                "workflow_id": self.workflow_id,
+                "limit": self.limit,
+                "spent": {"attempts": attempts, "tokens": tokens, "micro_usd": micro_usd},
+                "in_flight": [
+                    {
+                        "request_id": spend.request_id,
+                        "attempt": spend.attempt,
+                        "tokens": spend.tokens,
+                        "micro_usd": spend.micro_usd,
+                        "at": format_timestamp(spend.at),
+                    }
+                    for spend in self.in_flight.values()
+                ],
+                "open": [{"request_id": i, "attempts": n} for i, n in self.open.items()],
+                "last_attempt_hash": self.last_attempt_hash,
+                "updated_at": format_timestamp(self.updated_at),
+            }
         )
 
 

@@ -8,7 +8,7 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
 from answerbus.envelope import ReceivedRequest
 from answerbus.event import Event, Terminal
-from answerbus.ledger import AccountRecord, ClosedOutcome, ClosedRecord, LaneRecord
+from answerbus.ledger import ClosedOutcome, ClosedRecord, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from services.worker.core import events, history
@@ -27,7 +27,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane import letters
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
-from services.worker.ports import OutRecord
+from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
@@ -36,7 +36,7 @@ VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for
 class Writing:
     """Records that belong into one transaction, and the offset that goes with them."""
 
-    records: tuple[OutRecord, ...]
+    records: tuple[Outgoing, ...]
     offset: int | None
 
 
@@ -144,7 +144,7 @@ class Books:
         accounts = {attempt.account_id for attempt in left_over}
         return self._writing(
             *(self._record(attempt) for attempt in left_over),
-            *(self._entry(self.ledger.accounts[account].record()) for account in accounts),
+            *(self._account_of(account) for account in accounts),
             self._entry(lane),
         )
 
@@ -219,16 +219,19 @@ class Books:
         if ticket.offset is not None:
             self.watermark.finish(ticket.offset)
 
-    def _account(self, ticket: Ticket) -> OutRecord:
-        return self._entry(self.ledger.accounts[ticket.request.account_id].record())
+    def _account(self, ticket: Ticket) -> LateRecord:
+        return self._account_of(ticket.request.account_id)
 
-    def _entry(self, entry: AccountRecord | ClosedRecord | LaneRecord) -> OutRecord:
+    def _account_of(self, account_id: str) -> LateRecord:
+        return letters.account_record(self.ledger.accounts[account_id], self.partition)
+
+    def _entry(self, entry: ClosedRecord | LaneRecord) -> OutRecord:
         return letters.ledger_record(entry, self.partition)
 
     def _record(self, event: Event) -> OutRecord:
         return letters.record_of(event, self.partition)
 
-    def _writing(self, *records: OutRecord) -> Writing:
+    def _writing(self, *records: Outgoing) -> Writing:
         return Writing(records, self.watermark.committable)
 
 

@@ -9,7 +9,7 @@ from answerbus import topics
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode
 from answerbus.event import Event, key
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import ClosedRecord, LaneRecord
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
@@ -18,10 +18,13 @@ from answerbus.limits import (
 )
 from answerbus.outcome import Origin
 from answerbus.topics import RETRIES
+from services.worker.core.account import Account
 from services.worker.core.admit import Arrival, Unfit
-from services.worker.ports import OutRecord
+from services.worker.ports import LateRecord, OutRecord
 
 FORWARDED_HEADER = "answerbus_forwarded"
+ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
+SPEND_BYTES = 100  # and each call in flight or request under way
 
 
 def record_of(event: Event, partition: int) -> OutRecord:
@@ -32,10 +35,22 @@ def record_of(event: Event, partition: int) -> OutRecord:
     )
 
 
-def ledger_record(entry: AccountRecord | ClosedRecord | LaneRecord, partition: int) -> OutRecord:
+def ledger_record(entry: ClosedRecord | LaneRecord, partition: int) -> OutRecord:
     """An entry of this lane's ledger, which nobody else reads: without headers."""
     value = entry.model_dump_json().encode()
     return OutRecord(topics.LEDGER, partition, key(entry).encode(), value, [])
+
+
+def account_record(account: Account, partition: int) -> LateRecord:
+    """An account as it is now; of all that one transaction says of it, the last is enough."""
+    spends = len(account.in_flight) + len(account.open)
+    return LateRecord(
+        topics.LEDGER,
+        partition,
+        f"account:{account.id}".encode(),
+        ACCOUNT_BYTES + SPEND_BYTES * spends,
+        account.snapshot().json,
+    )
 
 
 def end_of_retries(request_id: str, partition: int) -> OutRecord:

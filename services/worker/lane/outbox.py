@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from services.worker.ports import OutRecord, Shard
+from services.worker.ports import Outgoing, OutRecord, Shard
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
@@ -23,7 +23,7 @@ class LaneLost(Exception):
 
 @dataclass(slots=True)
 class _Write:
-    records: Sequence[OutRecord]
+    records: Sequence[Outgoing]
     offset: int | None
     size_bytes: int
     done: asyncio.Future[float]
@@ -56,13 +56,15 @@ class Outbox:
         self._closing: asyncio.Task[None] | None = None
         self.backlog_bytes = 0  # of what is queued or being committed
 
-    def put(self, records: Sequence[OutRecord], offset: int | None) -> asyncio.Future[float]:
+    def put(self, records: Sequence[Outgoing], offset: int | None) -> asyncio.Future[float]:
         """Queue a write. The future gives the loop time at which its commit began.
 
         It raises LaneLost if the commit is not known to have happened. The offset may be committed
         a little later than the records, or not at all where a later one is.
         """
-        return self._put(_Write(records, offset, _size(records), _future()))
+        return self._put(
+            _Write(records, offset, sum(record.size_bytes for record in records), _future())
+        )
 
     def _put(self, write: _Write) -> asyncio.Future[float]:
         if self._lost:
@@ -177,14 +179,10 @@ def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
     records = [record for write in batch for record in write.records]
     last = {(r.topic.name, r.key): i for i, r in enumerate(records) if "compact" in r.topic.cleanup}
     return [
-        record
+        record.written()
         for i, record in enumerate(records)
         if last.get((record.topic.name, record.key), i) == i
     ]
-
-
-def _size(records: Sequence[OutRecord]) -> int:
-    return sum(len(record.value or b"") + len(record.key) for record in records)
 
 
 def _future() -> "asyncio.Future[float]":

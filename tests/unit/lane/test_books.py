@@ -23,6 +23,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane.books import VALUE_BYTES_MAX, Books, Writing
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
+from services.worker.ports import OutRecord
 from tests.unit import builders
 from tests.unit.builders import NOW, PARTITIONS, after, arrival, body, plan, prompt, workflow_of
 
@@ -66,11 +67,15 @@ def settled(of: Books, call: Call) -> tuple[Decision, Writing]:
     return decision, writing
 
 
+def written(writing: Writing) -> list[OutRecord]:
+    return [record.written() for record in writing.records]
+
+
 def kinds(writing: Writing | None) -> list[str]:
     assert writing
     return [
         "ended" if record.value is None else json.loads(record.value)["kind"]
-        for record in writing.records
+        for record in written(writing)
     ]
 
 
@@ -84,7 +89,7 @@ def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() ->
     assert kinds(writing) == ["result", "attempt", "account", "closed"]
     assert {record.partition for record in writing.records} == {0}
     assert (writing.offset, len(lane.queue)) == (1, 0)
-    account = json.loads(writing.records[2].value or b"")
+    account = json.loads(written(writing)[2].value or b"")
     assert (account["spent"]["attempts"], account["in_flight"], account["open"]) == (1, [], [])
 
 
@@ -125,7 +130,7 @@ def test_a_short_wait_writes_no_more_than_the_attempt_and_its_account() -> None:
 
     assert isinstance(decision, Wait)
     assert kinds(writing) == ["attempt", "account"]
-    attempt = json.loads(writing.records[0].value or b"")
+    attempt = json.loads(written(writing)[0].value or b"")
     assert (attempt["outcome"], attempt["counted"]) == ("released", False)
     assert (writing.offset, ticket.waits, lane.queue.running) == (0, 1, 1)
     assert lane.ledger.accounts[OURS].spent == Spent()
@@ -190,7 +195,7 @@ def test_a_record_that_is_no_request_becomes_a_letter_about_its_bytes() -> None:
 
     assert kinds(writing) == ["dead_letter", "closed"]
     assert writing
-    letter = decode(writing.records[0].value)
+    letter = decode(written(writing)[0].value)
     assert isinstance(letter, DeadLetter)
     assert letter.raw
     assert (letter.dead_letter_id, letter.raw.bytes) == (
@@ -231,14 +236,14 @@ def test_a_call_settled_before_its_record_comes_again_holds_nothing_back(listed:
 def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
     lane = books()
     straight = running(lane, "r-1", 3)
-    closed = json.loads(settled(lane, called(lane, straight))[1].records[-1].value or b"")
+    closed = json.loads(written(settled(lane, called(lane, straight))[1])[-1].value or b"")
     assert closed["offset"] == 3
 
     retried = running(lane, "r-2", 4)
     settled(lane, called(lane, retried, TimedOut(1.0)))
     lane.queue.wake(after(9))
     lane.queue.take()
-    closed = json.loads(settled(lane, called(lane, retried))[1].records[-1].value or b"")
+    closed = json.loads(written(settled(lane, called(lane, retried))[1])[-1].value or b"")
     assert closed["offset"] == 4
 
 
@@ -261,7 +266,7 @@ def test_a_history_that_fills_the_request_breaks_no_letter() -> None:
 
     _, writing = lane.bury(ticket, UnknownProfile(), NOW)
 
-    assert len(writing.records[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
+    assert len(written(writing)[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
 
 
 def test_an_outcome_that_no_record_can_hold_becomes_a_letter() -> None:
@@ -276,7 +281,7 @@ def test_an_outcome_that_no_record_can_hold_becomes_a_letter() -> None:
     assert isinstance(decision, DeadLetter)
     assert decision.cause.kind == "answer_too_large"
     assert kinds(writing) == ["dead_letter", "attempt", "account", "closed"]
-    assert max(len(record.value or b"") for record in writing.records) <= VALUE_BYTES_MAX
+    assert max(len(record.value or b"") for record in written(writing)) <= VALUE_BYTES_MAX
     assert VALUE_BYTES_MAX < RECORD_BYTES_MAX
 
 
@@ -289,7 +294,7 @@ def test_the_first_terminal_is_progress_and_the_second_no_news() -> None:
     second = settled(lane, called(lane, running(lane, "r-2", 1)))[1]
 
     assert kinds(first)[-1] == "lane"
-    assert json.loads(first.records[-1].value or b"")["openings_without_progress"] == 0
+    assert json.loads(written(first)[-1].value or b"")["openings_without_progress"] == 0
     assert "lane" not in kinds(second)
 
 
@@ -301,7 +306,7 @@ def test_one_result_of_many_carries_the_account_as_it_was_then() -> None:
     calls = [called(lane, ticket, builders.answered(), Accepted("x")) for ticket in tickets]
     states = []
     for call in calls:
-        account = json.loads(settled(lane, call)[1].records[2].value or b"")
+        account = json.loads(written(settled(lane, call)[1])[2].value or b"")
         states.append((account["spent"]["attempts"], len(account["in_flight"])))
 
     assert states == [(1, 2), (2, 1), (3, 0)]

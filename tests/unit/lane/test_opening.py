@@ -16,7 +16,7 @@ from answerbus.topics import LEDGER, RETRIES, Topic
 from services.worker.core import events
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger, closed_record
-from services.worker.lane.letters import end_of_retries, record_of
+from services.worker.lane.letters import account_record, end_of_retries, record_of
 from services.worker.lane.opening import (
     Restored,
     UnreadableState,
@@ -24,7 +24,7 @@ from services.worker.lane.opening import (
     restore,
     settle_left_over,
 )
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.builders import NOW, TOPIC, after, case, request
 from tests.unit.lane.fakes import Broker, FakeShard, FencedError
@@ -46,12 +46,12 @@ def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryReq
     )
 
 
-def stored(event: Event | OutRecord) -> StoredRecord:
-    record = event if isinstance(event, OutRecord) else record_of(event, 0)
+def stored(event: Event | Outgoing) -> StoredRecord:
+    record = event.written() if isinstance(event, OutRecord | LateRecord) else record_of(event, 0)
     return StoredRecord(record.topic, record.key, record.value)
 
 
-def restored(*found: Event | OutRecord) -> Restored:
+def restored(*found: Event | Outgoing) -> Restored:
     past = Restored()
     for event in found:
         past.take(stored(event))
@@ -87,12 +87,12 @@ def test_what_was_ended_does_not_come_back_whether_or_not_it_was_compacted() -> 
 def test_accounts_and_closed_ids_come_back_as_they_were_last_written() -> None:
     ledger = Ledger()
     spend = spent(ledger, "r-1")
-    early = ledger.accounts["w-0"].record()
+    early = account_record(ledger.accounts["w-0"], 0)
     ledger.settle(spend, builders.answered().facts.usage, after(1), counted=True)
     closed = closed_record("r-1", "w-0", DIGEST, "result", 3, NOW)
     ledger.close(closed, "w-0")
 
-    past = restored(early, closed, ledger.accounts["w-0"].record())
+    past = restored(early, closed, account_record(ledger.accounts["w-0"], 0))
 
     assert past.ledger == ledger
 
@@ -130,7 +130,7 @@ def test_each_spend_that_is_found_open_is_settled_as_what_it_is() -> None:
     """Ours go on, what never began is given back, a predecessor's calls are charged."""
     ledger = Ledger()
     ours, unused, theirs = (spent(ledger, name) for name in ("ours", "unused", "theirs"))
-    past = restored(ledger.accounts["w-0"].record()).ledger
+    past = restored(account_record(ledger.accounts["w-0"], 0)).ledger
 
     attempts = settle_left_over(past, {ours}, {unused}, after(5), "me")
 
