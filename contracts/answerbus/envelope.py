@@ -96,24 +96,31 @@ def encode(
     event: Event, *, source: str = WORKER_SOURCE, trace: Mapping[str, str] | None = None
 ) -> Encoded:
     """Writes an event as a CloudEvent in binary mode; `trace` is `traceparent` and `tracestate`."""
-    workflow_id = workflow_of(event)
-    varying = {
-        "ce_id": event_id(event),
-        "ce_time": _time(happened_at(event)),
-        "ce_subject": workflow_id,
-        "ce_partitionkey": workflow_id,
-        "ce_requestid": request_of(event),
-        **_schema_headers(event),
-        **(trace or {}),
-    }
     return Encoded(
         key=key(event).encode(),
         value=event.model_dump_json().encode(),
-        headers=[
-            *_headers_of_kind(event.kind, source),
-            *[(name, text.encode()) for name, text in varying.items() if text is not None],
-        ],
+        headers=headers_of(
+            event.kind,
+            source,
+            ce_id=event_id(event),
+            ce_time=_time(happened_at(event)),
+            ce_subject=workflow_of(event),
+            ce_requestid=request_of(event),
+            **_schema_headers(event),
+            **(trace or {}),
+        ),
     )
+
+
+def headers_of(
+    kind: str, source: str = WORKER_SOURCE, *, ce_subject: str | None, **more: str | None
+) -> list[tuple[str, bytes]]:
+    """The headers of an event of that kind; `ce_subject` is the workflow."""
+    varying = {"ce_subject": ce_subject, "ce_partitionkey": ce_subject, **more}
+    return [
+        *_headers_of_kind(kind, source),
+        *[(name, text.encode()) for name, text in varying.items() if text is not None],
+    ]
 
 
 @lru_cache(KINDS_MAX)

@@ -79,12 +79,13 @@ class LateRecord:
     topic: Topic
     partition: int
     key: bytes
+    headers: list[tuple[str, bytes]]
     size_bytes: int  # about
     write: Callable[[], bytes]
 
     def written(self) -> OutRecord:
         """The record itself."""
-        return OutRecord(self.topic, self.partition, self.key, self.write(), [])
+        return OutRecord(self.topic, self.partition, self.key, self.write(), self.headers)
 
 
 Outgoing = OutRecord | LateRecord

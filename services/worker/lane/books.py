@@ -8,7 +8,7 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
 from answerbus.envelope import ReceivedRequest
 from answerbus.event import Event, Terminal
-from answerbus.ledger import ClosedOutcome, ClosedRecord, LaneRecord
+from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from services.worker.core import events, history
@@ -145,7 +145,7 @@ class Books:
         return self._writing(
             *(self._record(attempt) for attempt in left_over),
             *(self._account_of(account) for account in accounts),
-            self._entry(lane),
+            self._record(lane),
         )
 
     def progress(self, now: datetime) -> OutRecord | None:
@@ -154,7 +154,7 @@ class Books:
         if lane is None or lane.openings_without_progress == 0:
             return None
         self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0, "at": now})
-        return self._entry(self.ledger.lane)
+        return self._record(self.ledger.lane)
 
     def presence(self, now: datetime) -> Writing:
         """A write of no consequence that only the rightful owner of the partition can commit."""
@@ -162,7 +162,7 @@ class Books:
         if lane is None:
             raise RuntimeError("a lane has a record once it was opened")
         self.ledger.lane = lane.model_copy(update={"at": now})
-        return self._writing(self._entry(self.ledger.lane))
+        return self._writing(self._record(self.ledger.lane))
 
     def _terminal(
         self, ticket: Ticket, event: Terminal, now: datetime, *more: OutRecord
@@ -188,7 +188,7 @@ class Books:
             *more,
             *ended,
             self._account(ticket),
-            self._entry(closed),
+            self._record(closed),
             *([progress] if progress else []),
         )
 
@@ -199,7 +199,7 @@ class Books:
         closed = closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
         self.ledger.close(closed, None)
         self.watermark.finish(offset)
-        return self._writing(record, self._entry(closed))
+        return self._writing(record, self._record(closed))
 
     def _is_held(self, arrival: Arrival) -> bool:
         """Whether this is the very record of a ticket that outlived a reopening."""
@@ -224,9 +224,6 @@ class Books:
 
     def _account_of(self, account_id: str) -> LateRecord:
         return letters.account_record(self.ledger.accounts[account_id], self.partition)
-
-    def _entry(self, entry: ClosedRecord | LaneRecord) -> OutRecord:
-        return letters.ledger_record(entry, self.partition)
 
     def _record(self, event: Event) -> OutRecord:
         return letters.record_of(event, self.partition)

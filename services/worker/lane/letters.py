@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from answerbus import topics
 from answerbus.dead_letter import DeadLetter, Raw
-from answerbus.envelope import Headers, encode
-from answerbus.event import Event, key
-from answerbus.ledger import ClosedRecord, LaneRecord
+from answerbus.envelope import Headers, encode, headers_of
+from answerbus.event import Event
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
@@ -18,6 +17,7 @@ from answerbus.limits import (
 )
 from answerbus.outcome import Origin
 from answerbus.topics import RETRIES
+from answerbus.wire import format_timestamp
 from services.worker.core.account import Account
 from services.worker.core.admit import Arrival, Unfit
 from services.worker.ports import LateRecord, OutRecord
@@ -35,20 +35,21 @@ def record_of(event: Event, partition: int) -> OutRecord:
     )
 
 
-def ledger_record(entry: ClosedRecord | LaneRecord, partition: int) -> OutRecord:
-    """An entry of this lane's ledger, which nobody else reads: without headers."""
-    value = entry.model_dump_json().encode()
-    return OutRecord(topics.LEDGER, partition, key(entry).encode(), value, [])
-
-
 def account_record(account: Account, partition: int) -> LateRecord:
     """An account as it is now; of all that one transaction says of it, the last is enough."""
-    spends = len(account.in_flight) + len(account.open)
+    name = f"account:{account.id}"
+    headers = headers_of(
+        "account",
+        ce_id=name,
+        ce_time=format_timestamp(account.updated_at),
+        ce_subject=account.workflow_id,
+    )
     return LateRecord(
         topics.LEDGER,
         partition,
-        f"account:{account.id}".encode(),
-        ACCOUNT_BYTES + SPEND_BYTES * spends,
+        name.encode(),
+        headers,
+        ACCOUNT_BYTES + SPEND_BYTES * (len(account.in_flight) + len(account.open)),
         account.snapshot().json,
     )
 

@@ -184,7 +184,7 @@ def test_a_misrouted_record_is_forwarded_and_its_place_closed_in_one_transaction
     writing = arrive(lane, body("r-1", THEIRS), 0)
 
     assert writing
-    forwarded, closed = writing.records
+    forwarded, closed = written(writing)
     assert (forwarded.topic, forwarded.partition) == (topics.REQUESTS, 1)
     assert json.loads(closed.value or b"")["outcome"] == "forwarded"
     assert (writing.offset, lane.tally.forwarded) == (1, 1)
