@@ -122,7 +122,7 @@ class Lane:
         for spend, ticket in self.unused.items():
             if self.outbox and self.books.ledger.holds(spend):
                 writing = self.books.release(ticket, spend, self.context.clock.now())
-                self.outbox.put(writing.records, writing.offset)
+                self.outbox.put(writing.records, writing.offset, apart=True)
 
     async def prove_presence(self) -> None:
         """Write what only the rightful owner of the partition can. Raises LaneLost."""

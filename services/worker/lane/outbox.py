@@ -28,6 +28,7 @@ class _Write:
     size_bytes: int
     done: asyncio.Future[float]
     is_last: bool = False  # for now: the offset must not wait for another
+    apart: bool = False
 
 
 class Outbox:
@@ -56,15 +57,18 @@ class Outbox:
         self._closing: asyncio.Task[None] | None = None
         self.backlog_bytes = 0  # of what is queued or being committed
 
-    def put(self, records: Sequence[Outgoing], offset: int | None) -> asyncio.Future[float]:
+    def put(
+        self, records: Sequence[Outgoing], offset: int | None, *, apart: bool = False
+    ) -> asyncio.Future[float]:
         """Queue a write. The future gives the loop time at which its commit began.
 
         It raises LaneLost if the commit is not known to have happened. The offset may be committed
-        a little later than the records, or not at all where a later one is.
+        a little later than the records, or not at all where a later one is. What is `apart` shares
+        no transaction with writes before it: a spend that is taken back in the transaction that
+        makes it would have an Attempt, and no record of the ledger that shows it.
         """
-        return self._put(
-            _Write(records, offset, sum(record.size_bytes for record in records), _future())
-        )
+        size = sum(record.size_bytes for record in records)
+        return self._put(_Write(records, offset, size, _future(), apart=apart))
 
     def _put(self, write: _Write) -> asyncio.Future[float]:
         if self._lost:
@@ -157,7 +161,8 @@ class Outbox:
             write = self._writes[0]
             size += write.size_bytes
             records += len(write.records)
-            if batch and (size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX):
+            is_full = size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX
+            if batch and (is_full or (write.apart and not batch[-1].apart)):
                 return batch
             batch.append(self._writes.popleft())
             if write.offset is not None:

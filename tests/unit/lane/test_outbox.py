@@ -290,3 +290,22 @@ def test_a_lane_that_hangs_holds_up_others_for_a_moment_only() -> None:
         await asyncio.wait_for(turns.acquire(), 1)
 
     run(main())
+
+
+def test_what_is_apart_shares_no_transaction_with_what_was_written_before() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.outbox.put([record("spend a")], None)
+        stage.outbox.put([record("release a")], None, apart=True)
+        stage.outbox.put([record("release b")], None, apart=True)
+        stage.outbox.put([record("spend c")], None)
+        await stage.outbox.put([record("release c")], None, apart=True)
+
+        assert [names for names, _ in stage.shard.committed] == [
+            ["spend a=v"],
+            ["release a=v", "release b=v", "spend c=v"],
+            ["release c=v"],
+        ]
+        await stage.outbox.close()
+
+    run(main())
