@@ -68,8 +68,9 @@ down: install  ## Stop what `make up` has started; the data stay
 demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
 
-chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEED=1 REQUESTS=1000
-	@$(RUN) -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),1000)
+chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000
+	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
+		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) || exit $$?; done
 
 check:  ## What CI runs
 	@.ci/run

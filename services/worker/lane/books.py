@@ -7,7 +7,7 @@ from typing import assert_never
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
 from answerbus.envelope import ReceivedRequest
-from answerbus.event import Event, Terminal
+from answerbus.event import Event
 from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
@@ -96,22 +96,21 @@ class Books:
         account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
         around = Circumstances(account.state, self.backoff, now, jitter)
         decision = decide(case, call.reply, call.checked, around)
-        if not isinstance(decision, Wait) and _oversized(self._record(decision)):
+        told = [] if isinstance(decision, Wait) else [self._record(decision)]
+        if told and _oversized(told[0]):
             decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
-        trace = call.trace(case, self.worker)
-        outcome = attempt_outcome(decision)
-        attempt = self._record(
-            chain(account, call.spend, outcome, call.failure, trace, counted=counted)
-        )
+            told = [self._record(decision)]
+        trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
+        attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
+        told.append(self._record(attempt))
         match decision:
             case Wait():
-                return decision, self._writing(attempt, self._account(ticket))
+                return decision, self._writing(*told, self._account(ticket))
             case RetryRequest():
                 self._release_offset(ticket)
-                retry = self._record(decision)
-                return decision, self._writing(retry, attempt, self._account(ticket))
+                return decision, self._writing(*told, self._account(ticket))
             case _:
-                return decision, self._terminal(ticket, decision, now, attempt)
+                return decision, self._terminal(ticket, decision.kind, now, *told)
 
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
@@ -124,7 +123,7 @@ class Books:
         letter = events.letter(
             ticket.request, cause, ticket.origin, ticket.prior, ticket.notes, account.state, now
         )
-        return letter, self._terminal(ticket, letter, now)
+        return letter, self._terminal(ticket, letter.kind, now, self._record(letter))
 
     def confirm(self, ticket: Ticket, decision: Decision) -> None:
         """Let a committed decision take effect on the queue."""
@@ -165,13 +164,14 @@ class Books:
         return self._writing(self._record(self.ledger.lane))
 
     def _terminal(
-        self, ticket: Ticket, event: Terminal, now: datetime, *more: OutRecord
+        self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *told: OutRecord
     ) -> Writing:
+        """All that ends a request, beside the event that was `told`."""
         closed = closed_record(
             ticket.request.request_id,
             ticket.request.workflow_id,
             ticket.body_digest,
-            event.kind,
+            outcome,
             self._place(ticket),
             now,
         )
@@ -184,8 +184,7 @@ class Books:
         )
         progress = self.progress(now)
         return self._writing(
-            self._record(event),
-            *more,
+            *told,
             *ended,
             self._account(ticket),
             self._record(closed),
