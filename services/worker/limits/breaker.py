@@ -19,20 +19,41 @@ PAUSE_FACTOR = 2.0
 PAUSE_MAX_S = 60.0
 PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
 SICK_PAUSE_S = 15.0  # a broken set-up is probed this often
+SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
+RAMP_S = 0.5  # refusals are quick: a probe that lasts as long was let in
+RAMP_STEPS_MAX = 10  # then a thousand probes are out, which is as good as on
 
 
 @dataclass(slots=True)
 class Breaker:
-    """Shut off from a failure until a probe is served; times are seconds on one clock."""
+    """Off from a failure until a probe is served; times are seconds on one clock.
+
+    A provider that was away is probed by one call at a time. One that had too much is asked by
+    twice as many after each moment without a refusal, so that slow answers keep nobody waiting.
+    """
 
     is_off: bool = False
     sick: str | None = None
     _failures: int = 0
-    _off_until: float = 0.0
+    _pause_until: float = 0.0
+    _was_throttled: bool = False
 
     def pause_s(self, now: float) -> float:
-        """Until a probe may go; 0 when one may."""
-        return max(self._off_until - now, 0.0) if self.is_off else 0.0
+        """Until anybody may call; 0 when somebody may."""
+        return max(self._pause_until - now, 0.0)
+
+    def probes(self, now: float) -> int:
+        """How many may be out at once, once the pause is over, while it is off."""
+        if not self._was_throttled:
+            return 1
+        steps = int(max(now - self._pause_until, 0.0) / RAMP_S)
+        return 1 << min(steps, RAMP_STEPS_MAX)
+
+    def more_probes_in_s(self, now: float) -> float:
+        """Until `probes` grows by itself."""
+        if not self._was_throttled:
+            return float("inf")
+        return RAMP_S - max(now - self._pause_until, 0.0) % RAMP_S
 
     def report(self, reply: Reply, now: float, *, is_probe: bool) -> None:
         """Learn from a reply.
@@ -46,12 +67,12 @@ class Breaker:
                 if proves:
                     self._failures, self.is_off, self.sick = 0, False, None
             case Throttled(retry_after_s=told_s) if told_s is not None:
-                self._shut_off(min(told_s, PAUSE_TOLD_MAX_S), now)
+                self._hear_of_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
             case Throttled():
-                self._fail(now, limit=1)
+                self._fail(now, limit=1, throttled=True)
             case Rejected(scope="profile"):
                 self.sick = f"rejected: status {reply.status}, code {reply.code}"
-                self._shut_off(SICK_PAUSE_S, now)
+                self._shut_off(SICK_PAUSE_S, now, throttled=False)
             case Rejected():
                 if proves:
                     self._failures, self.is_off = 0, False
@@ -60,14 +81,21 @@ class Breaker:
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
 
-    def _fail(self, now: float, limit: int) -> None:
-        if self.is_off and now < self._off_until:
+    def _hear_of_throttling(self, told_s: float, now: float) -> None:
+        if told_s >= SHORT_PAUSE_S or self.is_off:
+            self._shut_off(told_s, now, throttled=True)
+        else:
+            self._pause_until = max(self._pause_until, now + told_s)
+
+    def _fail(self, now: float, limit: int, *, throttled: bool = False) -> None:
+        if self.is_off and now < self._pause_until:
             return  # of a call that began before: hundreds of them are one fault, not hundreds
         self._failures += 1
         if self._failures >= limit or self.is_off:
             growth = PAUSE_FACTOR ** min(self._failures - 1, 16)
-            self._shut_off(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now)
+            self._shut_off(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now, throttled=throttled)
 
-    def _shut_off(self, pause_s: float, now: float) -> None:
+    def _shut_off(self, pause_s: float, now: float, *, throttled: bool) -> None:
+        self._was_throttled = throttled
         self.is_off = True
-        self._off_until = max(self._off_until, now + pause_s)
+        self._pause_until = max(self._pause_until, now + pause_s)

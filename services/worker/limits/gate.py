@@ -8,13 +8,11 @@ from services.worker.limits.concurrency import Concurrency
 from services.worker.limits.rate import Bucket
 from services.worker.limits.slots import Place, Slots
 
-UNTIL_SOMETHING_HAPPENS_S = float("inf")
-
 
 class Gate(Slots):
     """Slots that are fewer while the provider is overloaded, and given out at its pace.
 
-    While the breaker is off nobody gets a place but one probe at a time, until one is served.
+    While the breaker is off nobody gets a place but its probes, until one of them is served.
     """
 
     def __init__(
@@ -28,7 +26,7 @@ class Gate(Slots):
         self._concurrency = Concurrency(slots)
         self._requests = Bucket(requests_per_minute) if requests_per_minute else None
         self._tokens = Bucket(tokens_per_minute) if tokens_per_minute else None
-        self._is_probing = False
+        self._probing = 0
 
     @property
     def sick(self) -> str | None:
@@ -70,10 +68,11 @@ class Gate(Slots):
 
     def _admit(self, tokens: int) -> Place | float:
         now = asyncio.get_running_loop().time()
-        if self.breaker.is_off and self._is_probing:
-            return UNTIL_SOMETHING_HAPPENS_S
         if pause_s := self.breaker.pause_s(now):
             return pause_s
+        is_probe = self.breaker.is_off
+        if is_probe and self._probing >= self.breaker.probes(now):
+            return self.breaker.more_probes_in_s(now)
         wait_s = max(
             self._requests.wait_s(1, now) if self._requests else 0.0,
             self._tokens.wait_s(tokens, now) if self._tokens else 0.0,
@@ -84,11 +83,10 @@ class Gate(Slots):
             self._requests.take(1, now)
         if self._tokens:
             self._tokens.take(tokens, now)
-        self._is_probing = self.breaker.is_off
-        return Place(is_probe=self._is_probing)
+        self._probing += is_probe
+        return Place(is_probe=is_probe)
 
     def leave(self, place: Place) -> None:
         """Make room; a probe leaves the way to the next one."""
-        if place.is_probe:
-            self._is_probing = False
+        self._probing -= place.is_probe
         super().leave(place)

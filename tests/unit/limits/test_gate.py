@@ -109,15 +109,50 @@ def test_pauses_grow_while_probes_fail_up_to_a_limit() -> None:
     run(main())
 
 
-def test_one_at_a_time_probes_and_all_pass_when_one_was_served() -> None:
+def test_one_at_a_time_probes_who_was_away_and_all_pass_when_one_was_served() -> None:
     async def main() -> None:
-        gate = Gate(10)
-        gate.report(Throttled(10.0), 0.0, Place())
-        script = [Throttled(5.0), None, None, None]
+        gate, away = Gate(10), Unavailable(None, ran=False)
+        gate.report(away, 0.0, Place())
+        script = [away, None, None, None]
         waits = await asyncio.gather(*(pass_through(gate, reply, 2.0) for reply in script))
 
-        # The first probe takes 2 s and is told 5; the second takes 2 s and is served.
-        assert waits == [10, 17, 19, 19]
+        # The first probe fails after 2 s, which makes the pause 2 s; the second is served.
+        assert waits == [1, 5, 7, 7]
+
+    run(main())
+
+
+def test_who_had_too_much_is_asked_by_twice_as_many_after_each_moment_without_refusal() -> None:
+    async def main() -> None:
+        gate = Gate(100)
+        gate.report(Throttled(10.0), 0.0, Place())
+        waits = await asyncio.gather(*(pass_through(gate, None, 60.0) for _ in range(8)))
+
+        assert waits == [10, 10.5, 11, 11, 11.5, 11.5, 11.5, 11.5]
+
+    run(main())
+
+
+def test_a_refusal_on_the_way_ends_the_asking() -> None:
+    async def main() -> None:
+        gate = Gate(100)
+        gate.report(Throttled(10.0), 0.0, Place())
+        script = [None, Throttled(10.0), *[None] * 3]
+        waits = await asyncio.gather(*(pass_through(gate, reply, 0.7) for reply in script))
+
+        assert waits[:3] == [10, 10.5, pytest.approx(10.7)], "one is served, then one is refused"
+        assert gate.breaker.is_off
+
+    run(main())
+
+
+def test_who_asks_for_a_moment_is_given_it_and_no_more() -> None:
+    async def main() -> None:
+        gate = Gate(100)
+        gate.report(Throttled(0.2), 0.0, Place())
+        waits = await asyncio.gather(*(pass_through(gate, None, 60.0) for _ in range(5)))
+
+        assert waits == [pytest.approx(0.2)] * 5
 
     run(main())
 
@@ -136,7 +171,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
         await asyncio.wait(impatient)
 
         assert await asyncio.gather(*(pass_through(gate) for _ in range(3))) == [10 - moment_s] * 3
-        assert (gate.placed, gate.calling, gate._is_probing) == (0, 0, False)
+        assert (gate.placed, gate.calling, gate._probing) == (0, 0, 0)
 
     run(main())
 
