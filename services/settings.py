@@ -91,6 +91,17 @@ class OpenAIProfile(_Profile):
     show_schema: bool | None = None  # None: wherever `base_url` is set
 
 
+class AnthropicProfile(_Profile):
+    """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
+
+    provider: Literal["anthropic"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "ANTHROPIC_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    check_model: bool = True
+
+
 class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
 
@@ -100,7 +111,9 @@ class ScriptedProfile(_Profile):
     journal: Path | None = None
 
 
-Profile = Annotated[OpenAIProfile | ScriptedProfile, Field(discriminator="provider")]
+Profile = Annotated[
+    OpenAIProfile | AnthropicProfile | ScriptedProfile, Field(discriminator="provider")
+]
 
 
 class Settings(Section):

@@ -3,12 +3,20 @@
 from collections.abc import Mapping
 from typing import assert_never
 
-from services.settings import OpenAIProfile, Profile, ScriptedProfile, SetUpError, secret
+from services.settings import (
+    AnthropicProfile,
+    OpenAIProfile,
+    Profile,
+    ScriptedProfile,
+    SetUpError,
+    secret,
+)
 from services.worker.core.plan import ProfileFacts, Tariff
 from services.worker.dialects.choose import DialectName
 from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
+from services.worker.providers.anthropic import AnthropicProvider
 from services.worker.providers.openai import OpenAIProvider
 from services.worker.providers.scripted import ScriptedProvider
 
@@ -42,13 +50,24 @@ def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
         tariff=Tariff(price.input_usd, price.output_usd) if price else None,
         show_schema=_shows_schema(profile),
     )
-    dialect: DialectName = "openai" if profile.dialect == "native" else "prompted"
     gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
-    return Backend(facts, dialect, _provider(name, profile, clock), gate)
+    return Backend(facts, _dialect(profile), _provider(name, profile, clock), gate)
+
+
+def _dialect(profile: Profile) -> DialectName:
+    if profile.dialect == "prompted":
+        return "prompted"
+    match profile:
+        case OpenAIProfile() | ScriptedProfile():
+            return "openai"
+        case AnthropicProfile():
+            return "anthropic"
+        case _:
+            assert_never(profile)
 
 
 def _shows_schema(profile: Profile) -> bool:
-    """OpenAI shows the schema to its models; servers like llama.cpp enforce it unseen."""
+    """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
     if not isinstance(profile, OpenAIProfile):
         return False
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
@@ -57,20 +76,25 @@ def _shows_schema(profile: Profile) -> bool:
 def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
     match profile:
         case OpenAIProfile():
-            key = secret(profile.api_key_env)
-            if profile.api_key_env and key is None and profile.base_url is None:
-                raise SetUpError(
-                    f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
-                    f"key there, or name another variable in `profiles.{name}.api_key_env`."
-                )
             return OpenAIProvider(
                 model=profile.model,
-                api_key=key,
+                api_key=_key(name, profile),
                 base_url=profile.base_url,
                 max_in_flight=profile.max_in_flight,
                 temperature=profile.temperature,
                 output_limit_field=profile.output_limit_field,
                 check_model=profile.check_model,
+                clock=clock,
+            )
+        case AnthropicProfile():
+            return AnthropicProvider(
+                model=profile.model,
+                api_key=_key(name, profile),
+                base_url=profile.base_url,
+                max_in_flight=profile.max_in_flight,
+                temperature=profile.temperature,
+                check_model=profile.check_model,
+                native=profile.dialect == "native",
                 clock=clock,
             )
         case ScriptedProfile():
@@ -79,3 +103,14 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
             )
         case _:
             assert_never(profile)
+
+
+def _key(name: str, profile: OpenAIProfile | AnthropicProfile) -> str | None:
+    """The key of a profile; a server of one's own may need none."""
+    key = secret(profile.api_key_env)
+    if profile.api_key_env and key is None and profile.base_url is None:
+        raise SetUpError(
+            f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
+            f"key there, or name another variable in `profiles.{name}.api_key_env`."
+        )
+    return key

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import openai as adapter
+from services.worker.providers import exchange
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
 from tests.providers.openai_calls import SECRET, provider_at
 
@@ -78,7 +78,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
 async def test_a_profile_that_cannot_work_says_what_to_change(
     scripts: tuple[Script, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "PREFLIGHT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(exchange, "PREFLIGHT_TIMEOUT_S", 0.3)
     async with misbehaving(*scripts) as server, provider_at(server.base_url) as provider:
         found = await provider.preflight()
 

@@ -1,0 +1,46 @@
+"""Every adapter with a good answer, for the tests that all of them must pass."""
+
+from answerbus.budget import Usage
+from services.worker.core.reply import Answered, CallFacts
+from services.worker.providers.anthropic import AnthropicProvider
+from services.worker.providers.openai import OpenAIProvider
+from tests.providers.calls import Api
+
+
+def reply(stop_reason: str) -> Answered:
+    usage = Usage(input_tokens=12, output_tokens=3)
+    return Answered("{}", CallFacts("m-2026", "req_1", stop_reason, usage))
+
+
+OPENAI = Api(
+    name="openai",
+    adapter=OpenAIProvider,
+    good={
+        "id": "chatcmpl-1",
+        "model": "m-2026",
+        "choices": [{"message": {"content": "{}", "refusal": None}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
+    },
+    good_headers={"x-request-id": "req_1"},
+    good_reply=reply("stop"),
+    path="/v1/chat/completions",
+    options={},
+)
+ANTHROPIC = Api(
+    name="anthropic",
+    adapter=AnthropicProvider,
+    good={
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m-2026",
+        "content": [{"type": "text", "text": "{}"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 12, "output_tokens": 3},
+    },
+    good_headers={"request-id": "req_1"},
+    good_reply=reply("end_turn"),
+    path="/v1/messages",
+    options={},
+)
+APIS = [OPENAI, ANTHROPIC]
