@@ -102,6 +102,18 @@ class AnthropicProfile(_Profile):
     check_model: bool = True
 
 
+class GeminiProfile(_Profile):
+    """`provider = "gemini"`: the Gemini API."""
+
+    provider: Literal["gemini"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "GEMINI_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
+    check_model: bool = True
+
+
 class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
 
@@ -112,7 +124,8 @@ class ScriptedProfile(_Profile):
 
 
 Profile = Annotated[
-    OpenAIProfile | AnthropicProfile | ScriptedProfile, Field(discriminator="provider")
+    OpenAIProfile | AnthropicProfile | GeminiProfile | ScriptedProfile,
+    Field(discriminator="provider"),
 ]
 
 

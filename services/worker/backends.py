@@ -5,6 +5,7 @@ from typing import assert_never
 
 from services.settings import (
     AnthropicProfile,
+    GeminiProfile,
     OpenAIProfile,
     Profile,
     ScriptedProfile,
@@ -17,6 +18,7 @@ from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
 from services.worker.providers.anthropic import AnthropicProvider
+from services.worker.providers.gemini import GeminiProvider
 from services.worker.providers.openai import OpenAIProvider
 from services.worker.providers.scripted import ScriptedProvider
 
@@ -62,6 +64,8 @@ def _dialect(profile: Profile) -> DialectName:
             return "openai"
         case AnthropicProfile():
             return "anthropic"
+        case GeminiProfile():
+            return "gemini"
         case _:
             assert_never(profile)
 
@@ -97,6 +101,17 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
                 native=profile.dialect == "native",
                 clock=clock,
             )
+        case GeminiProfile():
+            return GeminiProvider(
+                model=profile.model,
+                api_key=_key(name, profile),
+                base_url=profile.base_url,
+                max_in_flight=profile.max_in_flight,
+                temperature=profile.temperature,
+                thinking_budget=profile.thinking_budget,
+                check_model=profile.check_model,
+                clock=clock,
+            )
         case ScriptedProfile():
             return ScriptedProvider(
                 script=profile.script, journal=profile.journal, model=profile.model, clock=clock
@@ -105,7 +120,7 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
             assert_never(profile)
 
 
-def _key(name: str, profile: OpenAIProfile | AnthropicProfile) -> str | None:
+def _key(name: str, profile: OpenAIProfile | AnthropicProfile | GeminiProfile) -> str | None:
     """The key of a profile; a server of one's own may need none."""
     key = secret(profile.api_key_env)
     if profile.api_key_env and key is None and profile.base_url is None:

@@ -3,6 +3,7 @@
 from answerbus.budget import Usage
 from services.worker.core.reply import Answered, CallFacts
 from services.worker.providers.anthropic import AnthropicProvider
+from services.worker.providers.gemini import GeminiProvider
 from services.worker.providers.openai import OpenAIProvider
 from tests.providers.calls import Api
 
@@ -43,4 +44,20 @@ ANTHROPIC = Api(
     path="/v1/messages",
     options={},
 )
-APIS = [OPENAI, ANTHROPIC]
+GEMINI = Api(
+    name="gemini",
+    adapter=GeminiProvider,
+    good={
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": "{}"}]}, "finishReason": "STOP"}
+        ],
+        "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3},
+        "modelVersion": "m-2026",
+        "responseId": "req_1",
+    },
+    good_headers={},
+    good_reply=reply("STOP"),
+    path="/v1/models/m:generateContent",
+    options={},
+)
+APIS = [OPENAI, ANTHROPIC, GEMINI]

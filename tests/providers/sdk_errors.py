@@ -30,4 +30,5 @@ def _named_in(name: str, package: ModuleType) -> dict[str, type[Exception]]:
     except (ImportError, RuntimeError):
         return {}
     kinds = [kind for kind in members if isinstance(kind, type) and issubclass(kind, Exception)]
+    kinds = [kind for kind in kinds if not issubclass(kind, Warning)]
     return {kind.__name__: kind for kind in kinds if kind.__module__.startswith(package.__name__)}

@@ -104,9 +104,9 @@ def test_names_are_kept_if_they_are_names() -> None:
 
 ERRORS: list[tuple[int, Any, Reply]] = [
     (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to go on"},
-     Rejected("profile", 400, "invalid_request_error")),
+     Rejected("profile", 400, "billing_error")),
     (400, {"type": "invalid_request_error", "message": "'m' does not support output format."},
-     Rejected("profile", 400, "invalid_request_error")),
+     Rejected("profile", 400, "no_structured_output")),
     (400, {"type": "invalid_request_error", "message": "prompt is too long"},
      Rejected("request", 400, "invalid_request_error")),
     (400, {"type": "prose with the prompt"}, Rejected("request", 400, None)),

@@ -17,6 +17,7 @@ from services.worker.core.reply import (
     Unavailable,
 )
 from services.worker.providers.reading import (
+    NO_STRUCTURED_OUTPUT,
     code_in,
     json_in,
     name_in,
@@ -45,7 +46,10 @@ _PROFILE_CODES = {
     "parent_organization_required",
 }
 # A 400 of the profile and not of the request; only its words tell.
-_PROFILE_WORDS = ("credit balance is too low", "does not support output format")
+_PROFILE_WORDS = {
+    "credit balance is too low": "billing_error",
+    "does not support output format": NO_STRUCTURED_OUTPUT,
+}
 
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
@@ -75,8 +79,9 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
 def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
     codes, words = _told(body)
-    if status == 400 and any(phrase in words for phrase in _PROFILE_WORDS):
-        return Rejected("profile", status, codes[0] if codes else None)
+    for phrase, code in _PROFILE_WORDS.items():
+        if status == 400 and phrase in words:
+            return Rejected("profile", status, code)
     return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 
 

@@ -55,7 +55,7 @@ def http_client(max_in_flight: int) -> httpx2.AsyncClient:
     return Httpx2AiohttpClient(
         limits=httpx2.Limits(max_connections=max_in_flight, keepalive_expiry=KEEP_ALIVE_S),
         headers=UNPACKED,
-        event_hooks={"response": [tame]},
+        event_hooks={"request": [_hasten], "response": [tame]},
     )
 
 
@@ -139,6 +139,15 @@ class _Bounded(httpx2.AsyncByteStream, httpx.AsyncByteStream):
 
 
 _last: ContextVar[httpx2.Response | httpx.Response | None] = ContextVar("last", default=None)
+
+
+async def _hasten(request: httpx2.Request) -> None:
+    """Bounds what comes before a call; some SDKs can only bound all phases alike."""
+    request.extensions["timeout"] = {
+        **request.extensions.get("timeout", {}),
+        "connect": CONNECT_TIMEOUT_S,
+        "pool": CONNECT_TIMEOUT_S,
+    }
 
 
 async def tame(response: httpx2.Response | httpx.Response) -> None:

@@ -30,7 +30,7 @@ def of_key(api_key: str | None, *, needed: bool) -> str | None:
 def of_listing(reply: Reply, url: str) -> str | None:
     """What to change, if asking for models failed for a fault of the profile; else None."""
     match reply:
-        case Rejected(status=401):
+        case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
             return f"{url} refuses the key: put a valid one where `api_key_env` points"
         case Rejected(scope="profile", status=402 | 429):
             return f"the account at {url} has no credit left: top it up"

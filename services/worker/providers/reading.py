@@ -16,6 +16,8 @@ TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would 
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
+NO_STRUCTURED_OUTPUT = "no_structured_output"  # our word, where providers say it in prose alone
+
 _PROFILE_STATUSES = {401, 402, 403, 404, 405, 410}
 _REQUEST_STATUSES = {400, 413, 422}
 _OVERLOADED_STATUSES = {503, 529}
