@@ -114,6 +114,20 @@ class GeminiProfile(_Profile):
     check_model: bool = True
 
 
+class OllamaProfile(_Profile):
+    """`provider = "ollama"`: an Ollama server; by default one on this machine."""
+
+    provider: Literal["ollama"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    think: bool | None = None
+    check_model: bool = True
+    show_schema: bool = True  # the server enforces it unseen
+
+
 class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
 
@@ -123,10 +137,8 @@ class ScriptedProfile(_Profile):
     journal: Path | None = None
 
 
-Profile = Annotated[
-    OpenAIProfile | AnthropicProfile | GeminiProfile | ScriptedProfile,
-    Field(discriminator="provider"),
-]
+RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
+Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]
 
 
 class Settings(Section):

@@ -1,13 +1,15 @@
 """From profiles in the settings to backends: the one place that knows every provider."""
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import TypedDict, assert_never
 
 from services.settings import (
     AnthropicProfile,
     GeminiProfile,
+    OllamaProfile,
     OpenAIProfile,
     Profile,
+    RealProfile,
     ScriptedProfile,
     SetUpError,
     secret,
@@ -19,6 +21,7 @@ from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
 from services.worker.providers.anthropic import AnthropicProvider
 from services.worker.providers.gemini import GeminiProvider
+from services.worker.providers.ollama import OllamaProvider
 from services.worker.providers.openai import OpenAIProvider
 from services.worker.providers.scripted import ScriptedProvider
 
@@ -66,64 +69,67 @@ def _dialect(profile: Profile) -> DialectName:
             return "anthropic"
         case GeminiProfile():
             return "gemini"
+        case OllamaProfile():
+            return "ollama"
         case _:
             assert_never(profile)
 
 
 def _shows_schema(profile: Profile) -> bool:
     """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
+    if isinstance(profile, OllamaProfile):
+        return profile.show_schema
     if not isinstance(profile, OpenAIProfile):
         return False
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
+class _Shared(TypedDict):
+    """What every adapter to a real provider takes."""
+
+    model: str
+    api_key: str | None
+    base_url: str | None
+    max_in_flight: int
+    temperature: float | None
+    check_model: bool
+    clock: Clock
+
+
 def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
+    if isinstance(profile, ScriptedProfile):
+        return ScriptedProvider(
+            script=profile.script, journal=profile.journal, model=profile.model, clock=clock
+        )
+    native = profile.dialect == "native"
+    shared = _Shared(
+        model=profile.model,
+        api_key=_key(name, profile),
+        base_url=profile.base_url,
+        max_in_flight=profile.max_in_flight,
+        temperature=profile.temperature,
+        check_model=profile.check_model,
+        clock=clock,
+    )
     match profile:
         case OpenAIProfile():
-            return OpenAIProvider(
-                model=profile.model,
-                api_key=_key(name, profile),
-                base_url=profile.base_url,
-                max_in_flight=profile.max_in_flight,
-                temperature=profile.temperature,
-                output_limit_field=profile.output_limit_field,
-                check_model=profile.check_model,
-                clock=clock,
-            )
+            return OpenAIProvider(**shared, output_limit_field=profile.output_limit_field)
         case AnthropicProfile():
-            return AnthropicProvider(
-                model=profile.model,
-                api_key=_key(name, profile),
-                base_url=profile.base_url,
-                max_in_flight=profile.max_in_flight,
-                temperature=profile.temperature,
-                check_model=profile.check_model,
-                native=profile.dialect == "native",
-                clock=clock,
-            )
+            return AnthropicProvider(**shared, native=native)
         case GeminiProfile():
-            return GeminiProvider(
-                model=profile.model,
-                api_key=_key(name, profile),
-                base_url=profile.base_url,
-                max_in_flight=profile.max_in_flight,
-                temperature=profile.temperature,
-                thinking_budget=profile.thinking_budget,
-                check_model=profile.check_model,
-                clock=clock,
-            )
-        case ScriptedProfile():
-            return ScriptedProvider(
-                script=profile.script, journal=profile.journal, model=profile.model, clock=clock
-            )
+            return GeminiProvider(**shared, thinking_budget=profile.thinking_budget)
+        case OllamaProfile():
+            window, think = profile.context_tokens, profile.think
+            return OllamaProvider(**shared, context_tokens=window, think=think, native=native)
         case _:
             assert_never(profile)
 
 
-def _key(name: str, profile: OpenAIProfile | AnthropicProfile | GeminiProfile) -> str | None:
+def _key(name: str, profile: RealProfile) -> str | None:
     """The key of a profile; a server of one's own may need none."""
     key = secret(profile.api_key_env)
-    if profile.api_key_env and key is None and profile.base_url is None:
+    at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
+    if profile.api_key_env and key is None and not at_home:
         raise SetUpError(
             f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
             f"key there, or name another variable in `profiles.{name}.api_key_env`."

@@ -4,13 +4,14 @@ from answerbus.budget import Usage
 from services.worker.core.reply import Answered, CallFacts
 from services.worker.providers.anthropic import AnthropicProvider
 from services.worker.providers.gemini import GeminiProvider
+from services.worker.providers.ollama import OllamaProvider
 from services.worker.providers.openai import OpenAIProvider
 from tests.providers.calls import Api
 
 
-def reply(stop_reason: str) -> Answered:
+def reply(stop_reason: str, request_id: str | None = "req_1") -> Answered:
     usage = Usage(input_tokens=12, output_tokens=3)
-    return Answered("{}", CallFacts("m-2026", "req_1", stop_reason, usage))
+    return Answered("{}", CallFacts("m-2026", request_id, stop_reason, usage))
 
 
 OPENAI = Api(
@@ -60,4 +61,20 @@ GEMINI = Api(
     path="/v1/models/m:generateContent",
     options={},
 )
-APIS = [OPENAI, ANTHROPIC, GEMINI]
+OLLAMA = Api(
+    name="ollama",
+    adapter=OllamaProvider,
+    good={
+        "model": "m-2026",
+        "message": {"role": "assistant", "content": "{}"},
+        "done": True,
+        "done_reason": "stop",
+        "prompt_eval_count": 12,
+        "eval_count": 3,
+    },
+    good_headers={},
+    good_reply=reply("stop", None),
+    path="/api/chat",
+    options={},
+)
+APIS = [OPENAI, ANTHROPIC, GEMINI, OLLAMA]

@@ -70,9 +70,9 @@ def timeouts(timeout_s: float) -> httpx2.Timeout:
     return httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
 
 
-def older_timeouts(timeout_s: float) -> httpx.Timeout:
-    """The same for SDKs that are built on httpx."""
-    return httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
+def older_timeouts() -> httpx.Timeout:
+    """What comes before a call, for SDKs that are built on httpx and fix this for all calls."""
+    return httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
 
 
 def received(response: httpx2.Response | httpx.Response) -> Received:
