@@ -78,10 +78,10 @@ class _Profile(Section):
 
 
 class OpenAIProfile(_Profile):
-    """`provider = "openai"`: OpenAI, or any server that speaks its Chat Completions."""
+    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
 
     provider: Literal["openai"]
-    api: Literal["chat"] = "chat"
+    api: Literal["chat", "responses"] = "chat"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"

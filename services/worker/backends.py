@@ -113,7 +113,8 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
     )
     match profile:
         case OpenAIProfile():
-            return OpenAIProvider(**shared, output_limit_field=profile.output_limit_field)
+            limit_field, api = profile.output_limit_field, profile.api
+            return OpenAIProvider(**shared, output_limit_field=limit_field, api=api)
         case AnthropicProfile():
             return AnthropicProvider(**shared, native=native)
         case GeminiProfile():

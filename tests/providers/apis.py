@@ -28,6 +28,24 @@ OPENAI = Api(
     path="/v1/chat/completions",
     options={},
 )
+RESPONSES = Api(
+    name="openai-responses",
+    adapter=OpenAIProvider,
+    good={
+        "id": "resp_1",
+        "model": "m-2026",
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "summary": []},
+            {"type": "message", "content": [{"type": "output_text", "text": "{}"}]},
+        ],
+        "usage": {"input_tokens": 12, "output_tokens": 3},
+    },
+    good_headers={"x-request-id": "req_1"},
+    good_reply=reply("completed"),
+    path="/v1/responses",
+    options={"api": "responses"},
+)
 ANTHROPIC = Api(
     name="anthropic",
     adapter=AnthropicProvider,
@@ -77,4 +95,4 @@ OLLAMA = Api(
     path="/api/chat",
     options={},
 )
-APIS = [OPENAI, ANTHROPIC, GEMINI, OLLAMA]
+APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]

@@ -10,6 +10,7 @@ from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt, Turn
 from services.worker.core.reply import Reply
 from services.worker.ports import Provider
+from services.worker.providers.openai import OpenAIProvider
 from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving
 
 LIMIT_S = 5.0
@@ -50,7 +51,7 @@ class Api:
 
     def base(self, url: str) -> str:
         """What `base_url` is, for a server at `url`: only OpenAI's ends in /v1."""
-        return url if self.name == "openai" else url.removesuffix("/v1")
+        return url if self.adapter is OpenAIProvider else url.removesuffix("/v1")
 
     @asynccontextmanager
     async def at(self, base_url: str | None, **options: Any) -> AsyncIterator[Any]:

@@ -1,4 +1,4 @@
-"""The adapter to OpenAI's Chat Completions, and to every server that speaks them."""
+"""The adapter to OpenAI's Chat Completions and Responses, and to every server that speaks them."""
 
 import asyncio
 import re
@@ -8,10 +8,11 @@ from urllib.parse import quote
 import httpx2
 import openai
 
+from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
 from services.worker.ports import Clock, NotReady, Ready
-from services.worker.providers import exchange, openai_replies, preflight
+from services.worker.providers import exchange, openai_replies, openai_responses, preflight
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 SCHEMA_NAME_CHARS_MAX = 64
@@ -39,16 +40,22 @@ class OpenAIProvider:
         temperature: float | None = None,
         output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None,
         check_model: bool = True,
+        api: Literal["chat", "responses"] = "chat",
     ) -> None:
         self.model = model
         self._api_key = api_key
         self._clock = clock
         self._base_url = (base_url or OPENAI_BASE_URL).rstrip("/")
         self._at_openai = self._base_url == OPENAI_BASE_URL
-        self._temperature = temperature
+        self._sampling = {} if temperature is None else {"temperature": temperature}
         usual = "max_completion_tokens" if self._at_openai else "max_tokens"
         self._limit_field = output_limit_field or usual
         self._check_model = check_model
+        self._path, self._body, self._read = (
+            ("/responses", self._responses_body, openai_responses.of_answer)
+            if api == "responses"
+            else ("/chat/completions", self._chat_body, openai_replies.of_answer)
+        )
         self._client = openai.AsyncOpenAI(
             api_key=api_key or exchange.NO_KEY,
             base_url=self._base_url,
@@ -60,10 +67,10 @@ class OpenAIProvider:
         self._client.organization = self._client.project = None
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        """One POST to `/chat/completions`."""
-        reply = await self._exchange("/chat/completions", timeout_s, self._body(prompt))
+        """One POST to `/chat/completions` or `/responses`."""
+        reply = await self._exchange(self._path, timeout_s, self._body(prompt))
         if isinstance(reply, httpx2.Response):
-            return openai_replies.of_answer(
+            return self._read(
                 reply.status_code, reply.headers, reply.content, prompt.max_output_tokens
             )
         return reply
@@ -77,20 +84,28 @@ class OpenAIProvider:
         """Closes all connections; calls in flight fail."""
         await self._client.close()
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _chat_body(self, prompt: Prompt) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": "system", "content": prompt.system}, *turns],
             self._limit_field: prompt.max_output_tokens,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
         if prompt.wire.schema is not None:
-            name = re.sub(r"[^a-zA-Z0-9_-]", "_", prompt.wire.name)[:SCHEMA_NAME_CHARS_MAX]
-            form = {"name": name, "schema": prompt.wire.schema, "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
-        return body
+            body["response_format"] = {"type": "json_schema", "json_schema": _form(prompt.wire)}
+        return body | self._sampling
+
+    def _responses_body(self, prompt: Prompt) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "instructions": prompt.system,
+            "input": [{"role": turn.role, "content": turn.text} for turn in prompt.turns],
+            "max_output_tokens": prompt.max_output_tokens,
+            "store": False,  # else OpenAI keeps prompt and answer for later calls
+        }
+        if prompt.wire.schema is not None:
+            body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
+        return body | self._sampling
 
     async def _exchange(
         self, path: str, timeout_s: float, body: dict[str, Any] | None = None
@@ -132,3 +147,8 @@ class OpenAIProvider:
     async def _has_model(self) -> bool:
         path = "/models/" + quote(self.model, safe="")  # short names work that are not listed
         return isinstance(await self._exchange(path, exchange.PREFLIGHT_TIMEOUT_S), httpx2.Response)
+
+
+def _form(wire: WireSchema) -> dict[str, Any]:
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", wire.name)[:SCHEMA_NAME_CHARS_MAX]
+    return {"name": name, "schema": wire.schema, "strict": True}
