@@ -23,6 +23,7 @@ from services.worker.providers.anthropic import AnthropicProvider
 from services.worker.providers.gemini import GeminiProvider
 from services.worker.providers.ollama import OllamaProvider
 from services.worker.providers.openai import OpenAIProvider
+from services.worker.providers.prices import known_tariff
 from services.worker.providers.scripted import ScriptedProvider
 
 
@@ -45,18 +46,25 @@ async def preflight(backends: Mapping[str, Backend]) -> None:
 
 
 def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
-    price = profile.price
     facts = ProfileFacts(
         name=name,
         provider=profile.provider,
         model=profile.model,
         max_output_tokens=profile.max_output_tokens,
         timeout_s=profile.timeout_s,
-        tariff=Tariff(price.input_usd, price.output_usd) if price else None,
+        tariff=_tariff(profile, clock),
         show_schema=_shows_schema(profile),
     )
     gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
     return Backend(facts, _dialect(profile), _provider(name, profile, clock), gate)
+
+
+def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
+    if profile.price is not None:
+        return Tariff(profile.price.input_usd, profile.price.output_usd)
+    if isinstance(profile, ScriptedProfile) or profile.base_url is not None:
+        return None  # whoever serves this has prices of their own
+    return known_tariff(profile.provider, profile.model, clock.now())
 
 
 def _dialect(profile: Profile) -> DialectName:
@@ -114,11 +122,11 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
     match profile:
         case OpenAIProfile():
             limit_field, api = profile.output_limit_field, profile.api
-            return OpenAIProvider(**shared, output_limit_field=limit_field, api=api)
+            return OpenAIProvider(**shared, output_limit_field=limit_field, api=api, native=native)
         case AnthropicProfile():
             return AnthropicProvider(**shared, native=native)
         case GeminiProfile():
-            return GeminiProvider(**shared, thinking_budget=profile.thinking_budget)
+            return GeminiProvider(**shared, thinking_budget=profile.thinking_budget, native=native)
         case OllamaProfile():
             window, think = profile.context_tokens, profile.think
             return OllamaProvider(**shared, context_tokens=window, think=think, native=native)

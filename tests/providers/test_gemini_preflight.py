@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import exchange
+from services.worker.providers import exchange, preflight
 from tests.providers.apis import GEMINI
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 
@@ -70,6 +70,13 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", GEMINI.base(server.base_url)))
+
+
+async def test_a_model_without_json_mode_is_found_without_asking() -> None:
+    async with GEMINI.at("http://x", model="gemma-3-27b-it") as provider:
+        found = await provider.preflight()
+
+    assert found == NotReady(preflight.of_capability("gemma-3-27b-it"))
 
 
 async def test_google_itself_needs_a_key() -> None:

@@ -123,6 +123,11 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 400, "unsupported_parameter")),
     (400, {"error": {"code": "content_filter"}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    (400, {"error": {"message": "'response_format' of type 'json_schema' is not supported with "
+                     "this model.", "param": "response_format"}},
+     Rejected("profile", 400, "no_structured_output")),
+    (400, {"error": {"message": "Invalid schema", "param": "response_format"}},
+     Rejected("request", 400, None)),
     (402, {}, Rejected("profile", 402, None)),
     (403, {}, Rejected("profile", 403, None)),
     (405, {}, Rejected("profile", 405, None)),

@@ -1,5 +1,6 @@
 """The adapter to the Gemini API."""
 
+import re
 from collections.abc import Awaitable
 from typing import Any
 
@@ -15,6 +16,8 @@ from services.worker.providers.reading import json_in
 GEMINI_BASE_URL = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1"  # else an environment variable may choose it
 MODELS_LISTED_MAX = 1000  # the largest page there is
+# The API serves these beside its own and knows no JSON mode for them; it says so in a call alone.
+WITHOUT_SCHEMAS = re.compile(r"(?:models/)?gemma-[1-3]")
 _ROLES = {"user": "user", "assistant": "model"}
 
 
@@ -22,7 +25,8 @@ class GeminiProvider:
     """One profile at Gemini, or at a compatible server under `base_url`.
 
     `thinking_budget` bounds, in tokens, what is thought before the answer; it counts as output.
-    `check_model=False` is for servers that list other names than they serve.
+    `check_model=False` is for servers that list other names than they serve. `native` says whether
+    the profile has its answers enforced, so that the model must be able to.
     """
 
     name = "gemini"
@@ -38,6 +42,7 @@ class GeminiProvider:
         temperature: float | None = None,
         thinking_budget: int | None = None,
         check_model: bool = True,
+        native: bool = True,
     ) -> None:
         self.model = model
         self._api_key = api_key
@@ -46,6 +51,7 @@ class GeminiProvider:
         self._temperature = temperature
         self._thinking_budget = thinking_budget
         self._check_model = check_model
+        self._native = native
         self._http = exchange.http_client(max_in_flight)
         self._client = genai.Client(
             vertexai=False,  # else an environment variable may choose another product
@@ -115,6 +121,8 @@ class GeminiProvider:
         at_google = self._base_url == GEMINI_BASE_URL
         if problem := preflight.of_key(self._api_key, needed=at_google):
             return problem
+        if self._native and WITHOUT_SCHEMAS.match(self.model):
+            return preflight.of_capability(self.model)
         call = self._client.aio.models.get(model=self.model)
         found = await self._exchange(call, exchange.PREFLIGHT_TIMEOUT_S)
         if isinstance(found, exchange.Received):

@@ -16,6 +16,10 @@ from services.worker.providers import exchange, openai_replies, openai_responses
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 SCHEMA_NAME_CHARS_MAX = 64
+# OpenAI's models from before structured output; its listing says nothing of what a model can do.
+WITHOUT_SCHEMAS = re.compile(
+    r"(?:gpt-3\.5|gpt-4(?:-|$)|gpt-4o-2024-05-13|chatgpt-4o|o1-mini|o1-preview)"
+)
 
 
 class OpenAIProvider:
@@ -25,6 +29,7 @@ class OpenAIProvider:
     would write without limit. So `output_limit_field` None means `max_completion_tokens` at OpenAI
     alone: where that guess is wrong, calls are refused and not boundless.
     `check_model=False` is for servers that list other names than they serve (deployments).
+    `native` says whether the profile has its answers enforced, so that the model must be able to.
     """
 
     name = "openai"
@@ -41,6 +46,7 @@ class OpenAIProvider:
         output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None,
         check_model: bool = True,
         api: Literal["chat", "responses"] = "chat",
+        native: bool = True,
     ) -> None:
         self.model = model
         self._api_key = api_key
@@ -51,6 +57,7 @@ class OpenAIProvider:
         usual = "max_completion_tokens" if self._at_openai else "max_tokens"
         self._limit_field = output_limit_field or usual
         self._check_model = check_model
+        self._native = native
         self._path, self._body, self._read = (
             ("/responses", self._responses_body, openai_responses.of_answer)
             if api == "responses"
@@ -134,6 +141,8 @@ class OpenAIProvider:
     async def _problem(self) -> str | None:
         if problem := preflight.of_key(self._api_key, needed=self._at_openai):
             return problem
+        if self._native and self._at_openai and WITHOUT_SCHEMAS.match(self.model):
+            return preflight.of_capability(self.model)
         listing = await self._exchange("/models", exchange.PREFLIGHT_TIMEOUT_S)
         if not isinstance(listing, httpx2.Response):
             return preflight.of_listing(listing, self._base_url)

@@ -11,11 +11,13 @@ from services.worker.core.reply import (
     Answered,
     CallFacts,
     Refused,
+    Rejected,
     Reply,
     Truncated,
     Unavailable,
 )
 from services.worker.providers.reading import (
+    NO_STRUCTURED_OUTPUT,
     code_in,
     json_in,
     name_in,
@@ -42,6 +44,9 @@ _PROFILE_CODES = {
     "unsupported_parameter",
     "unsupported_value",
 }
+
+
+_NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
 
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
@@ -74,6 +79,8 @@ def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
+    if status == 400 and _NO_SCHEMAS in _words(body):
+        return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 
 
@@ -99,6 +106,15 @@ def _codes(body: bytes) -> tuple[str, ...]:
             return tuple(name for name in named if name is not None)
         case _:
             return ()
+
+
+def _words(body: bytes) -> str:
+    """What an error says in prose, which stays here."""
+    match json_in(body):
+        case {"error": {"message": str(words), "param": "response_format" | "text.format"}}:
+            return words
+        case _:
+            return ""
 
 
 def _usage(value: Any) -> Usage:
