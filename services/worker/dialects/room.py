@@ -60,7 +60,7 @@ class _Room:
     def packed(self) -> _Packed:
         found: _Packed = {}
         seen: set[int] = set()
-        self._take(_Cost(0, self._unions(self._shapes.root, set())))
+        self._take(_Cost(0, self._unions(self._shapes.root)))
         waiting = deque([self._shapes.root])
         while waiting:
             shape = waiting.popleft()
@@ -85,10 +85,10 @@ class _Room:
         return found
 
     def _fits(self, member: Member) -> bool:
-        unions = 0 if is_tag(member) else self._unions(member.shape, set())
-        if member.optional and unions and self._shapes.accepts_null(member.shape):
-            unions -= 1  # left out where it would be null
-        cost = _Cost(int(member.optional), max(unions, 0))
+        unions = 0 if is_tag(member) else self._unions(member.shape)
+        if member.optional and _is_one_or_null(self._shapes.seen(member.shape)):
+            unions -= 1  # it is left out where it would be null
+        cost = _Cost(int(member.optional), unions)
         if cost.optional > self._left.optional or cost.unions > self._left.unions:
             return False
         self._take(cost)
@@ -98,20 +98,40 @@ class _Room:
         left = self._left
         self._left = _Cost(left.optional - cost.optional, left.unions - cost.unions)
 
-    def _unions(self, shape: Shape, passed: set[str]) -> int:
-        """The unions of a value, those of the members of objects inside of it not counted."""
-        match shape:
-            case Plain():
-                return int(len(shape.types) > 1)
-            case Array():
-                return self._unions(shape.items, passed)
-            case Union():
-                return 1 + sum(self._unions(branch, passed) for branch in shape.branches)
-            case Ref() if shape.name not in passed:
-                passed.add(shape.name)
-                return self._unions(self._shapes.definitions[shape.name], passed)
-            case _:
-                return 0
+    def _unions(self, whole: Shape) -> int:
+        """The unions of a value, those of the members of objects inside of it not counted.
+
+        Counting ends where there are more than there is room for.
+        """
+        found = 0
+        passed: set[str] = set()
+        waiting = [whole]
+        while waiting and found <= self._left.unions + 1:
+            shape = waiting.pop()
+            match shape:
+                case Plain():
+                    found += len(shape.types) > 1
+                case Array():
+                    waiting.append(shape.items)
+                case Union():
+                    found += 1
+                    waiting.extend(shape.branches)
+                case Ref() if shape.name not in passed:
+                    passed.add(shape.name)
+                    waiting.append(self._shapes.definitions[shape.name])
+                case _:
+                    pass
+        return found
+
+
+def _is_one_or_null(shape: Shape) -> bool:
+    match shape:
+        case Plain():
+            return len(shape.types) == 2 and "null" in shape.types
+        case Union(branches=(one, other)):
+            return any(isinstance(b, Plain) and b.types == {"null"} for b in (one, other))
+        case _:
+            return False
 
 
 def _rebuilt(shape: Shape, packed: _Packed) -> Shape:

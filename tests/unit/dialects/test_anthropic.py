@@ -100,6 +100,19 @@ def test_16_members_of_several_types_have_room_and_the_17th_is_packed() -> None:
     ) | {"m16": 2}
 
 
+def test_members_that_may_be_null_take_no_room_of_unions_if_they_may_be_left_out() -> None:
+    names = [f"m{number:02}" for number in range(18)]
+    one_or_null = wire("anthropic", closed({key: {"type": ["string", "null"]} for key in names}))
+    two_or_null = wire(
+        "anthropic", closed({key: {"type": ["string", "integer", "null"]} for key in names})
+    )
+
+    assert one_or_null.schema is not None
+    assert two_or_null.schema is not None
+    assert list(one_or_null.schema["properties"]) == names  # type: ignore[arg-type]
+    assert list(two_or_null.schema["properties"]) == [REST, *names[:16]]  # type: ignore[arg-type]
+
+
 def test_a_root_that_is_itself_too_much_is_refused_with_what_to_change() -> None:
     deep: Any = TEXT
     for _ in range(9):
