@@ -78,10 +78,10 @@ class _Profile(Section):
 
 
 class OpenAIProfile(_Profile):
-    """`provider = "openai"`: OpenAI, or any server that speaks its Chat Completions."""
+    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
 
     provider: Literal["openai"]
-    api: Literal["chat"] = "chat"
+    api: Literal["chat", "responses"] = "chat"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"
@@ -89,6 +89,43 @@ class OpenAIProfile(_Profile):
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     check_model: bool = True
     show_schema: bool | None = None  # None: wherever `base_url` is set
+
+
+class AnthropicProfile(_Profile):
+    """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
+
+    provider: Literal["anthropic"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "ANTHROPIC_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    check_model: bool = True
+
+
+class GeminiProfile(_Profile):
+    """`provider = "gemini"`: the Gemini API."""
+
+    provider: Literal["gemini"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "GEMINI_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
+    check_model: bool = True
+
+
+class OllamaProfile(_Profile):
+    """`provider = "ollama"`: an Ollama server; by default one on this machine."""
+
+    provider: Literal["ollama"]
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    think: bool | None = None
+    check_model: bool = True
+    show_schema: bool = True  # the server enforces it unseen
 
 
 class ScriptedProfile(_Profile):
@@ -100,7 +137,8 @@ class ScriptedProfile(_Profile):
     journal: Path | None = None
 
 
-Profile = Annotated[OpenAIProfile | ScriptedProfile, Field(discriminator="provider")]
+RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
+Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]
 
 
 class Settings(Section):

@@ -7,7 +7,10 @@ from typing import Literal
 
 Level = Literal["debug", "info", "warning", "error"]
 
-_QUIET = ("aiokafka", "kafka", "httpx2", "openai", "faststream", "aiohttp", "asyncio")
+_QUIET = (
+    *("aiokafka", "kafka", "faststream", "aiohttp", "asyncio"),
+    *("httpx", "httpx2", "anthropic", "google_genai", "ollama", "openai"),
+)
 
 
 class JsonLines(logging.Formatter):

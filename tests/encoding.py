@@ -55,15 +55,20 @@ def _write(shapes: Shapes, shape: Shape, value: JsonValue) -> JsonValue:
 def _write_object(shapes: Shapes, shape: Object, value: dict[str, JsonValue]) -> JsonValue:
     written: dict[str, JsonValue] = {}
     for member in shape.members:
+        given = value.get(member.name)
+        if shape.may_omit and member.optional and given is None:
+            continue  # null and left out travel alike where both are allowed
         if member.name in value:
             written[member.name] = _write(shapes, member.shape, value[member.name])
         elif member.optional:
             written[member.name] = None
         else:
             raise CannotBeWrittenError(shape, value)
-    others = {name: inner for name, inner in value.items() if name not in written}
+    placed = {member.name for member in shape.members}
+    others = {name: inner for name, inner in value.items() if name not in placed}
     if shape.rest is not None:
-        written[shape.rest] = json.dumps(others) if others else None
+        nothing = "" if shape.may_omit else None
+        written[shape.rest] = json.dumps(others) if others else nothing
     elif others:
         raise CannotBeWrittenError(shape, value)
     return written

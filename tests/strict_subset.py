@@ -1,8 +1,10 @@
-"""What a wire schema for strict providers must be, checked node by node."""
+"""What a wire schema must be for each strict provider, checked node by node."""
+
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-ALLOWED = {
+OPENAI = {
     "object": {"type", "properties", "required", "additionalProperties", "description"},
     "array": {"type", "items", "minItems", "maxItems", "description"},
     "string": {"type", "enum", "pattern", "format", "description"},
@@ -14,19 +16,87 @@ ALLOWED = {
 }
 
 
-def faults(schema: dict[str, JsonValue]) -> list[str]:
-    """Every breach of the strict subset, with its place; llama.cpp refuses some of them too."""
+@dataclass(frozen=True)
+class Subset:
+    """The keywords by type, and what else a provider allows."""
+
+    keywords: dict[str, set[str]]
+    all_required: bool = True
+    recursion: bool = True
+    min_items: int = 1000
+
+
+PLAIN = {kind: {"type", "enum", "description"} for kind in ("string", "integer", "number")} | {
+    "object": OPENAI["object"],
+    "array": {"type", "items", "description"},
+    "boolean": {"type", "description"},
+    "null": {"type", "description"},
+}
+CHOICES = {kind: {*PLAIN[kind], "enum"} for kind in ("boolean", "null")}
+SUBSETS = {
+    "openai": Subset(OPENAI),
+    "anthropic": Subset(
+        PLAIN
+        | CHOICES
+        | {"string": {*PLAIN["string"], "format"}, "array": {*PLAIN["array"], "minItems"}},
+        all_required=False,
+        recursion=False,
+        min_items=1,
+    ),
+    "gemini": Subset(
+        PLAIN
+        | {kind: {*PLAIN[kind], "minimum", "maximum"} for kind in ("integer", "number")}
+        | {"string": {*PLAIN["string"], "format"}}
+        | {"array": {*PLAIN["array"], "minItems", "maxItems"}},
+        all_required=False,
+        min_items=100,
+    ),
+    "ollama": Subset(PLAIN | CHOICES, recursion=False),
+}
+
+
+def faults(schema: dict[str, JsonValue], dialect: str = "openai") -> list[str]:
+    """Every breach of a provider's subset, with its place; llama.cpp refuses some of them too."""
+    subset = SUBSETS[dialect]
     definitions = schema.get("$defs", {})
     assert isinstance(definitions, dict)
     root = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
     found = [] if schema.get("type") == "object" else ["the root is no object"]
-    found += _faults(root, "#", set(definitions))
+    found += _faults(root, "#", set(definitions), subset)
     for name, definition in definitions.items():
-        found += _faults(definition, f"#/$defs/{name}", set(definitions))
+        found += _faults(definition, f"#/$defs/{name}", set(definitions), subset)
+    if not subset.recursion:
+        circles = [name for name in definitions if _reaches_itself(name, definitions)]
+        found += [f"{name}: recursion" for name in circles]
     return found
 
 
-def _faults(schema: JsonValue, path: str, names: set[str]) -> list[str]:
+def _reaches_itself(name: str, definitions: dict[str, JsonValue]) -> bool:
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for target in _targets(definitions[waiting.pop()]):
+            if target == name:
+                return True
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return False
+
+
+def _targets(schema: JsonValue) -> list[str]:
+    match schema:
+        case {"$ref": str(ref)}:
+            return [ref.removeprefix("#/$defs/")]
+        case dict():
+            return [target for inner in schema.values() for target in _targets(inner)]
+        case list():
+            return [target for inner in schema for target in _targets(inner)]
+        case _:
+            return []
+
+
+def _faults(schema: JsonValue, path: str, names: set[str], subset: Subset) -> list[str]:
     if not isinstance(schema, dict):
         return [f"{path}: a schema that is no object"]
     if "$ref" in schema:
@@ -34,39 +104,48 @@ def _faults(schema: JsonValue, path: str, names: set[str]) -> list[str]:
         good = schema.keys() == {"$ref"} and ref.removeprefix("#/$defs/") in names
         return [] if good else [f"{path}: a bad reference"]
     if "anyOf" in schema:
-        return _union_faults(schema, path, names)
+        return _union_faults(schema, path, names, subset)
     types = schema.get("type")
     listed = types if isinstance(types, list) else [types]
-    allowed = set().union(*(ALLOWED.get(str(kind), set()) for kind in listed))
+    allowed = set().union(*(subset.keywords.get(str(kind), set()) for kind in listed))
     found = [f"{path}: {keyword}" for keyword in schema.keys() - allowed]
     found += [f"{path}: an empty enum"] if schema.get("enum") == [] else []
+    found += [f"{path}: minItems"] if _number(schema.get("minItems"), 0) > subset.min_items else []
     found += [f"{path}: bounds that nothing meets"] if _empty(schema) else []
     if "array" in listed:
-        found += _faults(schema.get("items"), f"{path}/items", names)
+        found += _faults(schema.get("items"), f"{path}/items", names, subset)
     if "object" in listed:
-        found += _object_faults(schema, path, names)
+        found += _object_faults(schema, path, names, subset)
     return found
 
 
-def _union_faults(schema: dict[str, JsonValue], path: str, names: set[str]) -> list[str]:
+def _union_faults(
+    schema: dict[str, JsonValue], path: str, names: set[str], subset: Subset
+) -> list[str]:
     branches = schema["anyOf"]
     if schema.keys() != {"anyOf"} or not isinstance(branches, list) or not branches:
         return [f"{path}: a bad union"]
     return [
         fault
         for index, branch in enumerate(branches)
-        for fault in _faults(branch, f"{path}/anyOf/{index}", names)
+        for fault in _faults(branch, f"{path}/anyOf/{index}", names, subset)
     ]
 
 
-def _object_faults(schema: dict[str, JsonValue], path: str, names: set[str]) -> list[str]:
+def _object_faults(
+    schema: dict[str, JsonValue], path: str, names: set[str], subset: Subset
+) -> list[str]:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return [f"{path}: no properties"]
     found = [] if schema.get("additionalProperties") is False else [f"{path}: open"]
-    found += [] if schema.get("required") == list(properties) else [f"{path}: not all required"]
+    required = schema.get("required")
+    if subset.all_required:
+        found += [] if required == list(properties) else [f"{path}: not all required"]
+    elif not isinstance(required, list) or required != list(properties)[: len(required)]:
+        found += [f"{path}: what is required is not first"]
     for name, member in properties.items():
-        found += _faults(member, f"{path}/properties/{name}", names)
+        found += _faults(member, f"{path}/properties/{name}", names, subset)
     return found
 
 

@@ -1,15 +1,29 @@
 """From profiles in the settings to backends: the one place that knows every provider."""
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import TypedDict, assert_never
 
-from services.settings import OpenAIProfile, Profile, ScriptedProfile, SetUpError, secret
+from services.settings import (
+    AnthropicProfile,
+    GeminiProfile,
+    OllamaProfile,
+    OpenAIProfile,
+    Profile,
+    RealProfile,
+    ScriptedProfile,
+    SetUpError,
+    secret,
+)
 from services.worker.core.plan import ProfileFacts, Tariff
 from services.worker.dialects.choose import DialectName
 from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
+from services.worker.providers.anthropic import AnthropicProvider
+from services.worker.providers.gemini import GeminiProvider
+from services.worker.providers.ollama import OllamaProvider
 from services.worker.providers.openai import OpenAIProvider
+from services.worker.providers.prices import known_tariff
 from services.worker.providers.scripted import ScriptedProvider
 
 
@@ -32,50 +46,101 @@ async def preflight(backends: Mapping[str, Backend]) -> None:
 
 
 def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
-    price = profile.price
     facts = ProfileFacts(
         name=name,
         provider=profile.provider,
         model=profile.model,
         max_output_tokens=profile.max_output_tokens,
         timeout_s=profile.timeout_s,
-        tariff=Tariff(price.input_usd, price.output_usd) if price else None,
+        tariff=_tariff(profile, clock),
         show_schema=_shows_schema(profile),
     )
-    dialect: DialectName = "openai" if profile.dialect == "native" else "prompted"
     gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
-    return Backend(facts, dialect, _provider(name, profile, clock), gate)
+    return Backend(facts, _dialect(profile), _provider(name, profile, clock), gate)
+
+
+def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
+    if profile.price is not None:
+        return Tariff(profile.price.input_usd, profile.price.output_usd)
+    if isinstance(profile, ScriptedProfile) or profile.base_url is not None:
+        return None  # whoever serves this has prices of their own
+    return known_tariff(profile.provider, profile.model, clock.now())
+
+
+def _dialect(profile: Profile) -> DialectName:
+    if profile.dialect == "prompted":
+        return "prompted"
+    match profile:
+        case OpenAIProfile() | ScriptedProfile():
+            return "openai"
+        case AnthropicProfile():
+            return "anthropic"
+        case GeminiProfile():
+            return "gemini"
+        case OllamaProfile():
+            return "ollama"
+        case _:
+            assert_never(profile)
 
 
 def _shows_schema(profile: Profile) -> bool:
-    """OpenAI shows the schema to its models; servers like llama.cpp enforce it unseen."""
+    """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
+    if isinstance(profile, OllamaProfile):
+        return profile.show_schema
     if not isinstance(profile, OpenAIProfile):
         return False
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
+class _Shared(TypedDict):
+    """What every adapter to a real provider takes."""
+
+    model: str
+    api_key: str | None
+    base_url: str | None
+    max_in_flight: int
+    temperature: float | None
+    check_model: bool
+    clock: Clock
+
+
 def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
+    if isinstance(profile, ScriptedProfile):
+        return ScriptedProvider(
+            script=profile.script, journal=profile.journal, model=profile.model, clock=clock
+        )
+    native = profile.dialect == "native"
+    shared = _Shared(
+        model=profile.model,
+        api_key=_key(name, profile),
+        base_url=profile.base_url,
+        max_in_flight=profile.max_in_flight,
+        temperature=profile.temperature,
+        check_model=profile.check_model,
+        clock=clock,
+    )
     match profile:
         case OpenAIProfile():
-            key = secret(profile.api_key_env)
-            if profile.api_key_env and key is None and profile.base_url is None:
-                raise SetUpError(
-                    f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
-                    f"key there, or name another variable in `profiles.{name}.api_key_env`."
-                )
-            return OpenAIProvider(
-                model=profile.model,
-                api_key=key,
-                base_url=profile.base_url,
-                max_in_flight=profile.max_in_flight,
-                temperature=profile.temperature,
-                output_limit_field=profile.output_limit_field,
-                check_model=profile.check_model,
-                clock=clock,
-            )
-        case ScriptedProfile():
-            return ScriptedProvider(
-                script=profile.script, journal=profile.journal, model=profile.model, clock=clock
-            )
+            limit_field, api = profile.output_limit_field, profile.api
+            return OpenAIProvider(**shared, output_limit_field=limit_field, api=api, native=native)
+        case AnthropicProfile():
+            return AnthropicProvider(**shared, native=native)
+        case GeminiProfile():
+            return GeminiProvider(**shared, thinking_budget=profile.thinking_budget, native=native)
+        case OllamaProfile():
+            window, think = profile.context_tokens, profile.think
+            return OllamaProvider(**shared, context_tokens=window, think=think, native=native)
         case _:
             assert_never(profile)
+
+
+def _key(name: str, profile: RealProfile) -> str | None:
+    """The key of a profile; a server of one's own may need none."""
+    key = secret(profile.api_key_env)
+    at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
+    if profile.api_key_env and key is None and not at_home:
+        raise SetUpError(
+            f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
+            f"key there, or name another variable in `profiles.{name}.api_key_env`."
+        )
+    return key

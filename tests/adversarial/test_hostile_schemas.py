@@ -4,7 +4,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,7 +14,7 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef
 from services.worker.core.asked import Accepted, Asked, Unusable
 from services.worker.core.schema import resolve
-from services.worker.dialects.openai import compile_schema as compile_openai
+from services.worker.dialects.choose import DialectName, compile_for
 from tests.corpora import corpora
 
 LOAD = corpora()
@@ -32,7 +32,10 @@ def nobody_connects() -> Iterator[socket.socket]:
         yield server
 
 
-def resolved(text: bytes) -> Asked | Unusable | json_text.NotJson:
+DIALECTS = get_args(DialectName)
+
+
+def resolved(text: bytes, dialect: DialectName = "openai") -> Asked | Unusable | json_text.NotJson:
     """What becomes of a schema's text, as far as a worker would go before it asks a provider."""
     parsed = json_text.parse(text)
     if isinstance(parsed, json_text.NotJson):
@@ -42,7 +45,7 @@ def resolved(text: bytes) -> Asked | Unusable | json_text.NotJson:
     ref = InlineRef(name="hostile", wrapped=False, json_schema=parsed.value)
     asked = resolve(ref, Registry([]))
     if isinstance(asked, Asked):
-        compile_openai(asked)
+        compile_for(dialect, asked)
     return asked
 
 
@@ -54,11 +57,14 @@ def answered(asked: Asked, raw: str) -> bool | None:
     return isinstance(asked.read(parsed.value), Accepted)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("case", CASES)
-def test_a_hostile_schema_harms_nobody(case: Any, nobody_connects: socket.socket) -> None:
+def test_a_hostile_schema_harms_nobody(
+    case: Any, dialect: DialectName, nobody_connects: socket.socket
+) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
-    outcome = resolved(LOAD.raw(case))
+    outcome = resolved(LOAD.raw(case), dialect)
     verdicts: list[bool | None] = []
     if isinstance(outcome, Asked):
         verdicts = [answered(outcome, answer["raw"]) for answer in case.get("answers", [])]

@@ -7,7 +7,8 @@ import pytest
 
 from answerbus.dead_letter import HostileSchema
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects.openai import RULES
+from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
 from tests.encoding import encode
@@ -44,12 +45,17 @@ def test_verdicts_are_those_of_the_suite(file: Any) -> None:
                 assert (not problems) == test["valid"], (test["description"], problems)
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES],
+    ids=lambda rules: rules.dialect,
+)
 @pytest.mark.parametrize("file", FILES)
-def test_every_valid_instance_survives_the_wire(file: Any) -> None:
+def test_every_valid_instance_survives_the_wire(file: Any, rules: Rules) -> None:
     for schema, tests in groups(file):
         known, wire = compile_schema(schema), None
         if isinstance(known, Authority):
-            wire = compile_shapes(schema, RULES)
+            wire = compile_shapes(schema, rules)
         if not isinstance(known, Authority) or not isinstance(wire, Compiled):
             continue
         for test in tests:

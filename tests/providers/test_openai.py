@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
-from services.worker.providers import openai as adapter
 from tests.providers.misbehaving import Misbehaving, answer
 from tests.providers.openai_calls import (
     GOOD_REPLY,
@@ -123,18 +122,3 @@ async def test_a_status_is_one_call_and_its_reply(
 
     assert reply == expected
     assert len(server.seen) == 1
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"), [(200, Unavailable(200, ran=True)), (429, Throttled(3.0))]
-)
-async def test_megabytes_are_not_read_to_the_end(
-    status: int, expected: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adapter, "RESPONSE_BYTES_MAX", 1_000_000)
-    body = b'{"choices":[{"message":{"content":"' + b"x" * 30_000_000 + b'"}}]}'
-
-    reply, server = await ask(answer(body, status, {"retry-after": "3"}))
-
-    assert reply == expected
-    assert server.bytes_sent < 20_000_000

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import openai as adapter
+from services.worker.providers import exchange, preflight
+from services.worker.providers.openai import WITHOUT_SCHEMAS
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
 from tests.providers.openai_calls import SECRET, provider_at
 
@@ -78,7 +79,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
 async def test_a_profile_that_cannot_work_says_what_to_change(
     scripts: tuple[Script, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "PREFLIGHT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(exchange, "PREFLIGHT_TIMEOUT_S", 0.3)
     async with misbehaving(*scripts) as server, provider_at(server.base_url) as provider:
         found = await provider.preflight()
 
@@ -113,6 +114,17 @@ async def test_a_key_that_cannot_be_sent_is_found_without_asking(
 ) -> None:
     async with provider_at(**options) as provider:
         assert await provider.preflight() == NotReady(remedy)
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "gpt-4-turbo", "gpt-3.5-turbo-0125", "o1-mini"])
+async def test_a_model_from_before_structured_output_is_found_without_asking(model: str) -> None:
+    async with provider_at(None, model=model) as provider:
+        assert await provider.preflight() == NotReady(preflight.of_capability(model))
+
+
+@pytest.mark.parametrize("model", ["gpt-4.1", "gpt-4o", "gpt-4o-mini", "gpt-5", "o1", "o3-mini"])
+async def test_newer_models_are_not_mistaken_for_those(model: str) -> None:
+    assert WITHOUT_SCHEMAS.match(model) is None
 
 
 async def test_a_server_of_ones_own_needs_no_key_and_deployments_need_no_listed_name() -> None:

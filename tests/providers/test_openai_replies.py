@@ -18,13 +18,8 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.openai_replies import (
-    RETRY_AFTER_S_MAX,
-    TOKENS_MAX,
-    of_answer,
-    of_error,
-    retry_after_s,
-)
+from services.worker.providers.openai_replies import of_answer, of_error
+from services.worker.providers.reading import RETRY_AFTER_S_MAX, TOKENS_MAX, retry_after_s
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)
@@ -128,6 +123,11 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 400, "unsupported_parameter")),
     (400, {"error": {"code": "content_filter"}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    (400, {"error": {"message": "'response_format' of type 'json_schema' is not supported with "
+                     "this model.", "param": "response_format"}},
+     Rejected("profile", 400, "no_structured_output")),
+    (400, {"error": {"message": "Invalid schema", "param": "response_format"}},
+     Rejected("request", 400, None)),
     (402, {}, Rejected("profile", 402, None)),
     (403, {}, Rejected("profile", 403, None)),
     (405, {}, Rejected("profile", 405, None)),

@@ -1,13 +1,14 @@
 """Values to choose from: what `enum` and `const` leave, as one scalar shape."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
 from services.worker.core.keywords import Draft
 from services.worker.dialects.atoms import Atoms
-from services.worker.dialects.shape import Never, Plain
+from services.worker.dialects.rules import ALL_SCALARS, Rules
+from services.worker.dialects.shape import Plain
 
 
 def choices(atoms: Atoms) -> list[JsonValue] | None:
@@ -32,15 +33,48 @@ def _listed(atoms: Atoms) -> Iterator[list[JsonValue]]:
             yield [atom.schema["const"]]
 
 
-def one_of(values: list[JsonValue], types: frozenset[str] | None) -> Plain | Never:
-    """One of several scalars, of those that are of the right type."""
+def one_of(values: list[JsonValue], types: frozenset[str] | None, rules: Rules) -> list[Plain]:
+    """One of several scalars, of those that are of the right type.
+
+    Where a dialect cannot list values of every type, each type is a scalar of its own.
+    """
     fitting = [value for value in values if types is None or type_of(value) & types]
-    if not fitting:
-        return Never()
-    names: list[JsonValue] = [*sorted({min(type_of(value)) for value in fitting})]
+    if rules.enum_types >= ALL_SCALARS:
+        return [_choice(fitting, rules)] if fitting else []
+    kinds = dict.fromkeys(max(type_of(value)) for value in fitting)
+    groups = {kind: [value for value in fitting if max(type_of(value)) == kind] for kind in kinds}
+    return [
+        _choice(group, rules) if kind in rules.enum_types else Plain({"type": kind})
+        for kind, group in groups.items()
+    ]
+
+
+def is_looser(chosen: Sequence[Plain], values: Sequence[JsonValue]) -> bool:
+    """Whether scalars that stand for values to choose from allow others too."""
+    bare = {kind for shape in chosen if "enum" not in shape.schema for kind in shape.types}
+    return not bare <= {"null", "boolean"} or ("boolean" in bare and not _both(values))
+
+
+def _both(values: Sequence[JsonValue]) -> bool:
+    return {value for value in values if isinstance(value, bool)} == {True, False}
+
+
+def _choice(values: list[JsonValue], rules: Rules) -> Plain:
+    names: list[JsonValue] = [*sorted({min(type_of(value)) for value in values})]
     if "number" in names and "integer" in names:
         names.remove("integer")
-    return Plain({"type": names[0] if len(names) == 1 else names, "enum": fitting})
+    kind = names[0] if len(names) == 1 else names
+    return Plain({"type": kind, "enum": values}, any_case=rules.any_case)
+
+
+def picked(shape: Plain, value: str) -> str:
+    """The value to choose from that is meant, where a provider may have mistaken its case."""
+    values = shape.schema.get("enum")
+    listed = [item for item in values if isinstance(item, str)] if isinstance(values, list) else []
+    if not shape.any_case or value in listed:
+        return value
+    alike = [item for item in listed if item.casefold() == value.casefold()]
+    return alike[0] if len(alike) == 1 else value
 
 
 def type_of(value: JsonValue) -> frozenset[str]:

@@ -3,9 +3,9 @@
 from typing import Literal, assert_never
 
 from services.worker.core.asked import Asked, Unusable, WireSchema
-from services.worker.dialects import openai, prompted
+from services.worker.dialects import anthropic, gemini, ollama, openai, prompted
 
-DialectName = Literal["openai", "prompted"]
+DialectName = Literal["openai", "anthropic", "gemini", "ollama", "prompted"]
 
 
 def compile_for(dialect: DialectName, asked: Asked) -> WireSchema | Unusable:
@@ -13,6 +13,12 @@ def compile_for(dialect: DialectName, asked: Asked) -> WireSchema | Unusable:
     match dialect:
         case "openai":
             return openai.compile_schema(asked)
+        case "anthropic":
+            return anthropic.compile_schema(asked)
+        case "gemini":
+            return gemini.compile_schema(asked)
+        case "ollama":
+            return ollama.compile_schema(asked)
         case "prompted":
             return prompted.compile_schema(asked)
         case _:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, product
 
+from pydantic import JsonValue
+
 from services.worker.dialects.choices import same
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.shape import Array, Member, Object, Plain, Shape, Shapes, Text, Union
@@ -19,11 +21,17 @@ _Shapes = tuple[Shape, Shape]
 class _Face:
     """What tells an object from others at first sight.
 
-    `tags` are the members that are always there and have one of few values.
+    `required` are the members that are always there, `tags` those of them that have one of few
+    values.
     """
 
     names: frozenset[str]
+    required: frozenset[str]
     tags: dict[str, frozenset[str]]
+
+    def may_be(self, other: "_Face") -> bool:
+        """Whether the members that there are can be those of either object."""
+        return self.required <= other.names and other.required <= self.names
 
     def tags_differ(self, other: "_Face") -> bool:
         return any(
@@ -114,16 +122,15 @@ class Comparer:
                 return ()
 
     def _inside_objects(self, one: Object, other: Object) -> Sequence[_Shapes] | None:
-        # On the wire an object has exactly its names, so that others cannot be taken for it.
+        # On the wire an object has no names but its own, so that others cannot be taken for it.
         face, other_face = self._face(one), self._face(other)
-        if face.names != other_face.names or face.tags_differ(other_face):
+        if not face.may_be(other_face) or face.tags_differ(other_face):
             return ()
-        twins = {member.name: member for member in other.members}
-        if one.rest != other.rest or any(
-            self._null_differs(member, twins[member.name]) for member in one.members
-        ):
+        theirs = {member.name: member for member in other.members}
+        twins = [(m, theirs[m.name]) for m in one.members if m.name in theirs]
+        if one.rest != other.rest or any(self._null_differs(*pair) for pair in twins):
             return None
-        return [(member.shape, twins[member.name].shape) for member in one.members]
+        return [(member.shape, twin.shape) for member, twin in twins]
 
     def _null_differs(self, one: Member, other: Member) -> bool:
         """Whether null is an answer to one, and says "left out" to the other."""
@@ -135,14 +142,18 @@ class Comparer:
     def _face(self, shape: Object) -> _Face:
         if id(shape) not in self._faces:
             tags = {
-                member.name: frozenset(map(same, choices))
+                member.name: frozenset(_key(value, choice) for choice in choices)
                 for member in shape.members
                 if not member.optional
                 and isinstance(value := self._shapes.seen(member.shape), Plain)
                 and isinstance(choices := value.schema.get("enum"), list)
             }
-            self._faces[id(shape)] = _Face(shape.names, tags)
+            self._faces[id(shape)] = _Face(shape.names, shape.required, tags)
         return self._faces[id(shape)]
+
+
+def _key(shape: Plain, choice: JsonValue) -> str:
+    return same(choice).casefold() if shape.any_case else same(choice)
 
 
 def _exclude(one: Shape, other: Shape) -> bool:
@@ -165,4 +176,4 @@ def _values_differ(one: Plain, other: Plain) -> bool:
     chosen, others = one.schema.get("enum"), other.schema.get("enum")
     if not isinstance(chosen, list) or not isinstance(others, list):
         return False
-    return set(map(same, chosen)).isdisjoint(map(same, others))
+    return {_key(one, value) for value in chosen}.isdisjoint(_key(one, v) for v in others)

@@ -6,6 +6,7 @@ from answerbus import failure
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
 from answerbus.problems import pointer
+from services.worker.dialects.choices import picked
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.fitting import Fitting
 from services.worker.dialects.freeform import NoJsonText, unpack
@@ -14,6 +15,7 @@ from services.worker.dialects.shape import (
     JsonObject,
     Member,
     Object,
+    Plain,
     Shape,
     Shapes,
     Text,
@@ -52,6 +54,8 @@ class _Decoder:
         match meant, value:
             case (Text(), str()):
                 return self._text(value, path)
+            case (Plain(), str()):
+                return picked(meant, value)
             case (Array(), list()):
                 return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
             case (Object(), dict()):

@@ -65,19 +65,32 @@ class _Writer:
                 return {"type": "null"}
 
     def _object(self, shape: Object) -> JsonObject:
-        properties: JsonObject = {member.name: self._member(member) for member in shape.members}
+        required = shape.required
+        always = [m for m in shape.members if m.name in required]
+        properties: JsonObject = {m.name: self._member(m, shape) for m in always}
         if shape.rest is not None:
-            properties[shape.rest] = rest_schema()
+            described = {member.name: self._bare(member) for member in shape.packed}
+            properties[shape.rest] = rest_schema(described, nullable=not shape.may_omit)
+        last = [m for m in shape.members if m.name not in required]
+        properties |= {m.name: self._member(m, shape) for m in last}
         written: JsonObject = {
             "type": "object",
             "properties": properties,
-            "required": [*properties],
+            "required": [name for name in properties if name in required],
             "additionalProperties": False,
         }
         return written | _described(shape)
 
-    def _member(self, member: Member) -> JsonObject:
+    def _bare(self, member: Member) -> JsonObject | None:
+        """What a packed member looks like, if that needs no definition."""
+        inner = _Writer(self._shapes)
+        written = inner.write(member.shape)
+        return None if inner._used else written
+
+    def _member(self, member: Member, owner: Object) -> JsonObject:
         written = self.write(member.shape)
+        if owner.may_omit:
+            return _without_null(written) if member.optional else written
         if not member.optional or self._shapes.accepts_null(member.shape):
             return written
         return _nullable(written)
@@ -104,6 +117,21 @@ def _described(shape: Array | Object) -> JsonObject:
 def _kinds(schema: JsonObject) -> list[str]:
     kinds = schema["type"]
     return [str(kind) for kind in kinds] if isinstance(kinds, list) else [str(kinds)]
+
+
+def _without_null(schema: JsonObject) -> JsonObject:
+    """The schema of an optional member that is left out where it would be null."""
+    kinds, choices, branches = (schema.get(word) for word in ("type", "enum", "anyOf"))
+    if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1:
+        left = [kind for kind in kinds if kind != "null"]
+        shorter: JsonObject = {"type": left[0] if len(left) == 1 else left}
+        if isinstance(choices, list):
+            shorter["enum"] = [choice for choice in choices if choice is not None]
+        return schema | shorter
+    if isinstance(branches, list):
+        others = [b for b in branches if isinstance(b, dict) and b.get("type") != "null"]
+        return others[0] if len(others) == 1 else {"anyOf": list[JsonValue](others)}
+    return schema
 
 
 def _nullable(schema: JsonObject) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from services.worker.dialects.choices import same, type_of
+from services.worker.dialects.choices import picked, same, type_of
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.shape import (
     Array,
@@ -31,10 +31,11 @@ class Fitting:
     def leaf(self, union: Union, value: JsonValue) -> Shape | None:
         """The first shape in a union that the value fits; None if there is none or no need.
 
-        A provider that enforces little may leave members out: such a fit is second best.
+        A provider that enforces little may leave members out, or mistake the case of a value to
+        choose from: such a fit is second best.
         """
         leaves = self._leaves_of(union)
-        if all(isinstance(leaf, Plain) for leaf in leaves):
+        if all(isinstance(leaf, Plain) and not leaf.any_case for leaf in leaves):
             return None  # all scalars travel as they are
         exactly = self._first(leaves, value, exact=True)
         return exactly or self._first(leaves, value, exact=False)
@@ -59,7 +60,8 @@ class Fitting:
         shape = self._shapes.seen(shape)
         match shape, value:
             case (Plain(), _):
-                return bool(type_of(value) & shape.types) and self._is_choice(shape, value)
+                meant = picked(shape, value) if not exact and isinstance(value, str) else value
+                return bool(type_of(meant) & shape.types) and self._is_choice(shape, meant)
             case (Text(), str()):
                 return True
             case (Union(), _):
@@ -73,7 +75,7 @@ class Fitting:
 
     def _object_fits(self, shape: Object, value: JsonObject, *, exact: bool) -> bool:
         names = value.keys()
-        if (names != shape.names) if exact else not names <= shape.names:
+        if not names <= shape.names or (exact and not shape.required <= names):
             return False
         for member in shape.members:
             if value.get(member.name) is None and member.optional:

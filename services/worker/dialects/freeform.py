@@ -1,6 +1,7 @@
 """Values of unknown shape: they travel as JSON text inside a string."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -11,6 +12,7 @@ from services.worker.dialects.scalars import description
 from services.worker.dialects.shape import JsonObject, Text
 
 _HINT_CHARS_MAX = 500
+_PACKED_CHARS_MAX = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,16 @@ def unpack(text: str) -> JsonValue | NoJsonText:
     return parsed.value if isinstance(parsed, json_text.Parsed) else NoJsonText()
 
 
-def rest_schema() -> JsonObject:
-    """What a provider is told of the member that carries all members no one named."""
-    hint = "JSON text of an object with further members, if there are any; usually null."
-    return {"type": ["string", "null"], "description": hint}
+def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -> JsonObject:
+    """What a provider is told of the member that carries all others.
+
+    `described` are members with a place in it, each with its schema, if that is short to tell.
+    """
+    nothing = "null" if nullable else "empty"
+    if not described:
+        hint = f"JSON text of an object with further members, if there are any; usually {nothing}."
+    else:
+        known = json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+        short = known if len(known) <= _PACKED_CHARS_MAX else ", ".join(described)
+        hint = f"JSON text of an object with further members, or {nothing}. There may be: {short}"
+    return {"type": ["string", "null"] if nullable else "string", "description": hint}

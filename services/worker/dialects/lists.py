@@ -9,8 +9,6 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import description
 from services.worker.dialects.shape import Array, JsonObject, Never, Plain, Shape, Text, Union
 
-SIZE_MAX = 1000  # larger ones would grow a provider's grammar beyond its limits
-
 Read = Callable[[Sequence[Node | Atom]], Shape]
 
 
@@ -19,10 +17,13 @@ def read_list(atoms: Atoms, read: Read, free: Text, rules: Rules, notes: Notes) 
     items = _tuple(atoms, read, free, notes) or read(_each(atoms))
     sizes = _sizes(atoms, rules, notes)
     if isinstance(items, Never):
-        items, sizes = Plain({"type": "null"}), sizes | {"maxItems": 0}
+        items = Plain({"type": "null"})
+        if "maxItems" in rules.list_sizes:
+            sizes |= {"maxItems": 0}
     if isinstance(items, Text):
         return free
-    if _number(sizes, "minItems", 0) > _number(sizes, "maxItems", SIZE_MAX):
+    least = _number(sizes, "minItems", 0)
+    if least > _number(sizes, "maxItems", least):
         return Never()
     return Array(items, sizes, description(atoms))
 
@@ -75,10 +76,14 @@ def _sizes(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
             value = atom.get(keyword)
             if not isinstance(value, int | float) or (keyword == "minItems" and value <= 0):
                 continue
-            if rules.list_sizes and value <= SIZE_MAX:
+            if value <= rules.list_sizes.get(keyword, -1):
                 found[keyword] = tighter(int(value), found.get(keyword, int(value)))
-            else:
-                notes.not_enforced(keyword, atom.path)
+                continue
+            notes.not_enforced(keyword, atom.path)
+            if (
+                keyword == "minItems" and keyword in rules.list_sizes
+            ):  # most of it is better than none
+                found[keyword] = rules.list_sizes[keyword]
     return dict(found)
 
 

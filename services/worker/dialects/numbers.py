@@ -9,6 +9,9 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
 
 _EXACT_MAX = 2**53  # beyond, a provider may read a bound as another number
+NUMBER_BOUNDS = frozenset(
+    ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"]
+)
 _LOW = ("minimum", "exclusiveMinimum")
 _HIGH = ("maximum", "exclusiveMaximum")
 
@@ -20,7 +23,8 @@ def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | 
     found: _Bounds = {}
     for atom, keyword, value in _stated(atoms):
         another = keyword == "multipleOf" and found.get(keyword, value) != value
-        if not rules.number_bounds or abs(value) > _EXACT_MAX or another:
+        carried = _carried(kind, keyword) in rules.number_bounds
+        if not carried or abs(value) > _EXACT_MAX or another:
             notes.not_enforced(keyword, atom.path)
             continue
         tighter = max if keyword in _LOW else min
@@ -28,6 +32,12 @@ def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | 
     if kind == "integer":
         found = _inclusive(found)
     return dict(found) if _satisfiable(found) else None
+
+
+def _carried(kind: str, keyword: str) -> str:
+    """The keyword that a bound is written with: integers need no exclusive ones."""
+    inclusive = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+    return inclusive.get(keyword, keyword) if kind == "integer" else keyword
 
 
 def _stated(atoms: Atoms) -> Iterator[tuple[Atom, str, int | float]]:

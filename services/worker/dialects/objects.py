@@ -4,6 +4,7 @@ from services.worker.core.keywords import JsonObject
 from services.worker.dialects.atoms import Atom, Atoms, Node
 from services.worker.dialects.lists import Read
 from services.worker.dialects.notes import Notes
+from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import description
 from services.worker.dialects.shape import Member, Never, Object, Plain, Shape, Text
 
@@ -12,7 +13,7 @@ from services.worker.dialects.shape import Member, Never, Object, Plain, Shape, 
 REST_NAME = "null_or_extra_json"
 
 
-def read_object(atoms: Atoms, read: Read, free: Text, notes: Notes) -> Shape:
+def read_object(atoms: Atoms, read: Read, free: Text, rules: Rules, notes: Notes) -> Shape:
     """An object of named members; all of it as JSON text where no member is known by name."""
     names = _names(atoms)
     is_open = not any(_is_closed(atom) for atom in atoms)
@@ -23,11 +24,12 @@ def read_object(atoms: Atoms, read: Read, free: Text, notes: Notes) -> Shape:
         Member(name, read(_nodes(atoms, name)), optional=name not in required) for name in names
     ]
     possible = [m for m in members if not (m.optional and isinstance(m.shape, Never))]
-    possible.sort(key=lambda member: not is_tag(member))
+    omits = rules.omits_optional  # such providers write what is required first
+    possible.sort(key=lambda member: (not is_tag(member), omits and member.optional))
     if is_open:
         _note_rest(atoms, notes)
-    rest = _unused(REST_NAME, set(names)) if is_open else None
-    return Object(tuple(possible), rest, description(atoms))
+    rest = unused(REST_NAME, set(names)) if is_open else None
+    return Object(tuple(possible), rest, description(atoms), may_omit=omits)
 
 
 def is_tag(member: Member) -> bool:
@@ -82,7 +84,8 @@ def _note_rest(atoms: Atoms, notes: Notes) -> None:
             notes.not_enforced("patternProperties", atom.path)
 
 
-def _unused(name: str, taken: set[str]) -> str:
+def unused(name: str, taken: set[str]) -> str:
+    """`name`, or one like it that is not taken."""
     while name in taken:
         name += "_"
     return name

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects.atoms import Atom, Atoms, Node, atoms_of, referred, schemas_in
-from services.worker.dialects.choices import choices, one_of, type_of, types_of
+from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
+from services.worker.dialects.circles import cut_circles
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.freeform import free
 from services.worker.dialects.lists import read_list
@@ -50,7 +51,7 @@ class Reader:
         for name in self._definitions:
             if self._goes_round(name):
                 self._definitions[name] = free(())
-        return Shapes(root, self._definitions)
+        return Shapes(*cut_circles(root, self._definitions, self._rules, self.notes))
 
     def _goes_round(self, name: str) -> bool:
         """Whether a definition says no more than that it is another one, which says the same."""
@@ -140,7 +141,10 @@ class Reader:
         note_unenforced(atoms, types, self.notes)
         values = choices(atoms)
         if values is not None and not any(type_of(v) & {"object", "array"} for v in values):
-            return one_of(values, types)
+            chosen = one_of(values, types, self._rules)
+            if is_looser(chosen, values):
+                self.notes.not_enforced("enum", atoms[0].path)
+            return self._one_of(chosen, free(atoms), "enum", atoms[0].path)
         kinds = _kinds(atoms, types) if values is None else ["any"]
         shapes = [self._typed(kind, atoms) for kind in kinds]
         return self._one_of(shapes, free(atoms), "type", atoms[0].path if atoms else "")
@@ -151,7 +155,7 @@ class Reader:
             case "any":
                 shape: Shape = text
             case "object":
-                shape = read_object(atoms, self.read, text, self.notes)
+                shape = read_object(atoms, self.read, text, self._rules, self.notes)
             case "array":
                 shape = read_list(atoms, self.read, text, self._rules, self.notes)
             case _:

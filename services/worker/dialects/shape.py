@@ -3,6 +3,7 @@
 A shape is never narrower than the schema it was read from: each valid answer can be written in it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -15,6 +16,7 @@ class Plain:
     """A scalar, or one of a few; it travels as it is. `schema` is what a provider is told."""
 
     schema: JsonObject
+    any_case: bool = False  # of values to choose from: a provider may mistake "a" for "A"
 
     @property
     def types(self) -> frozenset[str]:
@@ -41,7 +43,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A named member of an object; an optional one that is left out travels as null."""
+    """A named member of an object."""
 
     name: str
     shape: "Shape"
@@ -50,16 +52,31 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Object:
-    """Named members; `rest` names the one that carries all others as JSON text, if there may be."""
+    """Named members; `rest` names the one that carries all others as JSON text, if there may be.
+
+    An optional member without a value is left out where `may_omit`, else it travels as null.
+    `packed` are members that a provider has no room for: they travel in `rest`.
+    """
 
     members: tuple[Member, ...]
     rest: str | None
     description: str = ""
+    may_omit: bool = False
+    packed: tuple[Member, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """Exactly the members that this object has on the wire."""
-        named = frozenset(member.name for member in self.members)
+        """All members that this object may have on the wire."""
+        return self._with_rest(self.members)
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Those of them that are always there."""
+        optional = self.may_omit
+        return self._with_rest([m for m in self.members if not (optional and m.optional)])
+
+    def _with_rest(self, members: Sequence[Member]) -> frozenset[str]:
+        named = frozenset(member.name for member in members)
         return named if self.rest is None else named | {self.rest}
 
 

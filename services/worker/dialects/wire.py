@@ -1,5 +1,6 @@
 """Compiles an authority schema to a wire schema: the steps that all strict dialects share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -7,12 +8,15 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Problem
-from services.worker.core.asked import Unusable
+from services.worker.core.asked import Asked, Unusable, WireSchema
 from services.worker.core.keywords import AnySchema
+from services.worker.dialects import text
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.decode import decode
 from services.worker.dialects.emit import emit
+from services.worker.dialects.names import portable_name
 from services.worker.dialects.reading import Reader
+from services.worker.dialects.room import make_room
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject, Member, Never, Object, Shapes
 from services.worker.dialects.unions import settle
@@ -45,7 +49,7 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     """Reads, settles and writes a schema; what cannot be carried is refused with a reason."""
     reader = Reader(schema, rules)
     try:
-        shapes = reader.shapes()
+        shapes = make_room(reader.shapes(), rules, reader.notes)
         settle(shapes, reader.notes)
     except TooComplexError as error:
         return unsupported(rules.dialect, "", error.remedy)
@@ -57,6 +61,30 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
     return Compiled(shapes, is_boxed, emit(shapes), reader.notes.texts())
+
+
+def compile_asked(
+    asked: Asked, rules: Rules, excess: Callable[[JsonObject], str | None]
+) -> WireSchema | Unusable:
+    """The wire schema of what is asked, or why the dialect cannot carry it.
+
+    `excess` says what there must be less of, if a wire schema is beyond a limit.
+    """
+    if asked.schema is None:
+        return text.compile_schema(asked, rules.dialect)
+    compiled = compile_shapes(asked.schema, rules)
+    if isinstance(compiled, Unusable):
+        return compiled
+    beyond = excess(compiled.schema)
+    if beyond is not None:
+        return unsupported(rules.dialect, "", beyond)
+    return WireSchema(
+        dialect=rules.dialect,
+        name=portable_name(asked.name, ROOT_NAME),
+        schema=compiled.schema,
+        decode=compiled.decode,
+        notes=compiled.notes,
+    )
 
 
 def unsupported(dialect: str, path: str, expected: str) -> Unusable:

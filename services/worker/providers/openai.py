@@ -1,40 +1,25 @@
-"""The adapter to OpenAI's Chat Completions, and to every server that speaks them."""
+"""The adapter to OpenAI's Chat Completions and Responses, and to every server that speaks them."""
 
 import asyncio
-import logging
 import re
-import traceback
-from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal
 from urllib.parse import quote
 
-import aiohttp
 import httpx2
 import openai
 
+from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Reply, TimedOut, Unavailable
+from services.worker.core.reply import Reply
 from services.worker.ports import Clock, NotReady, Ready
-from services.worker.providers import openai_preflight, openai_replies
+from services.worker.providers import exchange, openai_replies, openai_responses, preflight
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT_S = 5.0
-PREFLIGHT_TIMEOUT_S = 10.0  # of each question
-KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
-RESPONSE_BYTES_MAX = 8 * 1024 * 1024
 SCHEMA_NAME_CHARS_MAX = 64
-
-_NO_KEY = "none"  # the SDK insists on a key; servers without keys ignore it
-_NEVER_CONNECTED = (
-    # The SDK's transport raises the same for "refused" and for "reset after the request"; only
-    # aiohttp's own exception below it tells them apart.
-    aiohttp.ClientConnectorError,
-    aiohttp.ConnectionTimeoutError,  # connecting, or waiting for a free connection
-    aiohttp.ClientHttpProxyError,
-    httpx2.UnsupportedProtocol,  # a base_url that is none
+# OpenAI's models from before structured output; its listing says nothing of what a model can do.
+WITHOUT_SCHEMAS = re.compile(
+    r"(?:gpt-3\.5|gpt-4(?:-|$)|gpt-4o-2024-05-13|chatgpt-4o|o1-mini|o1-preview)"
 )
-
-logger = logging.getLogger(__name__)
 
 
 class OpenAIProvider:
@@ -44,6 +29,7 @@ class OpenAIProvider:
     would write without limit. So `output_limit_field` None means `max_completion_tokens` at OpenAI
     alone: where that guess is wrong, calls are refused and not boundless.
     `check_model=False` is for servers that list other names than they serve (deployments).
+    `native` says whether the profile has its answers enforced, so that the model must be able to.
     """
 
     name = "openai"
@@ -59,34 +45,39 @@ class OpenAIProvider:
         temperature: float | None = None,
         output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None,
         check_model: bool = True,
+        api: Literal["chat", "responses"] = "chat",
+        native: bool = True,
     ) -> None:
         self.model = model
         self._api_key = api_key
         self._clock = clock
         self._base_url = (base_url or OPENAI_BASE_URL).rstrip("/")
         self._at_openai = self._base_url == OPENAI_BASE_URL
-        self._temperature = temperature
+        self._sampling = {} if temperature is None else {"temperature": temperature}
         usual = "max_completion_tokens" if self._at_openai else "max_tokens"
         self._limit_field = output_limit_field or usual
         self._check_model = check_model
+        self._native = native
+        self._path, self._body, self._read = (
+            ("/responses", self._responses_body, openai_responses.of_answer)
+            if api == "responses"
+            else ("/chat/completions", self._chat_body, openai_replies.of_answer)
+        )
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or _NO_KEY,
+            api_key=api_key or exchange.NO_KEY,
             base_url=self._base_url,
             max_retries=0,
-            default_headers={"Accept-Encoding": "identity"},  # what is not packed cannot explode
-            http_client=openai.DefaultAioHttpClient(
-                limits=httpx2.Limits(max_connections=max_in_flight, keepalive_expiry=KEEP_ALIVE_S),
-                event_hooks={"response": [_tame]},
-            ),
+            default_headers=exchange.UNPACKED,
+            http_client=exchange.http_client(max_in_flight),
         )
         # The SDK takes these from the environment and would tell any server.
         self._client.organization = self._client.project = None
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        """One POST to `/chat/completions`."""
-        reply = await self._exchange("/chat/completions", timeout_s, self._body(prompt))
+        """One POST to `/chat/completions` or `/responses`."""
+        reply = await self._exchange(self._path, timeout_s, self._body(prompt))
         if isinstance(reply, httpx2.Response):
-            return openai_replies.of_answer(
+            return self._read(
                 reply.status_code, reply.headers, reply.content, prompt.max_output_tokens
             )
         return reply
@@ -100,27 +91,35 @@ class OpenAIProvider:
         """Closes all connections; calls in flight fail."""
         await self._client.close()
 
-    def _body(self, prompt: Prompt) -> dict[str, Any]:
+    def _chat_body(self, prompt: Prompt) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": "system", "content": prompt.system}, *turns],
             self._limit_field: prompt.max_output_tokens,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
         if prompt.wire.schema is not None:
-            name = re.sub(r"[^a-zA-Z0-9_-]", "_", prompt.wire.name)[:SCHEMA_NAME_CHARS_MAX]
-            form = {"name": name, "schema": prompt.wire.schema, "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
-        return body
+            body["response_format"] = {"type": "json_schema", "json_schema": _form(prompt.wire)}
+        return body | self._sampling
+
+    def _responses_body(self, prompt: Prompt) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "instructions": prompt.system,
+            "input": [{"role": turn.role, "content": turn.text} for turn in prompt.turns],
+            "max_output_tokens": prompt.max_output_tokens,
+            "store": False,  # else OpenAI keeps prompt and answer for later calls
+        }
+        if prompt.wire.schema is not None:
+            body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
+        return body | self._sampling
 
     async def _exchange(
         self, path: str, timeout_s: float, body: dict[str, Any] | None = None
     ) -> httpx2.Response | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""
         options: openai.RequestOptions = {
-            "timeout": httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S),
+            "timeout": exchange.timeouts(timeout_s),
             "follow_redirects": False,  # that would be a second call
         }
         kind = httpx2.Response  # as it came: the SDK's own models are slow and check nothing
@@ -133,68 +132,32 @@ class OpenAIProvider:
             return self._reply_to(error, timeout_s)
 
     def _reply_to(self, error: Exception, timeout_s: float) -> Reply:
-        """What a failed call came to. The text of an exception may quote a body: never log it."""
-        match error:
-            case openai.APIStatusError():
-                told, now = error.response, self._clock.now()
-                return openai_replies.of_error(told.status_code, told.headers, told.content, now)
-            case TimeoutError() | openai.APITimeoutError(__cause__=httpx2.ReadTimeout()):
-                return TimedOut(timeout_s)
-            case openai.APIConnectionError() | aiohttp.ClientError() | OSError():
-                causes = list(_causes(error))
-                logger.info("no answer: %s", " < ".join(type(cause).__name__ for cause in causes))
-                never = any(isinstance(cause, _NEVER_CONNECTED) for cause in causes)
-                return Unavailable(None, ran=not never)
-            case _:
-                where = "".join(traceback.format_tb(error.__traceback__))
-                logger.error("a bug: %s in a call, at\n%s", type(error).__name__, where)
-                return Unavailable(None, ran=True)
+        """What a call came to that brought no 2xx."""
+        if isinstance(error, openai.APIStatusError):
+            told, now = error.response, self._clock.now()
+            return openai_replies.of_error(told.status_code, told.headers, told.content, now)
+        return exchange.reply_to(error, timeout_s, network=(openai.APIConnectionError,))
 
     async def _problem(self) -> str | None:
-        if problem := openai_preflight.of_key(self._api_key, needed=self._at_openai):
+        if problem := preflight.of_key(self._api_key, needed=self._at_openai):
             return problem
-        listing = await self._exchange("/models", PREFLIGHT_TIMEOUT_S)
+        if self._native and self._at_openai and WITHOUT_SCHEMAS.match(self.model):
+            return preflight.of_capability(self.model)
+        listing = await self._exchange("/models", exchange.PREFLIGHT_TIMEOUT_S)
         if not isinstance(listing, httpx2.Response):
-            return openai_preflight.of_listing(listing, self._base_url)
-        known = openai_preflight.models_in(listing.content)
+            return preflight.of_listing(listing, self._base_url)
+        known = preflight.models_in(listing.content)
         if known is None:
             return f"{self._base_url} is no such API: correct `base_url`; most end in /v1"
         if not (known and self._check_model) or self.model in known or await self._has_model():
             return None
-        return openai_preflight.of_model(self.model, known, self._base_url)
+        return preflight.of_model(self.model, known, self._base_url)
 
     async def _has_model(self) -> bool:
         path = "/models/" + quote(self.model, safe="")  # short names work that are not listed
-        return isinstance(await self._exchange(path, PREFLIGHT_TIMEOUT_S), httpx2.Response)
+        return isinstance(await self._exchange(path, exchange.PREFLIGHT_TIMEOUT_S), httpx2.Response)
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """The first `bytes_max` bytes of a body: what is cut is no JSON, and the status is kept."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, bytes_max: int) -> None:
-        self._stream, self._bytes_max = stream, bytes_max
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._bytes_max
-        async for chunk in self._stream:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
-                return
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-async def _tame(response: httpx2.Response) -> None:
-    """Bounds what will be read of a response, before any of it is."""
-    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-    if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Bounded(response.stream, 0 if packed else RESPONSE_BYTES_MAX)
-    response.encoding = "utf-8"  # a charset that cannot be decoded would cost the SDK the status
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+def _form(wire: WireSchema) -> dict[str, Any]:
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", wire.name)[:SCHEMA_NAME_CHARS_MAX]
+    return {"name": name, "schema": wire.schema, "strict": True}

@@ -1,13 +1,8 @@
-"""What an OpenAI-compatible server sent, read as a Reply: pure, and nothing in it is trusted."""
+"""What a server of Chat Completions sent, read as a Reply: pure, and nothing in it is trusted."""
 
-import math
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any
-
-from pydantic_core import from_json
 
 from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
@@ -18,15 +13,18 @@ from services.worker.core.reply import (
     Refused,
     Rejected,
     Reply,
-    Throttled,
     Truncated,
     Unavailable,
 )
-
-RETRY_AFTER_S_MAX = 86_400.0  # no request lives longer than a day
-TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
-_NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
-_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+from services.worker.providers.reading import (
+    NO_STRUCTURED_OUTPUT,
+    code_in,
+    json_in,
+    name_in,
+    of_status,
+    retry_after_s,
+    tokens_in,
+)
 
 # Compatible servers pass on the words of what they stand in front of (Gemini, Mistral, proxies).
 _CUT = {"length", "max_tokens", "model_length"}
@@ -46,14 +44,14 @@ _PROFILE_CODES = {
     "unsupported_parameter",
     "unsupported_value",
 }
-_PROFILE_STATUSES = {401, 402, 403, 404, 405, 410}
-_REQUEST_STATUSES = {400, 413, 422}
-_OVERLOADED_STATUSES = {503, 529}
+
+
+_NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
 
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    document = _json(body)
+    document = json_in(body)
     match document:
         case {"choices": [{**choice}, *_]}:
             pass
@@ -61,9 +59,9 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
             return Unavailable(status, ran=True)
     finish = choice.get("finish_reason")
     facts = CallFacts(
-        model=_matching(_NAME, document.get("model")),
-        request_id=_request_id(headers) or _matching(_NAME, document.get("id")),
-        stop_reason=_matching(_NAME, finish),
+        model=name_in(document.get("model")),
+        request_id=_request_id(headers) or name_in(document.get("id")),
+        stop_reason=name_in(finish),
         usage=_usage(document.get("usage")),
     )
     match choice.get("message"):
@@ -78,36 +76,12 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
 def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
     codes = _codes(body)
-    code = codes[0] if codes else None
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
-    if status // 100 == 3 or status in _PROFILE_STATUSES:  # a redirect says: wrong base_url
-        return Rejected("profile", status, code)
-    if status // 100 == 4 and not _PROFILE_CODES.isdisjoint(codes):
-        return Rejected("profile", status, code)
-    if status in _REQUEST_STATUSES:
-        return Rejected("request", status, code)
-    wait_s = retry_after_s(headers, now)
-    if status == 429 or (status in _OVERLOADED_STATUSES and wait_s is not None):
-        return Throttled(wait_s)
-    return Unavailable(status, ran=True)
-
-
-def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds until the server wants to be asked again, at most a day; None if it said nothing.
-
-    A date counts from the server's own `Date`, so that its clock may be wrong.
-    """
-    for name, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
-        delay = _number(headers.get(name))
-        if delay is not None and delay >= 0:
-            return min(delay / per_second, RETRY_AFTER_S_MAX)
-    moment = _date(headers.get("retry-after"))
-    if moment is None:
-        return None
-    wait_s = (moment - (_date(headers.get("date")) or now)).total_seconds()
-    return min(max(wait_s, 0.0), RETRY_AFTER_S_MAX)
+    if status == 400 and _NO_SCHEMAS in _words(body):
+        return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
+    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 
 
 def _finished(
@@ -124,59 +98,35 @@ def _finished(
     return Answered(content, facts)
 
 
-def _json(body: bytes) -> Any:
-    """The document, or None where there is none: cut, HTML, not UTF-8, nested without end."""
-    try:
-        return from_json(body)
-    except ValueError:
-        return None
-
-
 def _codes(body: bytes) -> tuple[str, ...]:
     """The error's `code` and `type`, as far as they are identifiers and no prose."""
-    match _json(body):
+    match json_in(body):
         case {"error": {**error}} | [{"error": {**error}}, *_] | {**error}:
-            named = (_matching(_CODE, error.get(name)) for name in ("code", "type"))
+            named = (code_in(error.get(name)) for name in ("code", "type"))
             return tuple(name for name in named if name is not None)
         case _:
             return ()
+
+
+def _words(body: bytes) -> str:
+    """What an error says in prose, which stays here."""
+    match json_in(body):
+        case {"error": {"message": str(words), "param": "response_format" | "text.format"}}:
+            return words
+        case _:
+            return ""
 
 
 def _usage(value: Any) -> Usage:
     match value:
         case {**usage}:
             return Usage(
-                input_tokens=_tokens(usage.get("prompt_tokens")),
-                output_tokens=_tokens(usage.get("completion_tokens")),
+                input_tokens=tokens_in(usage.get("prompt_tokens")),
+                output_tokens=tokens_in(usage.get("completion_tokens")),
             )
         case _:
             return Usage()
 
 
-def _tokens(value: Any) -> int | None:
-    # `type`, since True is an int.
-    return value if type(value) is int and 0 <= value <= TOKENS_MAX else None
-
-
 def _request_id(headers: Mapping[str, str]) -> str | None:
-    return _matching(_NAME, headers.get("x-request-id"))
-
-
-def _matching(pattern: re.Pattern[str], value: Any) -> str | None:
-    return value if isinstance(value, str) and pattern.fullmatch(value) else None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return name_in(headers.get("x-request-id"))

@@ -9,11 +9,19 @@ from pydantic import JsonValue
 
 from services.worker.core.asked import Unusable
 from services.worker.core.authority import Authority, compile_schema
+from services.worker.dialects import anthropic, gemini, ollama, openai
 from services.worker.dialects.openai import RULES
+from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.strict_subset import faults
 
 SECONDS_MAX = 1.0
+
+EACH = pytest.mark.parametrize(
+    "rules",
+    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES],
+    ids=lambda rules: rules.dialect,
+)
 
 
 def ref(name: str) -> dict[str, str]:
@@ -75,26 +83,30 @@ MULTIPLYING: dict[str, Any] = {
 }
 
 
+@EACH
 @pytest.mark.parametrize("schema", CIRCLES)
 @pytest.mark.parametrize("answer", [None, {"a": 1}])
-def test_what_goes_round_in_circles_comes_to_an_end(schema: Any, answer: JsonValue) -> None:
-    known, wire = compile_schema(schema), compile_shapes(schema, RULES)
+def test_what_goes_round_in_circles_comes_to_an_end(
+    rules: Rules, schema: Any, answer: JsonValue
+) -> None:
+    known, wire = compile_schema(schema), compile_shapes(schema, rules)
 
     assert isinstance(known, Authority)
     assert isinstance(wire, Compiled)
-    assert faults(wire.schema) == []
+    assert faults(wire.schema, rules.dialect) == []
     known.problems(answer)
     wire.decode({"answer": answer})
 
 
+@EACH
 @pytest.mark.parametrize("schema", MULTIPLYING.values(), ids=MULTIPLYING)
-def test_what_multiplies_is_compiled_or_refused_in_little_time(schema: Any) -> None:
+def test_what_multiplies_is_compiled_or_refused_in_little_time(rules: Rules, schema: Any) -> None:
     assert isinstance(compile_schema(schema), Authority)
     began = time.process_time()
-    wire = compile_shapes(schema, RULES)
+    wire = compile_shapes(schema, rules)
 
     assert time.process_time() - began < SECONDS_MAX
-    assert isinstance(wire, Unusable) or faults(wire.schema) == []
+    assert isinstance(wire, Unusable) or faults(wire.schema, rules.dialect) == []
 
 
 def tree(levels: int) -> JsonValue:

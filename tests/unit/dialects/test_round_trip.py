@@ -1,20 +1,31 @@
 """Every valid answer can be written under the wire schema, and is read back as it was."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 from pydantic import JsonValue
 
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects.openai import RULES
+from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.encoding import encode
 from tests.oracle import is_valid
 from tests.schemas import SCHEMAS, recursive
 from tests.strict_subset import faults
 
+# So little room that small schemas are too much already.
+TIGHT = replace(anthropic.RULES, dialect="anthropic, tight", optional_max=1, unions_max=1)
+EACH = pytest.mark.parametrize(
+    "rules",
+    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES, TIGHT],
+    ids=lambda rules: rules.dialect,
+)
 MANY = settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -32,11 +43,12 @@ def without_nulls(value: JsonValue) -> JsonValue:
             return value
 
 
+@EACH
 @MANY
 @given(SCHEMAS | recursive(), st.data())
-def test_what_is_valid_survives_the_wire(made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_valid_survives_the_wire(rules: Rules, made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
     authority = compile_schema(made.schema)
-    compiled = compile_shapes(made.schema, RULES)
+    compiled = compile_shapes(made.schema, rules)
     assert isinstance(authority, Authority)
     assume(isinstance(compiled, Compiled))  # a union of nothing, say
     assert isinstance(compiled, Compiled)
@@ -45,15 +57,16 @@ def test_what_is_valid_survives_the_wire(made, data: DataObject) -> None:  # typ
     written = encode(compiled, answer)
     read = compiled.decode(written)
 
-    assert faults(compiled.schema) == []
+    assert faults(compiled.schema, rules.dialect.partition(",")[0]) == []
     assert is_valid(compiled.schema, written)
     assert without_nulls(read) == without_nulls(answer)  # type: ignore[arg-type]
 
 
+@EACH
 @MANY
 @given(SCHEMAS | recursive(), st.data())
-def test_nothing_that_is_written_breaks_the_reader(made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
-    compiled = compile_shapes(made.schema, RULES)
+def test_nothing_that_is_written_breaks_the_reader(rules: Rules, made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
+    compiled = compile_shapes(made.schema, rules)
     assume(isinstance(compiled, Compiled))
     assert isinstance(compiled, Compiled)
 

@@ -1,9 +1,7 @@
-"""What is wrong with a profile at an OpenAI-compatible server, in one sentence: pure."""
+"""What is wrong with a profile, as one sentence that says what to change: pure."""
 
 from collections.abc import Set as AbstractSet
 from typing import assert_never
-
-from pydantic_core import from_json
 
 from services.worker.core.reply import (
     Answered,
@@ -15,6 +13,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.providers.reading import json_in
 
 MODELS_SHOWN_MAX = 10
 
@@ -29,9 +28,9 @@ def of_key(api_key: str | None, *, needed: bool) -> str | None:
 
 
 def of_listing(reply: Reply, url: str) -> str | None:
-    """What to change, if `GET /models` failed for a fault of the profile; else None."""
+    """What to change, if asking for models failed for a fault of the profile; else None."""
     match reply:
-        case Rejected(status=401):
+        case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
             return f"{url} refuses the key: put a valid one where `api_key_env` points"
         case Rejected(scope="profile", status=402 | 429):
             return f"the account at {url} has no credit left: top it up"
@@ -57,13 +56,20 @@ def of_model(model: str, known: AbstractSet[str], url: str) -> str:
     return f"{url} has no model {model!r}: set `model` to {shown}{rest}"
 
 
-def models_in(body: bytes) -> frozenset[str] | None:
-    """The ids in a listing; None if it is no JSON at all, empty if it is of another shape."""
-    try:
-        document = from_json(body)
-    except ValueError:
+def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozenset[str] | None:
+    """The models in a listing; None if it is no JSON at all, empty if it is of another shape."""
+    document = json_in(body)
+    if document is None:
         return None
-    entries = document.get("data") if isinstance(document, dict) else document
+    entries = document.get(under) if isinstance(document, dict) else document
     listed = entries if isinstance(entries, list) else []
-    ids = (entry.get("id") for entry in listed if isinstance(entry, dict))
-    return frozenset(name for name in ids if isinstance(name, str))
+    names = (entry.get(name) for entry in listed if isinstance(entry, dict))
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def of_capability(model: str) -> str:
+    """The remedy where the model writes JSON only when it likes to."""
+    return (
+        f"the model {model!r} has no native structured output: set `model` to one that has it, "
+        'or say `dialect = "prompted"`'
+    )

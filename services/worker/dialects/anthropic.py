@@ -1,0 +1,42 @@
+"""The dialect `anthropic`: what Claude's structured output enforces, within its narrow limits."""
+
+from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.dialects.measure import optional_members, unions
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.shape import JsonObject
+from services.worker.dialects.wire import compile_asked
+
+DIALECT = "anthropic"
+
+# What the provider's documentation names, each for a whole schema.
+OPTIONAL_MAX = 24
+UNIONS_MAX = 16  # `anyOf`, or a list of types
+
+FORMATS = frozenset(
+    "date-time time date duration email hostname uri ipv4 ipv6 uuid".split()  # noqa: SIM905
+)
+RULES = Rules(
+    dialect=DIALECT,
+    formats=FORMATS,
+    list_sizes={"minItems": 1},
+    omits_optional=True,
+    recursion="nowhere",
+    optional_max=OPTIONAL_MAX,
+    unions_max=UNIONS_MAX,
+    any_case=True,
+)
+
+
+def compile_schema(asked: Asked) -> WireSchema | Unusable:
+    """The wire schema of `asked`, or why this dialect cannot carry it."""
+    return compile_asked(asked, RULES, excess)
+
+
+def excess(schema: JsonObject) -> str | None:
+    """What there must be less of, if the wire schema is beyond a limit."""
+    optional, several = optional_members(schema), unions(schema)
+    if optional > OPTIONAL_MAX:
+        return f"at most {OPTIONAL_MAX} optional members; it comes to {optional} here"
+    if several > UNIONS_MAX:
+        return f"at most {UNIONS_MAX} members of several types; it comes to {several} here"
+    return None

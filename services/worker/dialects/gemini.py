@@ -1,0 +1,38 @@
+"""The dialect `gemini`: the keywords that Gemini documents for `responseJsonSchema`."""
+
+from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.dialects.measure import names_in, schemas_in, values_in
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.shape import JsonObject
+from services.worker.dialects.wire import compile_asked
+
+DIALECT = "gemini"
+LIST_SIZE_MAX = 100  # long lists with a length are named as a cause of "too many states"
+RULES = Rules(
+    dialect=DIALECT,
+    formats=frozenset(["date-time", "date", "time"]),
+    number_bounds=frozenset(["minimum", "maximum"]),
+    list_sizes={"minItems": LIST_SIZE_MAX, "maxItems": LIST_SIZE_MAX},
+    enum_types=frozenset(["string", "number"]),
+    omits_optional=True,
+    recursion="optional",
+)
+
+# The provider names no limits. What is beyond these it would refuse, after a call.
+NAME_CHARS_MAX = 60_000  # of property names and enum values together
+
+
+def compile_schema(asked: Asked) -> WireSchema | Unusable:
+    """The wire schema of `asked`, or why this dialect cannot carry it."""
+    return compile_asked(asked, RULES, excess)
+
+
+def excess(schema: JsonObject) -> str | None:
+    """What there must be less of, if the wire schema is beyond a limit."""
+    names = [name for inner, _ in schemas_in(schema) for name in names_in(inner.get("properties"))]
+    enums = [
+        str(value) for inner, _ in schemas_in(schema) for value in values_in(inner.get("enum"))
+    ]
+    if sum(map(len, [*names, *enums])) > NAME_CHARS_MAX:
+        return f"at most {NAME_CHARS_MAX} characters of property names and enum values"
+    return None

@@ -1,0 +1,98 @@
+"""Every adapter with a good answer, for the tests that all of them must pass."""
+
+from answerbus.budget import Usage
+from services.worker.core.reply import Answered, CallFacts
+from services.worker.providers.anthropic import AnthropicProvider
+from services.worker.providers.gemini import GeminiProvider
+from services.worker.providers.ollama import OllamaProvider
+from services.worker.providers.openai import OpenAIProvider
+from tests.providers.calls import Api
+
+
+def reply(stop_reason: str, request_id: str | None = "req_1") -> Answered:
+    usage = Usage(input_tokens=12, output_tokens=3)
+    return Answered("{}", CallFacts("m-2026", request_id, stop_reason, usage))
+
+
+OPENAI = Api(
+    name="openai",
+    adapter=OpenAIProvider,
+    good={
+        "id": "chatcmpl-1",
+        "model": "m-2026",
+        "choices": [{"message": {"content": "{}", "refusal": None}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 3},
+    },
+    good_headers={"x-request-id": "req_1"},
+    good_reply=reply("stop"),
+    path="/v1/chat/completions",
+    options={},
+)
+RESPONSES = Api(
+    name="openai-responses",
+    adapter=OpenAIProvider,
+    good={
+        "id": "resp_1",
+        "model": "m-2026",
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "summary": []},
+            {"type": "message", "content": [{"type": "output_text", "text": "{}"}]},
+        ],
+        "usage": {"input_tokens": 12, "output_tokens": 3},
+    },
+    good_headers={"x-request-id": "req_1"},
+    good_reply=reply("completed"),
+    path="/v1/responses",
+    options={"api": "responses"},
+)
+ANTHROPIC = Api(
+    name="anthropic",
+    adapter=AnthropicProvider,
+    good={
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m-2026",
+        "content": [{"type": "text", "text": "{}"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 12, "output_tokens": 3},
+    },
+    good_headers={"request-id": "req_1"},
+    good_reply=reply("end_turn"),
+    path="/v1/messages",
+    options={},
+)
+GEMINI = Api(
+    name="gemini",
+    adapter=GeminiProvider,
+    good={
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": "{}"}]}, "finishReason": "STOP"}
+        ],
+        "usageMetadata": {"promptTokenCount": 12, "candidatesTokenCount": 3},
+        "modelVersion": "m-2026",
+        "responseId": "req_1",
+    },
+    good_headers={},
+    good_reply=reply("STOP"),
+    path="/v1/models/m:generateContent",
+    options={},
+)
+OLLAMA = Api(
+    name="ollama",
+    adapter=OllamaProvider,
+    good={
+        "model": "m-2026",
+        "message": {"role": "assistant", "content": "{}"},
+        "done": True,
+        "done_reason": "stop",
+        "prompt_eval_count": 12,
+        "eval_count": 3,
+    },
+    good_headers={},
+    good_reply=reply("stop", None),
+    path="/api/chat",
+    options={},
+)
+APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]

@@ -1,0 +1,146 @@
+"""What bodies of Anthropic's API say, row by row; and that none can make the reader raise."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.budget import Usage
+from services.worker.core.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
+from services.worker.providers.anthropic_replies import of_answer, of_error
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+NOTHING = Unavailable(200, ran=True)
+DECLINED = "the model declined to answer"
+
+
+def body(*texts: Any, stop: Any = "end_turn", **rest: Any) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": text} for text in texts]
+    return {"content": blocks, "stop_reason": stop, **rest}
+
+
+def facts(stop_reason: str | None = "end_turn", **rest: Any) -> CallFacts:
+    return CallFacts(stop_reason=stop_reason, **rest)
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "x"}
+TOOL = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+ANSWERS: list[tuple[Any, Reply]] = [
+    (body("hi"), Answered("hi", facts())),
+    (body("h", "i"), Answered("hi", facts())),
+    (body(), Answered("", facts())),
+    (body("hi", stop="stop_sequence"), Answered("hi", facts("stop_sequence"))),
+    ({"content": [THOUGHT, {"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
+     Answered("hi", facts())),
+    ({"content": [THOUGHT], "stop_reason": "end_turn"}, NOTHING),
+    ({"content": [TOOL], "stop_reason": "end_turn"}, NOTHING),
+    ({"content": ["hi", None, {"type": "text", "text": 1}], "stop_reason": "end_turn"}, NOTHING),
+    (body("{", stop="max_tokens"), Truncated(77, facts("max_tokens"))),
+    (body(stop="model_context_window_exceeded"),
+     Truncated(77, facts("model_context_window_exceeded"))),
+    (body("half", stop="refusal"), Refused(DECLINED, facts("refusal"))),
+    (body(stop="refusal", stop_details={"category": "bio", "explanation": "no"}),
+     Refused("no", facts("refusal"), "bio")),
+    (body(stop="refusal", stop_details={"category": "two words", "explanation": " "}),
+     Refused(DECLINED, facts("refusal"))),
+    (body(stop="refusal", stop_details={"category": None, "explanation": "n" * 5_000}),
+     Refused("n" * 2_045 + "…", facts("refusal"))),
+    (body(stop="refusal", stop_details="odd"), Refused(DECLINED, facts("refusal"))),
+    (body("hi", stop="pause_turn"), NOTHING),
+    (body("hi", stop="tool_use"), NOTHING),
+    (body("hi", stop=None), NOTHING),
+    (body("hi", stop="a new word"), NOTHING),
+    (body("hi", stop=["end_turn"]), NOTHING),
+    ({"content": "hi", "stop_reason": "end_turn"}, NOTHING),
+    ({"type": "error", "error": {"type": "overloaded_error"}}, NOTHING),
+    (None, NOTHING),
+    ([], NOTHING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "expected"), ANSWERS)
+def test_an_answer_is_read_in_order_stop_reason_content(document: Any, expected: Reply) -> None:
+    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+
+
+USAGES: list[tuple[Any, Usage]] = [
+    ({"input_tokens": 1, "output_tokens": 0}, Usage(input_tokens=1, output_tokens=0)),
+    ({"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300,
+      "output_tokens": 4}, Usage(input_tokens=321, output_tokens=4)),
+    ({"input_tokens": 1, "cache_read_input_tokens": None, "output_tokens": 4},
+     Usage(input_tokens=1, output_tokens=4)),
+    ({"input_tokens": -1, "cache_read_input_tokens": 20}, Usage()),
+    ({"input_tokens": True, "output_tokens": "4"}, Usage()),
+    (None, Usage()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("usage", "expected"), USAGES)
+def test_usage_adds_what_a_cache_served(usage: Any, expected: Usage) -> None:
+    document = json.dumps(body("hi", usage=usage)).encode()
+
+    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+
+
+def test_names_are_kept_if_they_are_names() -> None:
+    text = json.dumps(body("hi", model="m", id="msg_1")).encode()
+
+    assert of_answer(200, {}, text, 77) == Answered("hi", facts(model="m", request_id="msg_1"))
+    assert of_answer(200, {"request-id": "req_1"}, text, 77) == Answered(
+        "hi", facts(model="m", request_id="req_1")
+    )
+
+
+ERRORS: list[tuple[int, Any, Reply]] = [
+    (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to go on"},
+     Rejected("profile", 400, "billing_error")),
+    (400, {"type": "invalid_request_error", "message": "'m' does not support output format."},
+     Rejected("profile", 400, "no_structured_output")),
+    (400, {"type": "invalid_request_error", "message": "prompt is too long"},
+     Rejected("request", 400, "invalid_request_error")),
+    (400, {"type": "prose with the prompt"}, Rejected("request", 400, None)),
+    (400, "text", Rejected("request", 400, None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "error", "expected"), ERRORS)
+def test_a_rejection_is_the_profiles_where_no_request_would_fare_better(
+    status: int, error: Any, expected: Reply
+) -> None:
+    assert of_error(status, {}, json.dumps({"error": error}).encode(), NOW) == expected
+
+
+KEYS = ("content", "type", "text", "stop_reason", "stop_details", "usage", "error", "details")
+WORDS = ("text", "refusal", "end_turn", "max_tokens")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.integers(100, 999))
+def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
+    text = json.dumps(document).encode()
+
+    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
+    assert isinstance(of_error(status, {}, text, NOW), get_args(Reply))
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_raise(text: bytes) -> None:
+    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
+    assert isinstance(of_error(400, {}, text, NOW), get_args(Reply))

@@ -1,0 +1,209 @@
+"""Broken exchanges: each adapter makes one Reply of each, and it says whether the call ran."""
+
+import asyncio
+import gzip
+import json
+import socket
+
+import aiohttp
+import pytest
+
+from services.worker.core.reply import Reply, Throttled, TimedOut, Unavailable
+from services.worker.providers import exchange
+from tests.providers.apis import APIS
+from tests.providers.calls import LIMIT_S, PROMPT, SHORT_S, Api
+from tests.providers.misbehaving import (
+    Close,
+    Drip,
+    Hang,
+    Reset,
+    Script,
+    Send,
+    answer,
+    head,
+    misbehaving,
+)
+
+EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+RAN = Unavailable(None, ran=True)
+NO_ANSWER = Unavailable(200, ran=True)
+CHUNKED: dict[str, str | bytes] = {"transfer-encoding": "chunked"}
+BROKEN: dict[str, tuple[Script, Reply]] = {
+    "html with 200": (answer(b"<html>", headers={"content-type": "text/html"}), NO_ANSWER),
+    "empty": (answer(b""), NO_ANSWER),
+    "no content": ([Send(b"HTTP/1.1 204 No\r\n\r\n")], Unavailable(204, ran=True)),
+    "not utf-8": (answer(b'{"choices":[{"message":{"content":"\xff"}}]}'), NO_ANSWER),
+    "silence": ([Hang()], TimedOut(SHORT_S)),
+    "silence after the headers": ([Send(head(length=9)), Hang()], TimedOut(SHORT_S)),
+    "a drip of the head": ([Drip(head(length=9), every_s=0.01)], TimedOut(SHORT_S)),
+    "a drip of the body": (
+        [Send(head(length=900)), Drip(b"x" * 900, every_s=0.01)], TimedOut(SHORT_S)
+    ),
+    "reset after the request": ([Reset()], RAN),
+    "closed after the request": ([Close()], RAN),
+    "closed in the head": ([Send(b"HTTP/1.1 200 O"), Close()], RAN),
+    "closed in the body": ([Send(head(length=9) + b"{"), Close()], RAN),
+    "reset in the body": ([Send(head(length=9) + b"{"), Reset()], RAN),
+    "a bad chunk": ([Send(head(headers=CHUNKED, length=None) + b"zz\r\n{}"), Close()], RAN),
+    "no last chunk": ([Send(head(headers=CHUNKED, length=None) + b"2\r\n{}\r\n"), Close()], RAN),
+    "another protocol": ([Send(b"SSH-2.0-x\r\n\r\n"), Close()], RAN),
+    "a huge header": ([Send(head(headers={"x": "y" * 70_000}, length=2) + b"{}")], RAN),
+    "a switch of protocols": (
+        [Send(b"HTTP/1.1 101 S\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n")],
+        Unavailable(101, ran=True),
+    ),
+    "endless continues": (
+        [Drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 99, every_s=0.001)], TimedOut(SHORT_S)
+    ),
+}  # fmt: skip
+
+
+@EACH
+@pytest.mark.parametrize(("script", "expected"), BROKEN.values(), ids=BROKEN)
+async def test_a_broken_exchange_is_one_call_that_may_have_run(
+    api: Api, script: Script, expected: Reply
+) -> None:
+    waits = isinstance(expected, TimedOut)
+
+    reply, server = await api.ask(script, timeout_s=SHORT_S if waits else LIMIT_S)
+
+    assert reply == expected
+    assert len(server.seen) == 1
+
+
+@EACH
+async def test_a_connection_that_is_closed_while_kept_alive_is_no_second_call(api: Api) -> None:
+    async with misbehaving(api.whole, [Close()]) as server, api.at(server.base_url) as provider:
+        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
+
+    assert replies == [api.good_reply, RAN]
+    assert [seen.connection for seen in server.seen] == [1, 1]
+
+
+@EACH
+async def test_a_connection_that_the_server_ends_is_not_used_again(api: Api) -> None:
+    last = answer(api.good, headers={**api.good_headers, "connection": "close"})
+    async with misbehaving([*last, Close()]) as server, api.at(server.base_url) as provider:
+        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(3)]
+
+    assert replies == [api.good_reply] * 3
+    assert [seen.connection for seen in server.seen] == [1, 2, 3]
+
+
+@EACH
+async def test_a_cancelled_call_is_abandoned(api: Api) -> None:
+    async with misbehaving([Hang()]) as server, api.at(server.base_url) as provider:
+        call = asyncio.create_task(provider.ask(PROMPT, timeout_s=LIMIT_S))
+        await server.requests(1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(LIMIT_S):
+            await server.left.wait()
+
+    assert len(server.seen) == 1
+
+
+async def never_connected(api: Api, base_url: str) -> None:
+    async with api.at(base_url) as provider:
+        reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+
+    assert reply == Unavailable(None, ran=False)
+
+
+@EACH
+async def test_a_refused_call_did_not_run(api: Api) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and never listens
+        await never_connected(api, f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+
+
+@EACH
+@pytest.mark.parametrize("base_url", ["no url", "ftp://host/v1"])
+async def test_a_call_to_no_address_did_not_run(api: Api, base_url: str) -> None:
+    await never_connected(api, base_url)
+
+
+@EACH
+async def test_a_call_that_could_not_connect_in_time_did_not_run(
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A TLS handshake that nobody answers is still connecting."""
+    monkeypatch.setattr(exchange, "CONNECT_TIMEOUT_S", SHORT_S)
+    async with (
+        misbehaving([Hang()]) as server,
+        api.at(server.base_url.replace("http", "https")) as provider,
+    ):
+        reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+
+    assert reply == Unavailable(None, ran=False)
+    assert server.seen == []
+
+
+@EACH
+async def test_a_call_that_got_no_connection_of_the_pool_did_not_run(
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "CONNECT_TIMEOUT_S", SHORT_S)
+    async with (
+        misbehaving([Hang()]) as server,
+        api.at(server.base_url, max_in_flight=1) as provider,
+    ):
+        first = asyncio.create_task(provider.ask(PROMPT, timeout_s=2 * SHORT_S + 0.1))
+        await server.requests(1)
+        second = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+        await first
+
+    assert second == Unavailable(None, ran=False)
+    assert len(server.seen) == 1
+
+
+@EACH
+async def test_a_packed_body_is_not_unpacked(api: Api) -> None:
+    packed = gzip.compress(json.dumps(api.good).encode())
+
+    reply, server = await api.ask(answer(packed, headers={"content-encoding": "gzip"}))
+
+    assert reply == NO_ANSWER
+    assert server.seen[0].headers["accept-encoding"] == "identity"
+
+
+@EACH
+@pytest.mark.parametrize(("status", "expected"), [(200, NO_ANSWER), (429, Throttled(3.0))])
+async def test_megabytes_are_not_read_to_the_end(
+    api: Api, status: int, expected: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "RESPONSE_BYTES_MAX", 1_000_000)
+    text = json.dumps(api.good).replace('"{}"', '"' + "x" * 30_000_000 + '"')
+
+    reply, server = await api.ask(answer(text.encode(), status, {"retry-after": "3"}))
+
+    assert reply == expected
+    assert server.bytes_sent < 20_000_000
+
+
+def subclasses(parent: type[BaseException]) -> set[type[BaseException]]:
+    return {parent}.union(*(subclasses(child) for child in parent.__subclasses__()))
+
+
+async def test_the_exceptions_of_the_transport_that_say_it_never_connected_are_these() -> None:
+    """Only the third link of the chain says so; whatever is not listed here may have run."""
+    never = {
+        kind.__name__
+        for kind in subclasses(aiohttp.ClientError)
+        if issubclass(kind, exchange.NEVER_CONNECTED)
+    }
+
+    assert never == {
+        "ClientConnectorError",
+        "ClientConnectorCertificateError",
+        "ClientConnectorDNSError",
+        "ClientConnectorSSLError",
+        "ClientHttpProxyError",
+        "ClientProxyConnectionError",
+        "ClientSSLError",
+        "ConnectionTimeoutError",
+        "UnixClientConnectorError",
+    }

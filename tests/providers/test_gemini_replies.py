@@ -1,0 +1,178 @@
+"""What bodies of the Gemini API say, row by row; and that none can make the reader raise."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.budget import Usage
+from services.worker.core.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    Truncated,
+    Unavailable,
+)
+from services.worker.providers.gemini_replies import of_answer, of_error
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+NOTHING = Unavailable(200, ran=True)
+FILTERED = "the provider's filter stopped the answer"
+UNASKED = "the provider's filter stopped the request"
+
+
+def body(*parts: Any, finish: Any = "STOP", **rest: Any) -> dict[str, Any]:
+    return {"candidates": [{"content": {"parts": list(parts)}, "finishReason": finish}], **rest}
+
+
+def text(said: Any, **rest: Any) -> dict[str, Any]:
+    return {"text": said, **rest}
+
+
+def facts(stop_reason: str | None = "STOP", **rest: Any) -> CallFacts:
+    return CallFacts(stop_reason=stop_reason, **rest)
+
+
+CALL = {"functionCall": {"name": "f", "args": {}}}
+ANSWERS: list[tuple[Any, Reply]] = [
+    (body(text("hi")), Answered("hi", facts())),
+    (body(text("h"), text("i")), Answered("hi", facts())),
+    (body(text("hm", thought=True), text("hi")), Answered("hi", facts())),
+    (body(text("hi"), CALL), Answered("hi", facts())),
+    (body(), Answered("", facts())),
+    ({"candidates": [{"finishReason": "STOP"}]}, Answered("", facts())),
+    ({"candidates": [*body(text("a"))["candidates"], *body(text("b"))["candidates"]]},
+     Answered("a", facts())),
+    (body(text("hm", thought=True)), NOTHING),
+    (body(CALL), NOTHING),
+    (body(text(1)), NOTHING),
+    (body(text("{"), finish=None), NOTHING),
+    (body(text("{"), finish=["STOP"]), NOTHING),
+    (body(text("{"), finish="A_NEW_WORD"), NOTHING),
+    ({"candidates": []}, NOTHING),
+    ({"candidates": ["hi"]}, NOTHING),
+    ({"promptFeedback": {"blockReason": "SAFETY"}}, Refused(UNASKED, facts(None), "SAFETY")),
+    ({"candidates": [], "promptFeedback": {"blockReason": "two words"}},
+     Refused(UNASKED, facts(None))),
+    ({"promptFeedback": {}}, NOTHING),
+    ({"error": {"code": 429}}, NOTHING),
+    (None, NOTHING),
+    ([], NOTHING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "expected"), ANSWERS)
+def test_an_answer_is_read_in_order_block_finish_content(document: Any, expected: Reply) -> None:
+    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+
+
+REFUSED = [
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR"),
+]
+NO_ANSWER = [
+    *("FINISH_REASON_UNSPECIFIED", "OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"),
+    *("IMAGE_OTHER", "NO_IMAGE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+    *("MISSING_THOUGHT_SIGNATURE", "ESCALATION", "PUP_LIMITED_DISABLED"),
+]
+FINISHES: dict[str, Reply] = {
+    "STOP": Answered("{", facts()),
+    "MAX_TOKENS": Truncated(77, facts("MAX_TOKENS")),
+    "CONTINUATION": Truncated(77, facts("CONTINUATION")),
+    **{word: Refused(FILTERED, facts(word), word) for word in REFUSED},
+    **dict.fromkeys(NO_ANSWER, NOTHING),
+}
+
+
+def test_every_finish_reason_of_the_sdk_has_its_reply() -> None:
+    """A word that a new version brings must be looked at, and entered above."""
+    words = [str(reason.value) for reason in types.FinishReason]
+
+    replies = {
+        word: of_answer(200, {}, json.dumps(body(text("{"), finish=word)).encode(), 77)
+        for word in words
+    }
+
+    assert replies == FINISHES
+
+
+USAGES: list[tuple[Any, Usage]] = [
+    ({"promptTokenCount": 1, "candidatesTokenCount": 2}, Usage(input_tokens=1, output_tokens=2)),
+    ({"promptTokenCount": 1, "candidatesTokenCount": 2, "thoughtsTokenCount": 30},
+     Usage(input_tokens=1, output_tokens=32)),
+    ({"promptTokenCount": 1, "thoughtsTokenCount": 30}, Usage(input_tokens=1, output_tokens=30)),
+    ({"promptTokenCount": 1}, Usage(input_tokens=1)),
+    ({"promptTokenCount": -1, "candidatesTokenCount": "2"}, Usage()),
+    (None, Usage()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("usage", "expected"), USAGES)
+def test_usage_adds_thoughts(usage: Any, expected: Usage) -> None:
+    document = json.dumps(body(text("hi"), usageMetadata=usage)).encode()
+
+    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+
+
+def quota(**violation: str) -> dict[str, Any]:
+    failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}
+    return {"error": {"status": "RESOURCE_EXHAUSTED", "details": [failure]}}
+
+
+ERRORS: list[tuple[int, Any, Reply]] = [
+    (429, quota(quotaId="GenerateRequestsPerMinutePerProject", quotaValue="10"), Throttled(None)),
+    (429, quota(quotaId="GenerateRequestsPerDayPerProject", quotaValue="10"),
+     Rejected("profile", 429, "RESOURCE_EXHAUSTED")),
+    (429, quota(quotaId="GenerateRequestsPerMinutePerProject", quotaValue="0"),
+     Rejected("profile", 429, "RESOURCE_EXHAUSTED")),
+    (400, {"error": {"message": "JSON mode is not enabled for models/m"}},
+     Rejected("profile", 400, "no_structured_output")),
+    (400, {"error": {"status": "FAILED_PRECONDITION"}},
+     Rejected("profile", 400, "FAILED_PRECONDITION")),
+    (400, {"error": {"message": "The specified schema has too many states"}},
+     Rejected("request", 400, None)),
+    (429, {"error": {"details": [{"retryDelay": "soon"}, {"retryDelay": "0.25s"}]}},
+     Throttled(0.25)),
+    (429, {"error": {"details": "odd"}}, Throttled(None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "document", "expected"), ERRORS)
+def test_an_error_is_read_by_status_and_by_details(
+    status: int, document: Any, expected: Reply
+) -> None:
+    assert of_error(status, {}, json.dumps(document).encode(), NOW) == expected
+
+
+KEYS = (
+    *("candidates", "content", "parts", "text", "finishReason", "promptFeedback", "blockReason"),
+    *("usageMetadata", "error", "details", "violations", "quotaId", "retryDelay", "thought"),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("STOP"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.integers(100, 999))
+def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
+    written = json.dumps(document).encode()
+
+    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
+    assert isinstance(of_error(status, {}, written, NOW), get_args(Reply))
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
+    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
+    assert isinstance(of_error(400, {}, written, NOW), get_args(Reply))

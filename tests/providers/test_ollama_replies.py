@@ -1,0 +1,80 @@
+"""What bodies of an Ollama server say, row by row; and that none can make the reader raise."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.budget import Usage
+from services.worker.core.reply import Answered, CallFacts, Reply, Truncated, Unavailable
+from services.worker.providers.ollama_replies import of_answer, of_error
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
+NOTHING = Unavailable(200, ran=True)
+
+
+def body(content: Any, reason: Any = "stop", **rest: Any) -> dict[str, Any]:
+    return {"message": {"content": content}, "done": True, "done_reason": reason, **rest}
+
+
+def facts(stop_reason: str | None = "stop", **rest: Any) -> CallFacts:
+    return CallFacts(stop_reason=stop_reason, **rest)
+
+
+TOOL = {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
+COUNTS = {"prompt_eval_count": 1, "eval_count": 2}
+ANSWERS: list[tuple[Any, Reply]] = [
+    (body("hi"), Answered("hi", facts())),
+    (body(""), Answered("", facts())),
+    ({"message": {"content": "hi"}, "done": True}, Answered("hi", facts(None))),
+    ({"message": {"content": "hi", "thinking": "hm"}, "done": True}, Answered("hi", facts(None))),
+    (body("hi", **COUNTS), Answered("hi", facts(usage=Usage(input_tokens=1, output_tokens=2)))),
+    (body("hi", prompt_eval_count=-1, eval_count=None), Answered("hi", facts())),
+    (body("hi", model="m:latest"), Answered("hi", facts(model="m:latest"))),
+    (body("{", "length"), Truncated(77, facts("length"))),
+    (body("", "load"), NOTHING),
+    (body("", "unload"), NOTHING),
+    (body("hi", "a new word"), NOTHING),
+    (body("hi", ["stop"]), NOTHING),
+    ({"message": TOOL, "done": True, "done_reason": "stop"}, NOTHING),
+    ({"message": {"content": "hi"}, "done": False}, NOTHING),
+    ({"message": {"content": "hi"}}, NOTHING),
+    (body(None), NOTHING),
+    (body(1), NOTHING),
+    ({"message": "hi", "done": True}, NOTHING),
+    ({"error": "went wrong"}, NOTHING),
+    (None, NOTHING),
+    ([], NOTHING),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), ANSWERS)
+def test_an_answer_is_read_in_order_reason_content(document: Any, expected: Reply) -> None:
+    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+
+
+KEYS = ("message", "content", "done", "done_reason", "tool_calls", "eval_count", "error", "model")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("stop"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON, st.integers(100, 999))
+def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
+    written = json.dumps(document).encode()
+
+    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
+    assert isinstance(of_error(status, {}, written, NOW), get_args(Reply))
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
+    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
+    assert isinstance(of_error(400, {}, written, NOW), get_args(Reply))

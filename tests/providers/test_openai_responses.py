@@ -1,0 +1,190 @@
+"""OpenAI's Responses API: what is sent, what bodies say, and that none makes the reader raise."""
+
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.responses import ResponseError
+
+from answerbus.budget import Usage
+from services.worker.core.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    Truncated,
+    Unavailable,
+)
+from services.worker.providers.openai_responses import of_answer
+from tests.providers.apis import RESPONSES
+from tests.providers.calls import PROMPT, SCHEMA, WIRE
+from tests.providers.misbehaving import answer
+
+NOTHING = Unavailable(200, ran=True)
+FILTERED = "the provider's filter stopped the answer"
+UNASKED = "the provider's filter stopped the request"
+
+
+async def test_one_call_carries_the_whole_prompt_and_brings_the_whole_answer() -> None:
+    reply, server = await RESPONSES.ask(RESPONSES.whole)
+
+    (seen,) = server.seen
+    assert reply == RESPONSES.good_reply
+    assert (seen.method, seen.path) == ("POST", "/v1/responses")
+    assert json.loads(seen.body) == {
+        "model": "m",
+        "instructions": "private system",
+        "input": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+        "max_output_tokens": 77,
+        "store": False,
+        "text": {
+            "format": {"type": "json_schema", "name": "plan_v1", "schema": SCHEMA, "strict": True}
+        },
+    }
+
+
+async def test_what_is_unset_is_not_sent_and_what_is_set_is() -> None:
+    plain = replace(PROMPT, wire=replace(WIRE, schema=None))
+
+    _, server = await RESPONSES.ask(RESPONSES.whole, prompt=plain, temperature=0.0)
+
+    assert sorted(json.loads(server.seen[0].body)) == [
+        *("input", "instructions", "max_output_tokens", "model", "store", "temperature"),
+    ]
+
+
+async def test_statuses_are_read_as_those_of_chat_completions() -> None:
+    quota = {"error": {"type": "insufficient_quota"}}
+
+    reply, server = await RESPONSES.ask(answer(quota, 429, {"retry-after": "7"}))
+
+    assert reply == Rejected("profile", 429, "insufficient_quota")
+    assert len(server.seen) == 1
+
+
+def body(*pieces: Any, **rest: Any) -> dict[str, Any]:
+    return {
+        "status": "completed",
+        "output": [{"type": "message", "content": list(pieces)}],
+        **rest,
+    }
+
+
+def text(said: Any) -> dict[str, Any]:
+    return {"type": "output_text", "text": said}
+
+
+def facts(stop_reason: str | None = "completed", **rest: Any) -> CallFacts:
+    return CallFacts(stop_reason=stop_reason, **rest)
+
+
+def cut(reason: Any) -> dict[str, Any]:
+    return body(text("{"), status="incomplete", incomplete_details={"reason": reason})
+
+
+REFUSAL = {"type": "refusal", "refusal": "no"}
+ANSWERS: list[tuple[Any, Reply]] = [
+    (body(text("hi")), Answered("hi", facts())),
+    (body(text("h"), text("i")), Answered("hi", facts())),
+    (body(text("")), Answered("", facts())),
+    (body(REFUSAL), Refused("no", facts())),
+    (body(text("hi"), REFUSAL), Refused("no", facts())),
+    (body(text("hi"), {"type": "refusal", "refusal": " "}), Answered("hi", facts())),
+    (body({"type": "refusal", "refusal": "n" * 5_000}), Refused("n" * 2_045 + "…", facts())),
+    (cut("max_output_tokens"), Truncated(77, facts("max_output_tokens"))),
+    (cut("content_filter"), Refused(FILTERED, facts("content_filter"), "content_filter")),
+    (cut("max_messages"), NOTHING),
+    (cut(None), NOTHING),
+    (cut(["max_output_tokens"]), NOTHING),
+    (body(), NOTHING),
+    ({"status": "completed", "output": [{"type": "function_call", "name": "f"}]}, NOTHING),
+    ({"status": "completed", "output": [{"type": "reasoning", "content": [text("hm")]}]}, NOTHING),
+    ({"status": "completed", "output": ["hi", None]}, NOTHING),
+    ({"status": "completed", "output": "hi"}, NOTHING),
+    (body(text("hi"), status="in_progress"), NOTHING),
+    (body(text("hi"), status="cancelled"), NOTHING),
+    (body(text("hi"), status=None), NOTHING),
+    ({"error": {"code": "server_error"}}, NOTHING),
+    ({"status": "failed"}, NOTHING),
+    ({"status": "failed", "error": "odd"}, NOTHING),
+    (None, NOTHING),
+    ([], NOTHING),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), ANSWERS)
+def test_an_answer_is_read_in_order_status_refusal_content(document: Any, expected: Reply) -> None:
+    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+
+
+FAILURES: dict[str, Reply] = {
+    "rate_limit_exceeded": Throttled(None),
+    "data_residency_mismatch": Rejected("profile", 200, "data_residency_mismatch"),
+    **{
+        code: Refused(UNASKED, facts("failed"), code)
+        for code in (
+            *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
+            "image_content_policy_violation",
+        )
+    },
+    **dict.fromkeys(
+        (
+            *("server_error", "vector_store_timeout", "invalid_image", "invalid_image_format"),
+            *("invalid_base64_image", "invalid_image_url", "image_too_large", "image_too_small"),
+            *("image_parse_error", "invalid_image_mode", "image_file_too_large"),
+            *("unsupported_image_media_type", "empty_image_file", "failed_to_download_image"),
+            "image_file_not_found",
+        ),
+        NOTHING,
+    ),
+}
+
+
+def test_every_failure_inside_of_http_200_has_its_reply() -> None:
+    """A code that a new version of the SDK brings must be looked at, and entered above."""
+    codes = get_args(ResponseError.model_fields["code"].annotation)
+
+    replies = {
+        code: of_answer(
+            200, {}, json.dumps({"status": "failed", "error": {"code": code}}).encode(), 77
+        )
+        for code in codes
+    }
+
+    assert replies == FAILURES
+
+
+def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
+    good = body(text("hi"), usage={"input_tokens": 1, "output_tokens": 2}, model="m", id="resp_1")
+    bad = body(text("hi"), usage={"input_tokens": -1, "output_tokens": "2"}, model="two words")
+
+    assert of_answer(200, {}, json.dumps(good).encode(), 77) == Answered(
+        "hi", facts(model="m", request_id="resp_1", usage=Usage(input_tokens=1, output_tokens=2))
+    )
+    assert of_answer(200, {}, json.dumps(bad).encode(), 77) == Answered("hi", facts())
+
+
+KEYS = ("status", "output", "type", "content", "text", "refusal", "incomplete_details", "reason")
+WORDS = ("completed", "incomplete", "failed", "message")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_no_body_makes_the_reader_raise(document: Any) -> None:
+    assert isinstance(of_answer(200, {}, json.dumps(document).encode(), 77), get_args(Reply))
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
+    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
