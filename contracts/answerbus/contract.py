@@ -6,12 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from typing_extensions import TypeForm
 
 from answerbus.request import ContractId, ContractRef
 
 AnswerT = TypeVar("AnswerT")
+
+
+class Closed(BaseModel):
+    """The parent of the objects in answers: frozen, strict, and without members no one named."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", serialize_by_alias=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +32,18 @@ def _never_declines(_: Any) -> Declined | None:
     return None
 
 
+def _as_it_is(value: JsonValue) -> JsonValue:
+    return value
+
+
 @dataclass(frozen=True)
 class Contract(Generic[AnswerT]):
     """The type that is published, the type that models are asked for, and what sets them apart.
 
     `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
-    Attempt alone. `declines` recognises a refusing variant. `from_text` makes an answer of plain
-    text where the contract has a text variant.
+    Attempt alone. `declines` recognises a refusing variant. `from_text` makes a published answer of
+    plain text where the contract has a text variant. `from_loose` reads other forms of an answer
+    that a model may use where its provider enforces no schema, and leaves all else as it is.
     """
 
     name: str
@@ -43,6 +54,7 @@ class Contract(Generic[AnswerT]):
     audit_only: frozenset[str] = frozenset()
     declines: Callable[[Any], Declined | None] = _never_declines
     from_text: Callable[[str], JsonValue] | None = None
+    from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
     _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
