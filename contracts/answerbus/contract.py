@@ -12,6 +12,7 @@ from typing_extensions import TypeForm
 from answerbus.request import ContractId, ContractRef
 
 AnswerT = TypeVar("AnswerT")
+BuiltT = TypeVar("BuiltT")
 
 
 class Closed(BaseModel):
@@ -55,7 +56,7 @@ class Contract(Generic[AnswerT]):
     declines: Callable[[Any], Declined | None] = _never_declines
     from_text: Callable[[str], JsonValue] | None = None
     from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
-    _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False, compare=False)
+    _built: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ref(self) -> ContractRef:
@@ -68,28 +69,32 @@ class Contract(Generic[AnswerT]):
         return ContractId(name=self.name, version=self.version, digest=digest_of(self.schema()))
 
     def schema(self) -> dict[str, JsonValue]:
-        """The JSON Schema of published answers."""
-        return self._named(self.adapter.json_schema(), "")
+        """The JSON Schema of published answers; not to be changed."""
+        return self._once("schema", lambda: self._named(self.adapter.json_schema(), ""))
 
     def asked_schema(self) -> dict[str, JsonValue]:
-        """The JSON Schema that models are asked to satisfy."""
-        return self._named(self.asked_adapter.json_schema(), ":asked")
+        """The JSON Schema that models are asked to satisfy; not to be changed."""
+        return self._once(
+            "asked_schema", lambda: self._named(self.asked_adapter.json_schema(), ":asked")
+        )
 
     @property
     def adapter(self) -> TypeAdapter[AnswerT]:
         """Validates published answers."""
-        return self._adapter("answer", self.answer)
+        return self._once("adapter", lambda: TypeAdapter(self.answer))
 
     @property
     def asked_adapter(self) -> TypeAdapter[Any]:
         """Validates what a model answered."""
-        return self._adapter("asked", self.asked)
+        return self._once("asked_adapter", lambda: TypeAdapter(self.asked))
 
-    def _adapter(self, which: str, form: TypeForm[Any]) -> TypeAdapter[Any]:
-        # Built on first use, since importing a module must do nothing.
-        if which not in self._adapters:
-            self._adapters[which] = TypeAdapter(form)
-        return self._adapters[which]
+    def _once(self, name: str, build: Callable[[], BuiltT]) -> BuiltT:
+        # Built on first use, since importing a module must do nothing, and never again, so that
+        # a contract stays what it is whatever becomes of the classes it was made of.
+        if name not in self._built:
+            self._built[name] = build()
+        built: BuiltT = self._built[name]
+        return built
 
     def _named(self, schema: Mapping[str, Any], suffix: str) -> dict[str, JsonValue]:
         return {
