@@ -85,8 +85,8 @@ class Client:
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
         The answer is a `response_model`: the published type of a registered contract, any other
-        type with a JSON Schema, or text if none is given. Raises NoAnswerYet when the time is
-        over, and ValueError for what a request cannot say.
+        type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
+        Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
