@@ -43,8 +43,9 @@ class Contract(Generic[AnswerT]):
 
     `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
     Attempt alone. `declines` recognises a refusing variant. `from_text` makes a published answer of
-    plain text where the contract has a text variant. `from_loose` reads other forms of an answer
-    that a model may use where its provider enforces no schema, and leaves all else as it is.
+    plain text where the contract has a text variant (and no audit-only fields). `from_loose` reads
+    other forms of an answer that a model may use where its provider enforces no schema, and leaves
+    all else as it is.
     """
 
     name: str
@@ -57,6 +58,11 @@ class Contract(Generic[AnswerT]):
     from_text: Callable[[str], JsonValue] | None = None
     from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
     _built: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.audit_only and self.from_text:
+            # A text is published whole, and may hold what a model meant to be audit-only.
+            raise ValueError(f"contract {self.name}: audit-only fields and a text variant")
 
     @property
     def ref(self) -> ContractRef:

@@ -106,6 +106,10 @@ def test_plugins_come_in_the_order_of_their_names(folder: Path) -> None:
         ("misspelling", contract_of(
             "name='w', version=1, audit_only=frozenset({'rationalle'})", "Weather", "Reasoned"),
          "'rationalle' is audit-only, and its asked type does not have it"),
+        ("blending", contract_of(
+            "name='w', version=1, audit_only=frozenset({'rationale'}), from_text=lambda text: text",
+            "Weather", "Reasoned"),
+         "does not load (ValueError: contract w: audit-only fields and a text variant)"),
         ("texting", contract_of("name='w', version=1, from_text=lambda text: {'text': text}"),
          "from_text makes no answer of it (ValidationError)"),
     ],

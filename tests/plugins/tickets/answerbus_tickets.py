@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from answerbus.contract import Closed, Contract, Declined
 from answerbus.values import Detail, Rationale
@@ -62,10 +62,6 @@ def _declines(answer: TicketRouting) -> Declined | None:
     return Declined("This is no ticket.", answer.why) if isinstance(answer, NoTicket) else None
 
 
-def _from_text(text: str) -> JsonValue:
-    return {"kind": "ask_customer", "question": text}
-
-
 TICKET_ROUTING: Contract[TicketRouting] = Contract(
     name="ticket_routing",
     version=1,
@@ -74,5 +70,4 @@ TICKET_ROUTING: Contract[TicketRouting] = Contract(
     summary="The team that a support ticket goes to, or a question to the customer.",
     audit_only=frozenset({"rationale"}),
     declines=_declines,
-    from_text=_from_text,
 )

@@ -61,6 +61,20 @@ def test_an_action_is_published_in_one_form_whichever_way_it_was_told(answer: ob
     assert published(case_of(AGENT_ACTION.ref), answer) == {"actions": [CALL]}
 
 
+def test_a_list_whose_items_are_wrong_is_not_called_too_short() -> None:
+    retry = outcome(case_of(AGENT_ACTION.ref), {"actions": [{"kind": "thought", "content": 1}]})
+    empty = outcome(case_of(AGENT_ACTION.ref), {"actions": []})
+
+    assert isinstance(retry, RetryRequest)
+    assert isinstance(retry.failure, Invalid)
+    assert [(problem.path, problem.code) for problem in retry.failure.problems] == [
+        ("/actions/0/content", "string_type")
+    ]
+    assert isinstance(empty, RetryRequest)
+    assert isinstance(empty.failure, Invalid)
+    assert [problem.code for problem in empty.failure.problems] == ["too_short"]
+
+
 def test_an_untagged_tool_call_is_published_tagged() -> None:
     of = case_of(AGENT_ACTION.ref)
 

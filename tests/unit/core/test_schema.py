@@ -74,7 +74,6 @@ MEETING: Contract[Any] = Contract(
     summary="When to meet.",
     audit_only=frozenset({"rationale"}),
     declines=lambda answer: Declined(answer.why, "busy") if type(answer) is Decline else None,
-    from_text=lambda text: {"kind": "decline", "why": text},
 )
 REGISTRY = Registry([MEETING, PLAN_PROPOSAL])
 

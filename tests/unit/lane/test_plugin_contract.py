@@ -23,7 +23,7 @@ ROUTE = {"kind": "route", "team": "billing", "urgent": True}
 SAID: dict[str, list[Any]] = {
     "routed": [ROUTE | {"team": "sales", "rationale": "?"}, ROUTE | {"rationale": "charged twice"}],
     "refused": [{"kind": "no_ticket", "why": "spam", "rationale": "sells watches"}],
-    "worded": ["Which order is it?"] * 3,
+    "malformed": ['{"rationale": "for auditors", Which order is it?'] * 2,
 }
 
 
@@ -44,8 +44,8 @@ def bus(tickets_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
         around = replace(around, planner=Planner(around.planner.backends, registry))
         worker = Worker(broker, around)
         for name in SAID:
-            policy = {"at_last": "text"}
-            publish(broker, name, answer_schema=REF, policy=policy, budget={"attempts": 6})
+            asked: dict[str, Any] = {"answer_schema": REF, "policy": {"at_last": "text"}}
+            publish(broker, name, budget={"attempts": 5}, **asked)
         publish(broker, "unheard", answer_schema=REF | {"version": 2})
         await worker.open()
         await until(lambda: done(broker, [*SAID, "unheard"]), 600)
@@ -56,20 +56,19 @@ def bus(tickets_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
     return broker
 
 
-def test_a_plugins_contract_is_answered_refused_and_worded_like_any_other(bus: Broker) -> None:
+def test_a_plugins_contract_is_answered_and_refused_like_any_other(bus: Broker) -> None:
     contract = plugins.registry().find(ContractRef(name="ticket_routing", version=1))
     assert contract is not None
     results = {event["request_id"]: event for event in events(bus, RESULTS)}
     (refusal,) = events(bus, REFUSALS)
-    (letter,) = events(bus, DEAD_LETTERS)
+    letters = {event["request_id"]: event for event in events(bus, DEAD_LETTERS)}
     rationales = [event["rationale"] for event in events(bus, ATTEMPTS)]
 
     assert results["routed"]["answer"] == ROUTE
-    assert results["worded"]["answer"] == {"kind": "ask_customer", "question": SAID["worded"][0]}
-    for event in results.values():
-        assert event["schema"] == json.loads(contract.id.model_dump_json())
-        Draft202012Validator(contract.schema()).validate(event["answer"])
+    assert results["routed"]["schema"] == json.loads(contract.id.model_dump_json())
+    Draft202012Validator(contract.schema()).validate(ROUTE)
     assert (refusal["by"], refusal["category"]) == ("model", "spam")
     assert refusal["answer"] == {"kind": "no_ticket", "why": "spam"}
-    assert letter["cause"] == {"kind": "unknown_schema"}
+    assert letters["unheard"]["cause"] == {"kind": "unknown_schema"}
+    assert letters["malformed"]["cause"] == {"kind": "budget_exhausted", "which": "attempts"}
     assert [text for text in rationales if text] == ["charged twice", "sells watches"]
