@@ -152,6 +152,13 @@ def test_no_other_form_becomes_an_answer(value: JsonValue) -> None:
     assert codes(loose(value)) != []
 
 
+def test_what_may_mean_two_things_keeps_its_words() -> None:
+    """So that the problems, and what a model sees of its answer again, are about what it wrote."""
+    unclear: JsonValue = {"content": "said or thought?"}
+
+    assert loose(unclear) == loose([unclear]) == {"actions": [unclear]}
+
+
 @given(st.lists(ACTIONS, min_size=1, max_size=4))
 def test_reading_loosely_changes_no_answer_and_its_data_stay_as_they_are(actions: Any) -> None:
     answer = {"actions": actions}
