@@ -20,7 +20,7 @@ class ToolCall(Closed):
     ]
     args: Annotated[
         dict[str, JsonValue],
-        Field(description="Its arguments: any JSON object, also an empty one."),
+        Field(description='Its arguments as a JSON object, such as {"city": "Paris"} or {}.'),
     ]
 
 

@@ -21,7 +21,7 @@ class ProposedAction(Closed):
     ] = Field(alias="tool_name")
     parameters: Annotated[
         dict[str, JsonValue],
-        Field(description="Its parameters: any JSON object, also an empty one."),
+        Field(description='Its parameters as a JSON object, such as {"city": "Paris"} or {}.'),
     ]
 
 
