@@ -1,8 +1,19 @@
 """What holds for all tests."""
 
 import signal
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.installing import install_tickets
 
 
 def pytest_configure() -> None:
     """A shell that starts us in the background lets us, and all our children, ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def tickets_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where pip has installed the example of a plugin; on no path yet."""
+    return install_tickets(tmp_path_factory.mktemp("tickets"))

@@ -6,12 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from typing_extensions import TypeForm
 
 from answerbus.request import ContractId, ContractRef
 
 AnswerT = TypeVar("AnswerT")
+BuiltT = TypeVar("BuiltT")
+
+
+class Closed(BaseModel):
+    """The parent of the objects in answers: frozen, strict, and without members no one named."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", serialize_by_alias=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +33,19 @@ def _never_declines(_: Any) -> Declined | None:
     return None
 
 
+def _as_it_is(value: JsonValue) -> JsonValue:
+    return value
+
+
 @dataclass(frozen=True)
 class Contract(Generic[AnswerT]):
     """The type that is published, the type that models are asked for, and what sets them apart.
 
     `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
-    Attempt alone. `declines` recognises a refusing variant. `from_text` makes an answer of plain
-    text where the contract has a text variant.
+    Attempt alone. `declines` recognises a refusing variant. `from_text` makes a published answer of
+    plain text where the contract has a text variant (and no audit-only fields). `from_loose` reads
+    other forms of an answer that a model may use where its provider enforces no schema, and leaves
+    all else as it is.
     """
 
     name: str
@@ -43,7 +56,13 @@ class Contract(Generic[AnswerT]):
     audit_only: frozenset[str] = frozenset()
     declines: Callable[[Any], Declined | None] = _never_declines
     from_text: Callable[[str], JsonValue] | None = None
-    _adapters: dict[str, TypeAdapter[Any]] = field(default_factory=dict, repr=False, compare=False)
+    from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
+    _built: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.audit_only and self.from_text:
+            # A text is published whole, and may hold what a model meant to be audit-only.
+            raise ValueError(f"contract {self.name}: audit-only fields and a text variant")
 
     @property
     def ref(self) -> ContractRef:
@@ -56,28 +75,32 @@ class Contract(Generic[AnswerT]):
         return ContractId(name=self.name, version=self.version, digest=digest_of(self.schema()))
 
     def schema(self) -> dict[str, JsonValue]:
-        """The JSON Schema of published answers."""
-        return self._named(self.adapter.json_schema(), "")
+        """The JSON Schema of published answers; not to be changed."""
+        return self._once("schema", lambda: self._named(self.adapter.json_schema(), ""))
 
     def asked_schema(self) -> dict[str, JsonValue]:
-        """The JSON Schema that models are asked to satisfy."""
-        return self._named(self.asked_adapter.json_schema(), ":asked")
+        """The JSON Schema that models are asked to satisfy; not to be changed."""
+        return self._once(
+            "asked_schema", lambda: self._named(self.asked_adapter.json_schema(), ":asked")
+        )
 
     @property
     def adapter(self) -> TypeAdapter[AnswerT]:
         """Validates published answers."""
-        return self._adapter("answer", self.answer)
+        return self._once("adapter", lambda: TypeAdapter(self.answer))
 
     @property
     def asked_adapter(self) -> TypeAdapter[Any]:
         """Validates what a model answered."""
-        return self._adapter("asked", self.asked)
+        return self._once("asked_adapter", lambda: TypeAdapter(self.asked))
 
-    def _adapter(self, which: str, form: TypeForm[Any]) -> TypeAdapter[Any]:
-        # Built on first use, since importing a module must do nothing.
-        if which not in self._adapters:
-            self._adapters[which] = TypeAdapter(form)
-        return self._adapters[which]
+    def _once(self, name: str, build: Callable[[], BuiltT]) -> BuiltT:
+        # Built on first use, since importing a module must do nothing, and never again, so that
+        # a contract stays what it is whatever becomes of the classes it was made of.
+        if name not in self._built:
+            self._built[name] = build()
+        built: BuiltT = self._built[name]
+        return built
 
     def _named(self, schema: Mapping[str, Any], suffix: str) -> dict[str, JsonValue]:
         return {

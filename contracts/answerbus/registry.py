@@ -4,11 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from answerbus.answers.agent_action import AGENT_ACTION
 from answerbus.answers.plan_proposal import PLAN_PROPOSAL
+from answerbus.answers.proposal import PROPOSAL
+from answerbus.answers.selection import SELECTION
+from answerbus.answers.specialist import SPECIALIST
 from answerbus.contract import Contract
 from answerbus.request import ContractRef
 
-BUILT_IN: tuple[Contract[Any], ...] = (PLAN_PROPOSAL,)
+BUILT_IN: tuple[Contract[Any], ...] = (
+    PLAN_PROPOSAL,
+    AGENT_ACTION,
+    PROPOSAL,
+    SELECTION,
+    SPECIALIST,
+)
 
 
 class Registry:

@@ -37,7 +37,7 @@ BACKSLASH = Rule("backslash", "a path with '/' between its segments and no backs
 CONTROL_CHARACTER = Rule(
     "control_character", "a path without control characters, tabs and line breaks"
 )
-INVISIBLE_CHARACTER = Rule("invisible_character", "a path without invisible format characters")
+INVISIBLE_CHARACTER = Rule("invisible_character", "a path without invisible characters")
 INSIDE_GIT = Rule("inside_git", "a path outside of the repository's own .git directory")
 DEVICE_NAME = Rule("device_name", "path segments that no system takes for a device, such as nul")
 PADDED_SEGMENT = Rule(
@@ -59,12 +59,20 @@ _LOOK_ALIKES = {
     **dict.fromkeys(map(ord, "\u06d4\u0701\u0702\u3002\ua4f8\ua60e\uff61\U00010a50"), "."),
     ord("\ua4fa"): "..",
 }
+# What file systems that fold case drop before they compare names (Unicode's default ignorables), as
+# far as it is not of category Cf. They are at home in names: an emoji may end with one.
+_UNSEEN_RANGES = (
+    (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065),
+    (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+_UNSEEN = dict.fromkeys(code for first, last in _UNSEEN_RANGES for code in range(first, last + 1))
 # NTFS also knows `.git` by its short name and drops trailing dots and spaces; a stream needs a
 # colon and what HFS+ ignores is of category Cf: both are refused anyway.
 _DOT_GIT = re.compile(r"(?:\.git|git~[0-9]+)[ .]*", re.IGNORECASE)
 # Windows takes these for devices in any folder, whatever extension follows.
 _DEVICE = re.compile(
-    r"(?:con|prn|aux|nul|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(?:\..*)?", re.IGNORECASE
+    r"(?:con|prn|aux|nul|clock\$|con(?:in|out)\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(?:\..*)?",
+    re.IGNORECASE,
 )
 
 
@@ -140,9 +148,12 @@ def _path_rule(path: str) -> Rule | None:
         return rule
     if any(unicodedata.category(character) == "Cf" for character in path):
         return INVISIBLE_CHARACTER
+    seen = path.translate(_UNSEEN)
+    if _form_rule(seen):
+        return INVISIBLE_CHARACTER
     if any(segment != segment.strip() or segment.endswith(".") for segment in segments):
         return PADDED_SEGMENT
-    plain = unicodedata.normalize("NFKC", path.translate(_LOOK_ALIKES))
+    plain = unicodedata.normalize("NFKC", seen.translate(_LOOK_ALIKES))
     if plain.count("/") != path.count("/") or _form_rule(plain):
         return LOOK_ALIKE
     return None

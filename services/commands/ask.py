@@ -18,6 +18,7 @@ from answerbus.event import Terminal
 from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
+from services import plugins
 from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import Line, request_of_file, request_of_line
 from services.commands.options import AsJson, Config, bus_of, stderr, stdout
@@ -85,12 +86,13 @@ def ask(
         ttl,
         tuple(label or ()),
     )
-    prepared = _prepared(line, request)
+    registry = plugins.registry()
+    prepared = _prepared(line, request, registry)
     settings = from_environment(config).kafka
     if no_wait:
-        asyncio.run(_publish(settings, prepared, as_json=as_json))
+        asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return
-    terminal = asyncio.run(_wait(settings, prepared, timeout))
+    terminal = asyncio.run(_wait(settings, registry, prepared, timeout))
     if as_json:
         typer.echo(terminal.model_dump_json())
     else:
@@ -99,10 +101,10 @@ def ask(
         raise typer.Exit(1)
 
 
-def _prepared(line: Line, request: str | None) -> Request:
+def _prepared(line: Line, request: str | None, registry: Registry) -> Request:
     new_id = str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
     if request is None and line.instructions:
-        return request_of_line(line, Registry(), _read, new_id)
+        return request_of_line(line, registry, _read, new_id)
     if request is None or line != Line(""):
         raise typer.BadParameter("Give instructions with their options, or --request alone.")
     return request_of_file(_read(request), new_id)
@@ -115,8 +117,10 @@ def _read(path: str) -> bytes:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
 
 
-async def _publish(settings: KafkaSettings, request: Request, *, as_json: bool) -> None:
-    async with _client(settings) as client:
+async def _publish(
+    settings: KafkaSettings, registry: Registry, request: Request, *, as_json: bool
+) -> None:
+    async with _client(settings, registry) as client:
         published = await client.publish(request)
     if as_json:
         typer.echo(json.dumps(asdict(published)))
@@ -124,10 +128,13 @@ async def _publish(settings: KafkaSettings, request: Request, *, as_json: bool) 
     typer.echo(f"Published {published.request_id} in workflow {request.workflow_id}")
 
 
-async def _wait(settings: KafkaSettings, request: Request, timeout_s: float) -> Terminal:
+async def _wait(
+    settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
+) -> Terminal:
     console = stderr()
+    shown = waiting_shown(bus_of(settings), request, console)
     try:
-        async with _client(settings) as client, waiting_shown(bus_of(settings), request, console):
+        async with _client(settings, registry) as client, shown:
             return await client.ask_request(request, timeout_s=timeout_s)
     except NoAnswerYet:
         console.print(
@@ -139,5 +146,6 @@ async def _wait(settings: KafkaSettings, request: Request, timeout_s: float) -> 
         raise typer.Exit(1) from None
 
 
-def _client(settings: KafkaSettings) -> Client:
-    return Client(**client_options(settings), topic_prefix=settings.topic_prefix)
+def _client(settings: KafkaSettings, registry: Registry) -> Client:
+    options = client_options(settings)
+    return Client(**options, topic_prefix=settings.topic_prefix, registry=registry)

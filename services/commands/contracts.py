@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from answerbus.schema_export import documents
+from services import plugins
 
 app = typer.Typer(help="The contracts of the bus.", no_args_is_help=True)
 
@@ -19,9 +20,9 @@ def contracts() -> None:
 
 @app.command()
 def export(folder: Folder = Path("contracts/schemas")) -> None:
-    """Write the JSON Schema of each event and each contract, one file each."""
+    """Write the JSON Schema of each event and each contract, also of plugins, one file each."""
     changed = 0
-    written = documents()
+    written = documents(plugins.registry())
     for name, text in written.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

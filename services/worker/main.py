@@ -11,6 +11,7 @@ from faststream import FastStream
 
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
+from services import plugins
 from services.kafka import client_options, topic_name
 from services.settings import Settings, SetUpError
 from services.worker import backends, broker_check, collector
@@ -34,8 +35,9 @@ _log = logging.getLogger(__name__)
 
 async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
+    registry = plugins.registry()
     partitions = await broker_check.partitions_of_topics(settings.kafka)
-    context = _context(settings, partitions)
+    context = _context(settings, partitions, registry)
     collector.calm()
     try:
         await backends.preflight(context.planner.backends)
@@ -78,9 +80,9 @@ async def _serve(settings: Settings, context: Context) -> None:
     _log.info("worker %s has drained", context.worker)
 
 
-def _context(settings: Settings, partitions: int) -> Context:
+def _context(settings: Settings, partitions: int, registry: Registry) -> Context:
     clock, worker = SystemClock(), settings.worker
-    planner = Planner(backends.build(settings.profiles, clock), Registry())
+    planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
         worker=worker.name or f"{socket.gethostname()}-{os.getpid()}",
         partitions=partitions,

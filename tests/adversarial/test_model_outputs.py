@@ -4,19 +4,26 @@ from typing import Any
 
 import pytest
 
-from answerbus.answers.plan_proposal import PLAN_PROPOSAL
+from answerbus import json_text
+from answerbus.answers.agent_action import AGENT_ACTION
+from answerbus.contract import Contract
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
 from services.worker.core.asked import Accepted, Unusable
-from services.worker.core.check import Checked, check
+from services.worker.core.check import Checked, check, check_as_text
 from services.worker.dialects.choose import DialectName
 from services.worker.schema_cache import SchemaCache
 from tests.corpora import corpora
+from tests.oracle import is_valid
 
-CASES = [
-    pytest.param(case, id=str(case.get("id", number)))
-    for number, case in enumerate(corpora().model_outputs())
+OUTPUTS: list[Any] = list(corpora().model_outputs())
+CONTRACTS = {contract.name: contract for contract in Registry()}
+CASES = [pytest.param(case, id=str(case.get("id", number))) for number, case in enumerate(OUTPUTS)]
+OWN = [
+    pytest.param(CONTRACTS[case["contract"]], case, id=case["id"])
+    for case in OUTPUTS
+    if "contract" in case
 ]
 ACTION: Any = {
     "oneOf": [
@@ -34,19 +41,15 @@ ACTION: Any = {
         },
     ]
 }
-REFS: list[tuple[DialectName, SchemaRef]] = [
-    (dialect, ref)
-    for dialect in ("openai", "prompted")
-    for ref in (
-        PLAN_PROPOSAL.ref,
-        InlineRef(name="action", wrapped=False, json_schema=ACTION),
-        InlineRef(name="action", wrapped=True, json_schema=ACTION),
-        InlineRef(name="any", wrapped=False, json_schema={"type": "object"}),
-    )
+ASKED: list[SchemaRef] = [
+    *(contract.ref for contract in CONTRACTS.values()),
+    InlineRef(name="action", wrapped=False, json_schema=ACTION),
+    InlineRef(name="action", wrapped=True, json_schema=ACTION),
+    InlineRef(name="any", wrapped=False, json_schema={"type": "object"}),
 ]
-
-
-SCHEMAS = SchemaCache(Registry([PLAN_PROPOSAL]))
+DIALECTS: list[DialectName] = ["openai", "prompted"]
+REFS = [(dialect, ref) for dialect in DIALECTS for ref in ASKED]
+SCHEMAS = SchemaCache(Registry())
 
 
 def checked(content: str, dialect: DialectName, ref: SchemaRef) -> Checked:
@@ -70,6 +73,68 @@ def test_what_is_no_json_is_malformed_and_says_where(case: Any) -> None:
             assert 0 <= result.position <= len(case["raw"].encode())
         else:
             assert isinstance(result, Accepted | Invalid)
+
+
+def is_untagged(value: Any) -> bool:
+    """Whether an action lacks its tag, which is allowed where the schema is only told."""
+    actions = value if isinstance(value, list) else [value]
+    return any(isinstance(action, dict) and "kind" not in action for action in actions)
+
+
+def as_enforced(contract: Contract[Any], value: Any) -> Any:
+    """The same answer in the form that a provider is made to give it.
+
+    The corpus knows the contract agent_action as one action or a list of them.
+    """
+    if contract is AGENT_ACTION:
+        return {"actions": value if isinstance(value, list) else [value]}
+    return value
+
+
+@pytest.mark.parametrize(("contract", "case"), OWN)
+def test_an_answer_that_is_told_is_valid_as_its_label_says(
+    contract: Contract[Any], case: Any
+) -> None:
+    result = checked(case["raw"], "prompted", contract.ref)
+    parsed = json_text.parse(case["raw"].encode())
+
+    if case["expect"] == "valid":
+        assert isinstance(result, Accepted)
+        assert isinstance(parsed, json_text.Parsed)
+        assert is_valid(contract.schema(), result.answer)
+        if contract is AGENT_ACTION:
+            assert result.answer == as_enforced(contract, parsed.value)
+    elif case["expect"] == "invalid" and isinstance(result, Accepted):
+        assert contract is AGENT_ACTION
+        assert isinstance(parsed, json_text.Parsed)
+        assert is_untagged(parsed.value)
+        assert is_valid(contract.schema(), result.answer)
+
+
+@pytest.mark.parametrize(("contract", "case"), OWN)
+def test_an_answer_that_is_enforced_is_valid_exactly_as_its_label_says(
+    contract: Contract[Any], case: Any
+) -> None:
+    parsed = json_text.parse(case["raw"].encode())
+    if not isinstance(parsed, json_text.Parsed):
+        assert case["expect"] != "valid"
+        return
+    compiled = SCHEMAS.compiled(contract.ref, "prompted")
+    assert not isinstance(compiled, Unusable)
+    read = compiled[0].read(as_enforced(contract, parsed.value))
+
+    if case["expect"] != "either":
+        assert isinstance(read, Accepted) == (case["expect"] == "valid")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_of_what_is_no_action_comes_a_text_unchanged_where_that_is_wanted(case: Any) -> None:
+    compiled = SCHEMAS.compiled(AGENT_ACTION.ref, "prompted")
+    assert not isinstance(compiled, Unusable)
+
+    assert check_as_text(case["raw"], compiled[0]) == Accepted(
+        {"actions": [{"kind": "text_response", "content": case["raw"]}]}
+    )
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -10,9 +10,10 @@ import pytest
 from aiokafka import ConsumerRecord
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 
 from answerbus.answers.plan_proposal import DepBump, PlanProposal, Refuse
+from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client import uuid7
 from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
 from answerbus.client.asking import make_request
@@ -92,6 +93,31 @@ def test_any_other_type_is_its_schema(form: Any, name: str, description: str) ->
     assert isinstance(ref, InlineRef)
     assert (ref.name, ref.description, ref.wrapped) == (name, description, False)
     assert ref.json_schema == of(form).adapter.json_schema()
+
+
+def test_a_specialist_of_a_type_is_its_schema_wrapped() -> None:
+    ref = of(Specialist[Weather]).ref
+
+    assert isinstance(ref, InlineRef)
+    assert (ref.name, ref.description, ref.wrapped) == ("Weather", "How it is outside.", True)
+    assert ref.json_schema == TypeAdapter(Weather).json_schema()
+    assert of(Specialist).ref == of(Specialist[JsonValue]).ref == SPECIALIST.ref
+
+
+def test_a_wrapped_result_is_read_into_the_type_of_its_output() -> None:
+    class Endpoint(BaseModel):
+        method: str
+        path: str
+
+    found = of(Specialist[Endpoint]).typed(example("inline_wrapped"))
+    none = of(Specialist[Endpoint]).typed(example("inline_wrapped_without_success"))
+    wrong = of(Specialist[Weather]).typed(example("inline_wrapped"))
+
+    assert isinstance(found, Result)
+    assert found.answer.output == Endpoint(method="GET", path="/invoices")
+    assert isinstance(none, Result)
+    assert (none.answer.output, none.answer.success) == (None, False)
+    assert isinstance(wrong, UnvalidatedResult)
 
 
 def test_names_that_the_wire_cannot_carry_are_spelt_otherwise() -> None:

@@ -14,21 +14,16 @@ import rfc8785
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from answerbus.answers.plan_proposal import (
-    PLAN_PROPOSAL,
-    CallsiteRewrite,
-    DepBump,
-    Override,
-    Refuse,
-)
 from answerbus.answers.specialist import Specialist
 from answerbus.attempt import Attempt
+from answerbus.contract import Closed
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import ReceivedRequest, Undecodable, decode, decode_request
 from answerbus.event import Event, event_id, request_of
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.outcome import Refusal, Result
-from answerbus.request import ContractId, InlineId, Request, TextId
+from answerbus.registry import Registry
+from answerbus.request import ContractId, ContractRef, InlineId, Request, TextId
 from answerbus.schema_export import event_models
 from answerbus.wire import Wire
 
@@ -185,20 +180,45 @@ def test_wrapped_answers_are_what_the_wrapper_says() -> None:
         assert answer.success == (answer.output is not None) == (answer.failure_reason is None)
 
 
-def test_answers_of_the_contract_are_valid_and_name_the_schema_as_it_is_now() -> None:
-    answered = [
-        event
-        for _, event in events()
-        if isinstance(event, Result | Refusal) and isinstance(event.answered_schema, ContractId)
-    ]
-    answers = {
-        type(PLAN_PROPOSAL.adapter.validate_json(json.dumps(event.answer)))
-        for event in answered
-        if event.answer is not None
+def answers_by_contract() -> Mapping[str, list[BaseModel]]:
+    """The answers of all examples as instances of their contracts' types."""
+    found: dict[str, list[BaseModel]] = {contract.name: [] for contract in Registry()}
+    for _, event in events():
+        if isinstance(event, Result | Refusal) and isinstance(event.answered_schema, ContractId):
+            contract = Registry().find(
+                ContractRef(**event.answered_schema.model_dump(exclude={"digest"}))
+            )
+            assert contract is not None
+            assert event.answered_schema == contract.id, "the schema as it is now"
+            if event.answer is not None:
+                answer = contract.adapter.validate_json(json.dumps(event.answer), strict=True)
+                found[contract.name].append(answer)
+                assert contract.adapter.dump_python(answer, mode="json") == event.answer
+                Draft202012Validator(contract.schema()).validate(event.answer)
+    return found
+
+
+def test_answers_of_contracts_are_valid_and_every_variant_of_each_occurs() -> None:
+    """Variants are all classes of answers in the modules of the contracts."""
+    modules = [module for name, module in sys.modules.items() if ".answers." in name]
+    variants = {
+        found.__name__
+        for module in modules
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if issubclass(found, Closed) and found is not Closed and "Asked" not in found.__name__
+    }
+    seen = {
+        type(part).__name__
+        for answers in answers_by_contract().values()
+        for answer in answers
+        for part in parts(answer)
     }
 
-    assert {event.answered_schema for event in answered} == {PLAN_PROPOSAL.id}
-    assert answers == {DepBump, Override, CallsiteRewrite, Refuse}
+    assert all(answers_by_contract().values())
+    assert {name.partition("[")[0] for name in seen} == {
+        name.partition("[")[0] for name in variants
+    }
+    assert len(variants) > 12
 
 
 def test_the_attempts_are_one_chain() -> None:

@@ -1,5 +1,6 @@
 """A real model behind a real worker on a real Kafka answers what a client asks, by the schema."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from answerbus.answers.plan_proposal import PlanProposal
 from answerbus.budget import Budget
 from answerbus.client import Client
 from answerbus.outcome import Refusal, Result
-from answerbus.request import Context, Fact, InlineRef, Message, Request
+from answerbus.request import Context, ContractRef, Fact, InlineRef, Message, Request
 from infra.local_model import LocalModel
 from tests.integration.bus import ROOT, Bus
 from tests.integration.evidence import assert_sound, collect
@@ -130,6 +131,32 @@ async def test_a_wrapped_inline_schema(client: Client, model: LocalModel) -> Non
     else:
         assert answer["output"] is None
         assert answer["failure_reason"]
+
+
+ASKS: dict[str, str] = {
+    "agent_action": "Call the tool `get_order` once; its argument is `order_id`, "
+    "and the order 4711.",
+    "proposal": "The work is done. Say so briefly, with `complete` true and no actions.",
+    "selection": "Which element pays now? There are btn-pay-now and btn-cancel.",
+    "specialist": "Give the smallest even number above 2 as `output`, with `success` true.",
+}
+
+
+async def test_every_other_contract(client: Client, model: LocalModel) -> None:
+    async def ask(name: str) -> Any:
+        asked = Request(
+            request_id=name,
+            workflow_id=name,
+            answer_schema=ContractRef(name=name, version=1),
+            context=Context(instructions=ASKS[name]),
+            budget=Budget(attempts=5),
+        )
+        return await client.ask_request(asked, timeout_s=LIMIT_S)
+
+    for name, outcome in zip(ASKS, await asyncio.gather(*map(ask, ASKS)), strict=True):
+        assert isinstance(outcome, Result), outcome
+        assert_answered(outcome, model)
+        schema(SCHEMAS / f"{name}.v1.json").validate(outcome.answer)
 
 
 async def test_text(client: Client, model: LocalModel) -> None:

@@ -5,6 +5,7 @@ from typing import assert_never, assert_type
 
 from pydantic import BaseModel, JsonValue
 
+from answerbus.answers.agent_action import AgentAction, TextResponse, Thought, ToolCall
 from answerbus.answers.plan_proposal import (
     CallsiteRewrite,
     DepBump,
@@ -12,12 +13,25 @@ from answerbus.answers.plan_proposal import (
     PlanProposal,
     Refuse,
 )
+from answerbus.answers.proposal import Proposal, ProposedAction
+from answerbus.answers.selection import NothingSelected, Selected, Selection
+from answerbus.answers.specialist import Specialist
 from answerbus.budget import Budget
 from answerbus.client import Client, Published
+from answerbus.contract import Contract
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Fact, Message, Policy, Request
+from tests.plugins.tickets.answerbus_tickets import (
+    TICKET_ROUTING,
+    AskCustomer,
+    NoTicket,
+    TicketRouting,
+)
+from tests.plugins.tickets.answerbus_tickets import (
+    Route as TicketRoute,
+)
 
 
 class Route(BaseModel):
@@ -84,6 +98,68 @@ async def any_type_will_do(client: Client) -> None:
     assert_type(either, Result[Route | int] | UnvalidatedResult | Refusal | DeadLetter)
 
 
+def what_it_does(action: ToolCall | TextResponse | Thought) -> JsonValue:
+    match action:
+        case ToolCall(args=args):
+            return args
+        case TextResponse(content=content) | Thought(content=content):
+            return content
+        case _:
+            assert_never(action)
+
+
+async def each_contract_that_ships(client: Client) -> JsonValue:
+    action = await client.ask("What next?", workflow_id="w", response_model=AgentAction)
+    assert_type(action, Result[AgentAction] | UnvalidatedResult | Refusal | DeadLetter)
+    if isinstance(action, Result):
+        assert_type(action.answer.actions, tuple[ToolCall | TextResponse | Thought, ...])
+        return [what_it_does(one) for one in action.answer.actions]
+
+    proposal = await client.ask("What next?", workflow_id="w", response_model=Proposal)
+    if isinstance(proposal, Result):
+        assert_type(proposal.answer.actions, tuple[ProposedAction, ...])
+        return [action.tool for action in proposal.answer.actions]
+
+    selection = await client.ask("Which?", workflow_id="w", response_model=Selection)
+    match selection:
+        case Result(answer=Selected(element_id=element_id)):
+            assert_type(element_id, str)
+            return element_id
+        case Result(answer=NothingSelected(error=error)):
+            return error
+        case Result():
+            assert_type(selection.answer, Selected | NothingSelected)
+            return None
+        case UnvalidatedResult() | Refusal() | DeadLetter():
+            return None
+        case _:
+            assert_never(selection)
+
+
+async def an_honest_way_out(client: Client) -> Route | str | None:
+    wrapped = await client.ask("Who?", workflow_id="w", response_model=Specialist[Route])
+    assert_type(wrapped, Result[Specialist[Route]] | UnvalidatedResult | Refusal | DeadLetter)
+    match wrapped:
+        case Result(answer=Specialist(success=True, output=output)):
+            assert_type(output, Route | None)
+            return output
+        case Result(answer=answer):
+            return answer.failure_reason
+        case UnvalidatedResult() | Refusal() | DeadLetter():
+            return None
+        case _:
+            assert_never(wrapped)
+
+
+async def a_contract_of_a_plugin(client: Client) -> None:
+    assert_type(TICKET_ROUTING, Contract[TicketRoute | AskCustomer | NoTicket])
+    routed = await client.ask("Who?", workflow_id="w", response_model=TicketRouting)
+    assert_type(
+        routed,
+        Result[TicketRoute | AskCustomer | NoTicket] | UnvalidatedResult | Refusal | DeadLetter,
+    )
+
+
 async def text_without_a_type(client: Client) -> None:
     text = await client.ask("Say hello.", workflow_id="w", facts=[Fact(name="a", value=1)])
     assert_type(text, Result[str] | UnvalidatedResult | Refusal | DeadLetter)
@@ -116,3 +192,23 @@ async def downstream(client: Client) -> None:
                     pass
                 case _:
                     assert_never(outcome)
+
+
+async def downstream_of_every_kind(client: Client) -> None:
+    async with client.subscribe(response_model=AgentAction, group_id="agent") as actions:
+        async for one in actions:
+            assert_type(one, Result[AgentAction] | UnvalidatedResult | Refusal | Undecodable)
+    async with client.subscribe(response_model=Selection, group_id="clicks") as selections:
+        async for two in selections:
+            assert_type(
+                two,
+                Result[Selected | NothingSelected] | UnvalidatedResult | Refusal | Undecodable,
+            )
+    async with client.subscribe(response_model=Specialist[Route], group_id="routes") as routes:
+        async for three in routes:
+            assert_type(
+                three, Result[Specialist[Route]] | UnvalidatedResult | Refusal | Undecodable
+            )
+    async with client.subscribe(response_model=str, group_id="texts") as texts:
+        async for four in texts:
+            assert_type(four, Result[str] | UnvalidatedResult | Refusal | Undecodable)

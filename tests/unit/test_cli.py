@@ -12,6 +12,7 @@ from answerbus.client import BusUnavailable
 from answerbus.schema_export import documents
 from services import cli
 from services.settings import SetUpError
+from tests.plugins.installing import write_plugin
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"  # nobody listens on port 1
@@ -135,6 +136,35 @@ def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("command", [("worker",), ("ask", "Hi"), ("contracts", "export", "x")])
+def test_a_plugin_that_cannot_be_used_is_one_line_and_code_3(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_plugin(tmp_path, "acme-broken", "x = acme_broken:C", "raise RuntimeError('no licence')")
+    (tmp_path / "answerbus.toml").write_text(
+        '[profiles.default]\nprovider = "scripted"\nscript = "x"\n'
+    )
+
+    done = run(*command, folder=tmp_path)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.splitlines()[-1] == (
+        "The contract 'x' (acme_broken:C) of the distribution acme-broken 1.0 cannot be used: it "
+        "does not load (RuntimeError: no licence). Mend or uninstall that distribution."
+    )
+
+
+def test_schemas_of_plugins_are_written_too(tickets_plugin: Path, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(tickets_plugin), str(ROOT), *sys.path])
+
+    done = run("contracts", "export", "here", folder=tmp_path, PYTHONPATH=path)
+
+    assert done.returncode == 0, done.stderr
+    names = {path.relative_to(tmp_path / "here").as_posix() for path in tmp_path.rglob("*.json")}
+    own = {"contracts/ticket_routing.v1.json", "contracts/ticket_routing.v1.asked.json"}
+    assert names == documents().keys() | own
 
 
 def test_schemas_are_written_where_one_says_and_then_left_alone(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ What is published has no `rationale`: models must give one, and it goes to the A
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from answerbus.contract import Contract, Declined
+from answerbus.contract import Closed, Contract, Declined
 from answerbus.diff import UnifiedDiff, named_paths
 from answerbus.values import Argument, Detail, Rationale, Rule, SandboxedRelativePath
 
@@ -26,11 +26,7 @@ _Why = Annotated[
 ]
 
 
-class _Variant(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-
-class DepBump(_Variant):
+class DepBump(Closed):
     """Set a dependency that the manifest itself declares to another version."""
 
     kind: Literal["dep_bump"]
@@ -39,7 +35,7 @@ class DepBump(_Variant):
     target_version: Annotated[Argument, Field(description="Version to declare, such as 4.17.21.")]
 
 
-class Override(_Variant):
+class Override(Closed):
     """Force the version of a package that others depend on, by an override in the manifest."""
 
     kind: Literal["override"]
@@ -48,7 +44,7 @@ class Override(_Variant):
     forced_version: Annotated[Argument, Field(description="Version to force, such as 6.13.1.")]
 
 
-class CallsiteRewrite(_Variant):
+class CallsiteRewrite(Closed):
     """Change source files, so that they fit the version of a dependency."""
 
     kind: Literal["callsite_rewrite"]
@@ -82,7 +78,7 @@ class CallsiteRewrite(_Variant):
         return diff
 
 
-class Refuse(_Variant):
+class Refuse(Closed):
     """Propose nothing and say why."""
 
     kind: Literal["refuse"]

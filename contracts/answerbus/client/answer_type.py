@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from typing_extensions import TypeForm
 
+from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
@@ -35,14 +36,16 @@ class AnswerType(Generic[AnswerT]):
     def of(cls, form: TypeForm[AnswerT], registry: Registry) -> "AnswerType[AnswerT]":
         """What a contract's published type, `str` (plain text) or any other type stands for.
 
-        Any other type is asked for by its JSON Schema, unwrapped; raises pydantic's errors for a
-        type that has none.
+        Any other type is asked for by its JSON Schema, unwrapped; `Specialist[T]` by the schema of
+        T, wrapped. Raises pydantic's errors for a type that has none.
         """
         adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
         for contract in registry:
             if contract.answer == form:
                 return cls(contract.ref, adapter)
-        return cls(TextRef() if form is str else _inline(adapter.json_schema()), adapter)
+        if form is Specialist:
+            return cls(SPECIALIST.ref, adapter)
+        return cls(TextRef() if form is str else _inline(form, adapter), adapter)
 
     @property
     def contract_header(self) -> bytes:
@@ -90,11 +93,15 @@ def _unvalidated(result: AnyResult, error: ValidationError) -> UnvalidatedResult
     )
 
 
-def _inline(schema: dict[str, Any]) -> InlineRef:
+def _inline(form: Any, adapter: TypeAdapter[Any]) -> InlineRef:
+    wrapped = isinstance(form, type) and issubclass(form, Specialist)
+    if wrapped:
+        adapter = TypeAdapter(form.__pydantic_generic_metadata__["args"][0])
+    schema = adapter.json_schema()
     title = re.sub(r"[^A-Za-z0-9_]+", "_", schema.get("title", "")).strip("_")
     return InlineRef(
         name=title[:NAME_CHARS_MAX] or "answer",
         description=clip(schema.get("description", ""), REASON_BYTES_MAX),
-        wrapped=False,
+        wrapped=wrapped,
         json_schema=schema,
     )

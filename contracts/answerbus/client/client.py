@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar, overload
 from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
 
+from answerbus import plugins
 from answerbus.client.answer_type import AnswerType, TypedTerminal
 from answerbus.client.asking import Asking, make_request
 from answerbus.client.bus import Bus
@@ -26,8 +27,10 @@ TIMEOUT_S_DEFAULT = 120.0
 class Client:
     """A connection to the bus for any number of concurrent asks; use it with `async with`.
 
-    `kafka` are further options of all aiokafka clients, such as `security_protocol`. Every method
-    raises BusUnavailable if Kafka or a topic cannot be used.
+    `registry` says which types stand for contracts; by default those that are installed, plugins
+    included, and PluginError is raised for a plugin that cannot be used. `kafka` are further
+    options of all aiokafka clients, such as `security_protocol`. Every method raises
+    BusUnavailable if Kafka or a topic cannot be used.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class Client:
     ) -> None:
         self._bus = Bus(bootstrap_servers, topic_prefix, kafka)
         self._connection = Connection(self._bus)
-        self._registry = registry or Registry()
+        self._registry = plugins.installed() if registry is None else registry
 
     async def __aenter__(self) -> Self:
         await self._connection.__aenter__()
@@ -82,8 +85,8 @@ class Client:
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
         The answer is a `response_model`: the published type of a registered contract, any other
-        type with a JSON Schema, or text if none is given. Raises NoAnswerYet when the time is
-        over, and ValueError for what a request cannot say.
+        type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
+        Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)

@@ -26,13 +26,23 @@ class Accepted:
     notes: tuple[str, ...] = ()
 
 
+def _as_it_is(value: JsonValue) -> JsonValue:
+    return value
+
+
+def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
+    return answer
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The authority on one schema reference.
 
     `schema` is what a model is asked to satisfy (None for plain text), `read` the full check of a
     decoded answer. Fields in `audit_only` are never published or shown to a model again.
-    `from_text` makes an answer of text where the contract has a text variant.
+    `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
+    forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
+    notes into a published answer that has a place for them.
     """
 
     id: SchemaId
@@ -41,7 +51,9 @@ class Asked:
     schema: JsonObject | None
     read: Callable[[JsonValue], Accepted | failure.Invalid]
     audit_only: frozenset[str] = frozenset()
-    from_text: Callable[[str], JsonValue] | None = None
+    from_text: Callable[[str], Accepted | failure.Invalid] | None = None
+    from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
+    add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = _without_notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,14 +51,25 @@ def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
     return _publishable(asked.read(decoded))
 
 
+def check_as_text(content: str, asked: Asked) -> Checked | None:
+    """What a provider's content came to as the contract's text variant; None where it has none."""
+    if asked.from_text is None:
+        return None
+    return _not_utf8(content) or _publishable(asked.from_text(content))
+
+
 def _text(content: str, asked: Asked) -> Checked:
+    return _not_utf8(content) or _publishable(asked.read(content))
+
+
+def _not_utf8(content: str) -> failure.Malformed | None:
+    """Half of a surrogate pair has no place in UTF-8, so no event could carry it."""
     try:
         content.encode()
     except UnicodeEncodeError as error:
-        # Half of a surrogate pair has no place in UTF-8, so no event could carry it.
         before = content[: error.start].encode()
         return failure.Malformed(position=len(before), excerpt=clip(content, EXCERPT_BYTES_MAX))
-    return _publishable(asked.read(content))
+    return None
 
 
 def _publishable(read: Accepted | failure.Invalid) -> Checked:

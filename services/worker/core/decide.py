@@ -16,7 +16,7 @@ from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
 from services.worker.core.backoff import Backoff
 from services.worker.core.case import Case
-from services.worker.core.check import TooLarge
+from services.worker.core.check import TooLarge, check_as_text
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
@@ -79,13 +79,13 @@ def _answered(
 ) -> Decision:
     match checked:
         case Accepted(declined=None):
-            return events.result(case, checked, around.account, around.now)
+            return _published(case, checked, around)
         case Accepted():
             if case.request.policy.on_refusal == "retry" and _budget_left(around):
                 reason = checked.declined.reason if checked.declined else ""
                 refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
                 return _again(case, refused, around)
-            return events.refusal_by_model(case, checked, around.account, around.now)
+            return _published(case, checked, around)
         case failure.Malformed() | failure.Invalid():
             if case.request.policy.on_invalid == "retry" and _budget_left(around):
                 return _again(case, checked, around, history.kept_answer(case, reply.content))
@@ -98,6 +98,12 @@ def _answered(
             assert_never(checked)
 
 
+def _published(case: Case, accepted: Accepted, around: Circumstances) -> Decision:
+    if accepted.declined:
+        return events.refusal_by_model(case, accepted, around.account, around.now)
+    return events.result(case, accepted, around.account, around.now)
+
+
 def _at_last(
     case: Case,
     content: str,
@@ -107,9 +113,10 @@ def _at_last(
     policy = case.request.policy
     if policy.at_last == "unvalidated":
         return events.unvalidated(case, content, failed, around.account, around.now)
-    if policy.at_last == "text" and case.plan.asked.from_text:
-        as_text = Accepted(case.plan.asked.from_text(content))
-        return events.result(case, as_text, around.account, around.now)
+    if policy.at_last == "text":
+        as_text = check_as_text(content, case.plan.asked)
+        if isinstance(as_text, Accepted):
+            return _published(case, as_text, around)
     cause: dead_letter.Cause = dead_letter.InvalidAnswer(failure=failed)
     if policy.on_invalid == "retry":
         cause = dead_letter.BudgetExhausted(which="attempts")

@@ -22,10 +22,11 @@ def result(
     case: Case, accepted: Accepted, account: AccountState, now: datetime
 ) -> Result[JsonValue]:
     """A valid answer."""
+    shared = _answered(case, account, now, accepted.notes)
     return Result[JsonValue](
         event_id=f"{case.request.request_id}.result",
-        answer=accepted.answer,
-        **_answered(case, account, now, accepted.notes),
+        answer=case.plan.asked.add_notes(accepted.answer, shared["notes"]),
+        **shared,
     )
 
 

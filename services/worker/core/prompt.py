@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from answerbus import failure
-from answerbus.request import Fact, Message, Prior, Request
+from answerbus.request import Fact, InlineRef, Message, Prior, Request, SchemaRef
 from services.worker.core.asked import WireSchema
 from services.worker.core.digest import text_digest
 
@@ -77,6 +77,7 @@ def build(
     schema = _SCHEMA_FOLLOWS + wire.text if show_schema and wire.text else ""
     pieces = [_RULES, schema, wire.instructions, request.context.instructions]
     turns = [
+        *_output(request.answer_schema, fence),
         *_facts(request.context.facts, fence),
         *(_message(message, fence) for message in request.context.messages),
         *_earlier(prior, fence),
@@ -106,7 +107,8 @@ class _Fence:
 
     @classmethod
     def around(cls, request: Request, prior: Sequence[Prior]) -> "_Fence":
-        texts = [request.context.model_dump_json(), *(entry.model_dump_json() for entry in prior)]
+        parts = [request.context, request.answer_schema, *prior]
+        texts = [part.model_dump_json() for part in parts]
         everything = "\0".join([request.request_id, *texts])
         mark = hashlib.sha256(everything.encode()).hexdigest()[:12]
         while mark in everything:
@@ -116,6 +118,12 @@ class _Fence:
     def put(self, label: str, text: str) -> str:
         """`label` is one of ours, never a text from outside."""
         return f"<data {self.mark} {label}>\n{text}\n</data {self.mark}>"
+
+
+def _output(schema: SchemaRef, fence: _Fence) -> Iterable[Turn]:
+    """A wrapped schema's description says what `output` is; like the schema, anyone's words."""
+    if isinstance(schema, InlineRef) and schema.wrapped and schema.description:
+        yield Turn("user", fence.put("description of output", schema.description))
 
 
 def _facts(facts: Sequence[Fact], fence: _Fence) -> Iterable[Turn]:

@@ -1,6 +1,7 @@
 """From a schema reference to the authority on it: a contract, an inline schema, or plain text."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
 
@@ -8,7 +9,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from answerbus import failure
-from answerbus.answers.specialist import wrap
+from answerbus.answers.specialist import SPECIALIST, wrap
 from answerbus.contract import Contract
 from answerbus.dead_letter import HostileSchema, UnknownSchema
 from answerbus.failure import Problem
@@ -23,7 +24,7 @@ from services.worker.core.digest import canonical_digest
 from services.worker.core.document import Document
 from services.worker.core.embed import embedded
 from services.worker.core.keywords import AnySchema, JsonObject
-from services.worker.core.wrapped import OUTPUT_PLACE, read_wrapped
+from services.worker.core.wrapped import OUTPUT_PLACE, add_notes, read_wrapped
 
 _Read = Callable[[JsonValue], Accepted | failure.Invalid]
 
@@ -33,7 +34,9 @@ def resolve(ref: SchemaRef, registry: Registry) -> Asked | Unusable:
     match ref:
         case ContractRef():
             contract = registry.find(ref)
-            return Unusable(UnknownSchema()) if contract is None else _contract(contract)
+            if contract is None:
+                return Unusable(UnknownSchema())
+            return _specialist() if contract is SPECIALIST else _contract(contract)
         case InlineRef():
             return _inline(ref)
         case TextRef():
@@ -50,7 +53,8 @@ def _contract(contract: Contract[Any]) -> Asked:
         schema=contract.asked_schema(),
         read=partial(_read_contract, contract),
         audit_only=contract.audit_only,
-        from_text=contract.from_text,
+        from_text=partial(_from_text, contract) if contract.from_text else None,
+        from_loose=contract.from_loose,
     )
 
 
@@ -68,6 +72,15 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
         declined=contract.declines(published),
         rationale=_rationale(whole, contract.audit_only),
     )
+
+
+def _from_text(contract: Contract[Any], text: str) -> Accepted | failure.Invalid:
+    answer = contract.from_text(text) if contract.from_text else text
+    try:
+        published = contract.adapter.validate_json(to_json(answer), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error, answer))
+    return Accepted(answer, declined=contract.declines(published))
 
 
 def _without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
@@ -93,17 +106,39 @@ def _rationale(answer: JsonValue, audit_only: frozenset[str]) -> str | None:
     return clip("\n".join(texts), RATIONALE_BYTES_MAX) if texts else None
 
 
+def _specialist() -> Asked | Unusable:
+    """The wrapper round any value but null, which would be no answer."""
+    authority = compile_schema({"not": {"type": "null"}})
+    if isinstance(authority, HostileSchema):
+        return Unusable(authority)
+    return Asked(
+        id=SPECIALIST.id,
+        name=SPECIALIST.name,
+        description=SPECIALIST.summary,
+        schema=SPECIALIST.asked_schema(),
+        read=partial(read_wrapped, authority),
+        add_notes=add_notes,
+    )
+
+
 def _inline(ref: InlineRef) -> Asked | Unusable:
     authority = compile_schema(ref.json_schema)
     if isinstance(authority, HostileSchema):
         return Unusable(authority)
-    digest = canonical_digest(ref.json_schema)
-    return Asked(
-        id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=digest),
+    bare = Asked(
+        id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=canonical_digest(ref.json_schema)),
         name=ref.name,
         description=ref.description,
-        schema=_wrapped_schema(ref) if ref.wrapped else _as_object(ref.json_schema),
-        read=partial(read_wrapped if ref.wrapped else _read_inline, authority),
+        schema=_as_object(ref.json_schema),
+        read=partial(_read_inline, authority),
+    )
+    if not ref.wrapped:
+        return bare
+    return replace(
+        bare,
+        schema=_wrapped_schema(ref),
+        read=partial(read_wrapped, authority),
+        add_notes=add_notes,
     )
 
 

@@ -4,14 +4,13 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
 from answerbus import failure
-from answerbus.answers.specialist import AskedSpecialist
+from answerbus.answers.specialist import AskedSpecialist, noted
 from answerbus.failure import Problem
 from answerbus.problems import problems_of
 from services.worker.core.asked import Accepted
 from services.worker.core.authority import Authority
 
 OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's schema
-_DROPPED = "the model reported failure and gave an `output` all the same; it was dropped"
 
 
 def read_wrapped(authority: Authority, value: JsonValue) -> Accepted | failure.Invalid:
@@ -24,8 +23,15 @@ def read_wrapped(authority: Authority, value: JsonValue) -> Accepted | failure.I
         problems = _output_problems(authority, asked)
         if problems:
             return failure.Invalid(problems=problems)
-    notes = () if asked.success or asked.output is None else (_DROPPED,)
-    return Accepted(asked.published().model_dump(mode="json"), notes=notes)
+    return Accepted(asked.published().model_dump(mode="json"))
+
+
+def add_notes(answer: JsonValue, own: tuple[str, ...]) -> JsonValue:
+    """A published answer with the worker's own notes behind the model's."""
+    notes = answer.get("notes") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or not isinstance(notes, list):
+        return answer
+    return answer | {"notes": [*noted(tuple(map(str, notes)), own)]}
 
 
 def _output_problems(authority: Authority, asked: AskedSpecialist) -> tuple[Problem, ...]:

@@ -18,7 +18,7 @@ def compile_schema(asked: Asked) -> WireSchema:
         dialect=DIALECT,
         name=asked.name,
         schema=None,
-        decode=lambda value: value,
+        decode=asked.from_loose,
         notes=(_NOTE,),
         instructions=(
             "Answer with exactly one JSON document and nothing around it: no words, no code fence. "

@@ -1,0 +1,124 @@
+"""Prompt injections stay material: fenced whole, without power over the call or its outcome."""
+
+import json
+import re
+from typing import Any, get_args
+
+import pytest
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.answers.plan_proposal import PLAN_PROPOSAL
+from answerbus.event import Terminal
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.registry import Registry
+from answerbus.request import InlineRef, Prior, SchemaRef
+from services.worker.core.asked import Unusable
+from services.worker.core.check import check
+from services.worker.core.decide import Decision, decide
+from services.worker.core.plan import Plan
+from services.worker.core.prompt import Prompt, build
+from services.worker.schema_cache import SchemaCache
+from tests.corpora import corpora
+from tests.oracle import is_valid
+from tests.unit.builders import answered, around, case, plan, request
+
+TEXTS = [pytest.param(case["text"], id=case["id"]) for case in corpora().injections()]
+SCHEMAS = SchemaCache(Registry())
+FENCED = re.compile(r"<data ([0-9a-f]{12}) ([a-z ]+)>\n(.*?)\n</data \1>", re.DOTALL)
+NUMBER: dict[str, JsonValue] = {"type": "number"}
+
+
+def plan_of(ref: SchemaRef) -> Plan:
+    compiled = SCHEMAS.compiled(ref, "openai")
+    assert not isinstance(compiled, Unusable)
+    return Plan(plan().profile, *compiled)
+
+
+def told(text: str) -> Prompt:
+    """A prompt with the text in each place where a third party's words may stand."""
+    ref = InlineRef(name="n", description=text[:500], json_schema=NUMBER)
+    asked: Any = {
+        "answer_schema": ref.model_dump(),
+        "context": {
+            "instructions": "Do it.",
+            "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": text}],
+            "facts": [{"name": "plain", "value": text}, {"name": "deep", "value": {"a": [text]}}],
+        },
+    }
+    prior = (
+        Prior(attempt=1, failure=failure.Refused(reason=text[:500])),
+        Prior(attempt=2, failure=failure.Truncated(limit=9), answer=text),
+    )
+    return build(request(**asked), plan_of(ref).wire, prior, 1_000)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_text_is_told_whole_behind_fences_and_nothing_else_changes(text: str) -> None:
+    of, harmless = told(text), told("Nice weather.")
+    (turn,) = of.turns
+    blocks = [(label, inside) for _, label, inside in FENCED.findall(turn.text)]
+
+    assert (of.system, of.wire.text) == (harmless.system, harmless.wire.text)
+    assert of.max_output_tokens == harmless.max_output_tokens
+    assert turn.role == "user"
+    assert FENCED.sub("", turn.text).strip() == "", "nothing stands outside of a fence"
+    assert blocks == [
+        ("description of output", text[:500]),
+        ("fact", f"plain:\n{text}"),
+        ("fact", "deep:\n" + json.dumps({"a": [text]}, ensure_ascii=False, indent=1)),
+        ("message from user", text),
+        ("message from assistant", text),
+        ("problems", f"declined: {text[:500]}"),
+        ("your earlier answer", text),
+        ("problems", "cut at 9 tokens; answer more briefly"),
+    ]
+
+
+def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan, Decision]:
+    of = plan_of(ref)
+    checked = check(content, of.asked, of.wire)
+    asked = case(request(policy=policy), plan_=of)
+    return of, decide(asked, answered(content), checked, around(3, 3))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("at_last", ["dead_letter", "text", "unvalidated"])
+def test_a_model_that_obeys_cannot_leave_the_type_that_was_asked_for(
+    text: str, at_last: str
+) -> None:
+    """It may repeat the text as its whole answer, or put it where the answer has room for text."""
+    refusal: dict[str, JsonValue] = {"kind": "refuse", "reason": "policy_block", "detail": "x"}
+    selection: JsonValue = {"element_id": None, "error": text[:500]}
+    obedient: list[JsonValue] = [
+        text,
+        {"answer": refusal | {"detail": text[:500], "rationale": text[:500]}},
+        {"answer": {"kind": "dep_bump", "manifest_path": text, "package": text}},
+        {"actions": [{"kind": "tool_call", "name": "x", "args": json.dumps({"a": text})}]},
+        {"success": True, "output": text, "notes": [text], "failure_reason": text},
+        {"answer": selection},
+    ]
+    refs: list[SchemaRef] = [contract.ref for contract in Registry()]
+    refs.append(InlineRef(name="n", json_schema=NUMBER))
+    seen = set()
+    for ref in refs:
+        for answer in obedient:
+            of, made = outcome(ref, json.dumps(answer), {"at_last": at_last})
+            seen.add(type(made).__name__)
+            assert isinstance(made, (*get_args(Terminal), Result))
+            assert not isinstance(made, UnvalidatedResult) or at_last == "unvalidated"
+            if isinstance(made, Refusal):
+                assert ref == PLAN_PROPOSAL.ref
+                assert made.answer == refusal | {"detail": text[:500]}
+            if isinstance(made, Result):
+                assert_is_of_its_type(of, made.answer)
+    assert {"Refusal", "Result[JsonValue]"} < seen
+
+
+def assert_is_of_its_type(of: Plan, answer: JsonValue) -> None:
+    known: dict[object, Any] = {contract.id: contract for contract in Registry()}
+    if of.asked.id in known:
+        assert is_valid(known[of.asked.id].schema(), answer)
+    else:
+        assert isinstance(answer, dict)
+        assert answer["output"] is None or is_valid(NUMBER, answer["output"])
