@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
 
 .PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
-	up down demo chaos check clean
+	up down demo chaos simulate check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ demo: install  ## Real requests through a real Kafka to a real model, live; noth
 chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
 		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) || exit $$?; done
+
+simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
+	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
+		--processes $(or $(PROCESSES),2)
 
 check:  ## What CI runs
 	@.ci/run

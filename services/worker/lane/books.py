@@ -140,7 +140,7 @@ class Books:
     def opening(self, lane: LaneRecord, left_over: list[Attempt]) -> Writing:
         """The first transaction of an open lane."""
         self.ledger.lane = lane
-        accounts = {attempt.account_id for attempt in left_over}
+        accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
         return self._writing(
             *(self._record(attempt) for attempt in left_over),
             *(self._account_of(account) for account in accounts),

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -58,7 +58,8 @@ class History:
     """`records` are all that read_committed readers see, of each partition in order of offsets.
 
     `committed` is the group's offset by partition, where known. `is_whole` says that nothing was
-    compacted or deleted, so that what is not there never was.
+    compacted or deleted, so that what is not there never was. `awaited_from` says, by the place of
+    a record, since when a worker had it and was left in peace, where that is known.
     """
 
     prefix: str
@@ -67,6 +68,7 @@ class History:
     calls: Sequence[Call]
     committed: Mapping[int, int] | None = None
     is_whole: bool = True
+    awaited_from: Mapping[Place, datetime] = field(default_factory=dict)
 
     @cached_property
     def arrivals(self) -> list[Arrival]:

@@ -78,9 +78,11 @@ def _closed_for_nothing(history: History) -> Iterator[Violation]:
 
 
 def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Violation]:
-    deadline = history.accepted[request_id][0].deadline
+    arrival = history.accepted[request_id][0]
+    deadline = arrival.deadline
     at = ended_at(terminal)
-    if at > deadline + TERMINAL_AFTER_DEADLINE:
+    awaited = max(deadline, history.awaited_from.get(arrival.place, deadline))
+    if at > awaited + TERMINAL_AFTER_DEADLINE:
         yield Violation("G9", request_id, f"its terminal came at {at}, its deadline was {deadline}")
     cause = terminal.body.get("cause", {}).get("kind")
     if cause == "deadline_passed" and at < deadline:

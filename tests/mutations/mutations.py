@@ -1,0 +1,196 @@
+"""What keeps the promises, broken on purpose: patches of the running test, never of a file."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from answerbus.topics import LEDGER, RETRIES
+from services.worker.core.audit import give_back
+from services.worker.core.reply import Reply, is_counted
+from services.worker.intake import PartitionIntake
+from services.worker.lane import books, commits, opening, reopening
+from services.worker.lane.membership import Membership
+from services.worker.lane.shard import KafkaShard
+from services.worker.lane.valve import Valve
+from services.worker.lane.watermark import Watermark
+from services.worker.limits.visit import Visit
+from services.worker.ports import OutRecord
+from tests.simulation.producer import SimProducer
+
+Patch = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """`name` says what is done wrong."""
+
+    name: str
+    patch: Patch
+
+
+def _spends_without_fence() -> AbstractContextManager[object]:
+    """What holds nothing but accounts is a spend: it goes out through a plain producer."""
+    commit = KafkaShard.commit
+
+    async def mutated(self: KafkaShard, records: Sequence[OutRecord], offset: int | None) -> None:
+        if not records or not all(_is_account(record) for record in records):
+            await commit(self, records, offset)
+            return
+        plain = SimProducer(**self._names.options)
+        await plain.start()
+        try:
+            for record in records:
+                topic = self._names.topic(record.topic)
+                sent = await plain.send(
+                    topic, record.value, record.key, record.partition, record.headers
+                )
+                await sent
+        finally:
+            await plain.stop()
+
+    return mock.patch.object(KafkaShard, "commit", mutated)
+
+
+@contextmanager
+def _offset_before_fence() -> Iterator[None]:
+    restore, start_offset = opening.restore, PartitionIntake.start_offset
+    asked: dict[tuple[int, int], tuple[int, int]] = {}
+
+    async def mutated_restore(shard: Any, *more: Any) -> opening.Restored:
+        cluster, number = shard._names.options["cluster"], shard._names.partition
+        start = cluster.log(shard._requests.topic, number).start
+        asked[id(cluster), number] = cluster.offsets.get(number, start), start
+        return await restore(shard, *more)
+
+    async def mutated_start(self: PartitionIntake) -> tuple[int, int]:
+        found = await start_offset(self)
+        cluster: Any = self.inbox.consumer._cluster
+        return asked.pop((id(cluster), self.place.partition), found)
+
+    with (
+        mock.patch.object(opening, "restore", mutated_restore),
+        mock.patch.object(PartitionIntake, "start_offset", mutated_start),
+    ):
+        yield
+
+
+def _sends_not_awaited() -> AbstractContextManager[object]:
+    async def mutated(self: KafkaShard, records: Sequence[OutRecord], offset: int | None) -> None:
+        producer: Any = self._producer
+        if not records and offset is None:
+            return
+        await producer.begin_transaction()
+        for record in records:
+            topic = self._names.topic(record.topic)
+            await producer.send(
+                topic,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                partition=record.partition,
+            )
+        if offset is not None:
+            offsets = {self._requests: offset}
+            await producer.send_offsets_to_transaction(offsets, self._names.group_id)
+        await producer.commit_transaction()
+
+    return mock.patch.object(KafkaShard, "commit", mutated)
+
+
+def _no_pause_after_rebalance() -> AbstractContextManager[object]:
+    assigned = Membership.on_partitions_assigned
+
+    def mutated(self: Membership, places: Any) -> None:
+        consumer = self._consumer
+        self._consumer = mock.Mock
+        try:
+            assigned(self, places)
+        finally:
+            self._consumer = consumer
+
+    return mock.patch.object(Membership, "on_partitions_assigned", mutated)
+
+
+def _never_pauses() -> AbstractContextManager[object]:
+    return mock.patch.object(Valve, "_load", return_value=0.0)
+
+
+def _watermark_plus_one() -> AbstractContextManager[object]:
+    committable = Watermark.committable.fget  # type: ignore[attr-defined]
+    return mock.patch.object(Watermark, "committable", property(lambda self: committable(self) + 1))
+
+
+def _without(is_dropped: Callable[[OutRecord], bool]) -> AbstractContextManager[object]:
+    """Some records are forgotten."""
+    commit = KafkaShard.commit
+
+    async def mutated(self: KafkaShard, records: Sequence[OutRecord], offset: int | None) -> None:
+        await commit(self, [record for record in records if not is_dropped(record)], offset)
+
+    return mock.patch.object(KafkaShard, "commit", mutated)
+
+
+def _refund() -> AbstractContextManager[object]:
+
+    def mutated(reply: Reply) -> bool:
+        return is_counted(reply) and type(reply).__name__ not in {"TimedOut", "Unavailable"}
+
+    return mock.patch.object(books, "is_counted", mutated)
+
+
+def _no_write_off() -> AbstractContextManager[object]:
+    return mock.patch.object(opening, "settle_left_over", return_value=[])
+
+
+def _write_off_refunds() -> AbstractContextManager[object]:
+    return mock.patch.object(opening, "write_off", give_back)
+
+
+def _no_proof() -> AbstractContextManager[object]:
+    async def mutated(self: PartitionIntake, offset: int) -> None:
+        pass
+
+    return mock.patch.object(PartitionIntake, "prove", mutated)
+
+
+def _keeps_all_calls() -> AbstractContextManager[object]:
+    def mutated(lane: Any, ledger: Any) -> set[Any]:
+        lane.cancel_uncalled()
+        return set(lane.calls.values())
+
+    return mock.patch.object(reopening, "_keep_calls", mutated)
+
+
+def _is_account(record: OutRecord) -> bool:
+    return record.topic is LEDGER and record.key.startswith(b"account:")
+
+
+MUTATIONS = (
+    Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
+    Mutation("the committed offset is read before fencing", _offset_before_fence),
+    Mutation("sends are not awaited", _sends_not_awaited),
+    Mutation("pause is not applied again after a rebalance", _no_pause_after_rebalance),
+    Mutation("the watermark is one too far", _watermark_plus_one),
+    Mutation(
+        "a terminal has no closed entry",
+        lambda: _without(lambda record: record.key.startswith(b"closed:")),
+    ),
+    Mutation("a call that ran is refunded", _refund),
+    Mutation("a full lane does not pause", _never_pauses),
+    Mutation("a slot is not given back", lambda: mock.patch.object(Visit, "leave")),
+    Mutation("permits do not expire", lambda: mock.patch.object(commits, "PERMIT_S", 1e9)),
+    Mutation(
+        "a retry is not ended with its terminal",
+        lambda: _without(lambda record: record.topic is RETRIES and record.value is None),
+    ),
+    Mutation(
+        "attempts are not written down",
+        lambda: _without(lambda record: record.topic.name == "attempts"),
+    ),
+    Mutation("a predecessor's calls are not written off", _no_write_off),
+    Mutation("a predecessor's calls are written off for nothing", _write_off_refunds),
+    Mutation("a lane is opened again without proof of membership", _no_proof),
+    Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
+)

@@ -1,0 +1,106 @@
+"""The command `python -m tests.simulation`: thousands of histories, or one with its timeline.
+
+    python -m tests.simulation --histories 10000 --seed 0 --processes 2
+    python -m tests.simulation --seed 4711
+
+Exit codes: 0 every promise held in every history, 1 some did not, 2 wrong usage.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.simulation.judge import Verdict, is_fine, judge
+
+CHUNK = 16  # histories that a process takes at a time
+TIMELINES_MAX = 1  # printed in full; the others can be had by their seeds
+COMPLAINTS_MAX = 10
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    *,
+    seed: Annotated[int, typer.Option(help="the first seed; alone, the one to show")] = 0,
+    histories: Annotated[int | None, typer.Option(min=1, help="how many seeds")] = None,
+    processes: Annotated[int, typer.Option(min=1)] = 1,
+) -> None:
+    """Run histories of faults against the real lanes, and look whether every promise holds."""
+    console = Console(highlight=False, soft_wrap=True)
+    if histories is None:
+        _show(judge(seed), console)
+        return
+    began = time.monotonic()
+    seeds = range(seed, seed + histories)
+    failing: list[int] = []
+    with _verdicts(seeds, processes) as verdicts, _progress(console, histories) as progress:
+        for number, (failed, fine) in enumerate(verdicts, start=1):
+            if not fine:
+                failing.append(failed)
+                progress.console.print(f"seed {failed} FAILED", style="red")
+            rate = number / (time.monotonic() - began)
+            progress.update(progress.task_ids[0], completed=number, rate=f"{rate:.0f}/s")
+    took_s = time.monotonic() - began
+    for failed in islice(sorted(failing), TIMELINES_MAX):
+        _report(judge(failed), console)
+    console.print(
+        f"{histories} histories, seeds {seeds[0]} to {seeds[-1]}, in {took_s:.0f} s "
+        f"({histories / took_s:.1f}/s): {len(failing)} failed"
+    )
+    if failing:
+        console.print(f"failing seeds: {' '.join(map(str, sorted(failing)))}")
+        console.print("one of them again: python -m tests.simulation --seed N")
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _verdicts(seeds: range, processes: int) -> Iterator[Iterable[tuple[int, bool]]]:
+    if processes == 1:
+        yield map(is_fine, seeds)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool.map(is_fine, seeds, chunksize=CHUNK)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _progress(console: Console, total: int) -> Progress:
+    progress = Progress(
+        TextColumn("histories"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+    progress.add_task("histories", total=total, rate="")
+    return progress
+
+
+def _show(verdict: Verdict, console: Console) -> None:
+    _report(verdict, console)
+    if not verdict.is_fine:
+        raise typer.Exit(1)
+
+
+def _report(verdict: Verdict, console: Console) -> None:
+    console.print(str(verdict.timeline), markup=False)
+    for complaint in verdict.complaints[:COMPLAINTS_MAX]:
+        console.print(complaint, style="red", markup=False)
+    said = "every promise held" if verdict.is_fine else f"{len(verdict.complaints)} complaints"
+    console.print(f"seed {verdict.seed}: {said}")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,288 @@
+"""The broker: logs, fenced transactions, the group's offsets, and a network that loses things."""
+
+import asyncio
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+)
+
+from tests.simulation import telling
+from tests.simulation.boundary import Boundary
+from tests.simulation.log import Fate, Headers, Log, Transaction
+from tests.simulation.process import CURRENT, OUTSIDE, Process
+from tests.simulation.timeline import Timeline
+from tests.unit.lane.virtual import VirtualClock
+
+TRANSACTION_S_MAX = 15.0  # then the broker aborts it, and fences its producer
+LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way
+SLOW_S_MIN, SLOW_S_MAX = 3.0, 11.0  # how late the answer to the end of one can be
+TERMINAL_TOPICS = (".results.v1", ".refusals.v1", ".dead-letters.v1")
+GIVEN_UP_IS_SENT = 0.5  # the chance of a request that was given up while nobody could be reached
+
+if TYPE_CHECKING:
+    from tests.simulation.consumer import SimConsumer
+    from tests.simulation.producer import SimProducer
+
+T = TypeVar("T")
+Sent = tuple[str, int, bytes | None, bytes | None, Headers]
+
+
+class Fault(Enum):
+    """What goes wrong with the end of one transaction."""
+
+    REFUSED = auto()  # it does not happen, and the producer hears an error
+    ANSWER_LOST = auto()  # it happens, and the producer hears an error
+    SILENCE = auto()  # it does not happen, and nothing is heard
+    SILENT_COMMIT = auto()  # it happens, and nothing is heard
+    SLOW = auto()  # it happens, and that is heard only seconds later
+    LATE_COMMIT = auto()  # nothing is heard; it happens later, unless somebody has fenced first
+
+
+class _Silence(Exception):
+    """There will be no answer."""
+
+
+class _LateError(Exception):
+    """The answer will come, but not soon."""
+
+
+class Cluster:
+    """What happens here happens outside of all processes."""
+
+    def __init__(self, chance: random.Random, timeline: Timeline, boundary: Boundary) -> None:
+        self.clock = VirtualClock()
+        self.timeline = timeline
+        self.boundary = boundary
+        self.consumers: list[SimConsumer] = []
+        self.is_away = False
+        self.logs: dict[tuple[str, int], Log] = {}
+        self.offsets: dict[int, int] = {}
+        self.end_faults: deque[Fault | None] = deque()  # of the transactions to come, in order
+        self.refusals: deque[bool] = deque()  # whether one record is refused, of batches to come
+        self.watchers: list[Callable[[str], None]] = []  # told the topic that has grown
+        self.owners: dict[str, tuple[Process | None, int]] = {}  # by transactional id, with epoch
+        self.running: list[SimProducer] = []  # producers that were started and not stopped
+        self._open: dict[str, Transaction] = {}
+        self._broken: defaultdict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
+        self._waiting: list[tuple[Process | None, Callable[[], Any], asyncio.Future[Any]]] = []
+        self._listening: asyncio.Future[Process | None] | None = None
+        self._chance = chance
+        self._connect_s_max = chance.choice((0.1, 0.1, 2.0, 8.0))
+
+    def log(self, topic: str, partition: int) -> Log:
+        """A partition, made when it is first asked for."""
+        if (topic, partition) not in self.logs:
+            self.logs[topic, partition] = Log(topic, partition)
+        return self.logs[topic, partition]
+
+    # The network
+
+    async def ask(self, act: Callable[[], T]) -> T:
+        """A request of the running process: it arrives later, and the answer later still."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._later(self._serve, CURRENT.get(), act, answer)
+        return await answer
+
+    async def connect(self) -> None:
+        """What a client does before its first request takes its time."""
+        await asyncio.sleep(self._chance.uniform(0.01, self._connect_s_max))
+
+    async def hear(self, most_s: float) -> Process | None:
+        """The next process that is handed records or commits some, if that is soon."""
+        self._listening = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait([self._listening], timeout=most_s)
+        return self._listening.result() if done else None
+
+    def notice(self, process: Process | None) -> None:
+        """Something is going on there."""
+        if self._listening and not self._listening.done():
+            self._listening.set_result(process)
+
+    def reaches(self, process: Process | None) -> bool:
+        """Whether the two can talk."""
+        return not (self.is_away or (process is not None and process.is_cut_off))
+
+    def reconnect(self) -> None:
+        """Serve what could not be sent before."""
+        waiting, self._waiting = self._waiting, []
+        for process, act, answer in waiting:
+            if process is not None and process.is_dead:
+                continue
+            if not answer.cancelled() or self._chance.random() < GIVEN_UP_IS_SENT:
+                self._later(self._serve, process, act, answer)
+        for topic in dict.fromkeys(topic for topic, _ in self.logs):
+            self._grown(topic)
+
+    def _serve(
+        self, process: Process | None, act: Callable[[], T], answer: asyncio.Future[T]
+    ) -> None:
+        if not self.reaches(process):
+            self._waiting.append((process, act, answer))
+            return
+        try:
+            result = act()
+        except _Silence:
+            return
+        except _LateError:
+            slow_s = self._chance.uniform(SLOW_S_MIN, SLOW_S_MAX)
+            late = partial(_answer, answer, None)
+            asyncio.get_running_loop().call_later(slow_s, late, context=OUTSIDE)
+        except KafkaError as error:
+            self._later(_fail, answer, error)
+        else:
+            self._later(_answer, answer, result)
+
+    def _later(self, what: Callable[..., None], *args: object) -> None:
+        delay_s = self._chance.uniform(0.0003, 0.003)
+        asyncio.get_running_loop().call_later(delay_s, what, *args, context=OUTSIDE)
+
+    # Transactions
+
+    def initialize(self, id_: str, process: Process | None) -> int:
+        """Shut out whoever had this transactional id, decide what it left open; gives an epoch."""
+        left = self._open.get(id_)
+        if left:
+            self._decide(left, Fate.COMMITTED if left.fate is Fate.PREPARED else Fate.ABORTED)
+        epoch = self.owners[id_][1] + 1 if id_ in self.owners else 0
+        self.owners[id_] = process, epoch
+        if process:
+            partition = int(id_.rpartition(".")[2])
+            self.boundary.fenced(process, partition, self.offsets.get(partition, 0))
+        return epoch
+
+    def produce(
+        self, id_: str | None, epoch: int, batch: Sequence[Sent]
+    ) -> list[KafkaError | None]:
+        """Append a batch; for each record the error with which it was refused, if it was."""
+        transaction = self._transaction(id_, epoch) if id_ is not None else None
+        refused = self._chance.randrange(len(batch)) if self._is_refused() else None
+        return [
+            self._append(transaction, (id_ or "", epoch), sent, is_refused=number == refused)
+            for number, sent in enumerate(batch)
+        ]
+
+    def add_offset(self, id_: str, epoch: int, partition: int, offset: int) -> None:
+        """The group's offset is to move with the transaction; nobody asks who owns what."""
+        self._transaction(id_, epoch).offset = partition, offset
+
+    def end(self, id_: str, epoch: int) -> None:
+        """Commit, unless something goes wrong."""
+        transaction = self._transaction(id_, epoch)
+        self.notice(self.owners[id_][0])
+        fault = self.end_faults.popleft() if self.end_faults else None
+        if fault:
+            self.timeline.tell(f"the end of its transaction: {fault.name}", who=_name(self, id_))
+        if fault in {None, Fault.SLOW, Fault.ANSWER_LOST, Fault.SILENT_COMMIT}:
+            self._prepare(transaction)
+        if fault is Fault.SLOW:
+            raise _LateError
+        if fault is Fault.LATE_COMMIT:
+            late_s = self._chance.uniform(0, LATE_S_MAX)
+            asyncio.get_running_loop().call_later(late_s, self._prepare, transaction)
+        if fault in {Fault.REFUSED, Fault.ANSWER_LOST}:
+            raise KafkaError("the connection broke")
+        if fault is not None:
+            raise _Silence
+
+    def _transaction(self, id_: str, epoch: int) -> Transaction:
+        if self.owners[id_][1] != epoch:
+            raise ProducerFenced
+        if id_ in self._open and self._open[id_].fate is Fate.PREPARED:
+            self._decide(self._open[id_], Fate.COMMITTED)
+        if id_ not in self._open:
+            self._open[id_] = transaction = Transaction(id_, epoch)
+            loop = asyncio.get_running_loop()
+            loop.call_later(TRANSACTION_S_MAX, self._time_out, transaction, context=OUTSIDE)
+        return self._open[id_]
+
+    def _append(
+        self,
+        transaction: Transaction | None,
+        producer: tuple[str, int],
+        sent: Sent,
+        *,
+        is_refused: bool,
+    ) -> KafkaError | None:
+        topic, partition, key, value, headers = sent
+        if (topic, partition) in self._broken[producer]:
+            return OutOfOrderSequenceNumber()  # after a refused record none can follow
+        if is_refused:
+            self._broken[producer].add((topic, partition))
+            self.timeline.tell(
+                f"a record for {topic} is refused", partition, _name(self, producer[0])
+            )
+            return MessageSizeTooLargeError()
+        log = self.log(topic, partition)
+        entry = log.append(self.clock.now(), key, value, headers, transaction)
+        if transaction is None:
+            self._grown(topic)
+        else:
+            transaction.entries.append(entry)
+            if log not in transaction.logs:
+                transaction.logs.append(log)
+        return None
+
+    def _is_refused(self) -> bool:
+        return bool(self.refusals) and self.refusals.popleft()
+
+    def _prepare(self, transaction: Transaction) -> None:
+        """The commit is certain; for a moment nobody sees it."""
+        if transaction.fate is Fate.OPEN:
+            transaction.fate = Fate.PREPARED
+            self._note_ends(transaction)
+            self._later(self._decide, transaction, Fate.COMMITTED)
+
+    def _time_out(self, transaction: Transaction) -> None:
+        if transaction.fate is Fate.OPEN:
+            self.initialize(transaction.id, None)
+
+    def _decide(self, transaction: Transaction, fate: Fate) -> None:
+        if not transaction.is_undecided:
+            return
+        transaction.fate = fate
+        del self._open[transaction.id]
+        for log in transaction.logs:
+            log.end += 1
+        if fate is Fate.COMMITTED and transaction.offset:
+            partition, offset = transaction.offset
+            self.offsets[partition] = offset
+        self.timeline.tell(
+            partial(telling.transaction, transaction), who=_name(self, transaction.id)
+        )
+        for log in transaction.logs:
+            self._grown(log.topic)
+
+    def _note_ends(self, transaction: Transaction) -> None:
+        for entry in transaction.entries:
+            if entry.topic.endswith(TERMINAL_TOPICS):
+                ids = [content for name, content in entry.headers if name == "ce_requestid"]
+                self.boundary.ended((ids[0] or b"").decode() if ids else "")
+
+    def _grown(self, topic: str) -> None:
+        for watcher in self.watchers:
+            watcher(topic)
+
+
+def _name(cluster: Cluster, id_: str) -> str:
+    owner = cluster.owners.get(id_)
+    return owner[0].name if owner and owner[0] else "broker"
+
+
+def _answer(answer: asyncio.Future[Any], result: Any) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)

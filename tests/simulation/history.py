@@ -1,0 +1,138 @@
+"""One history: workers that come and go, requests that are asked, and faults, all by the seed."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from services.worker.context import Limits
+from tests.simulation.boundary import Boundary
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults import Faults
+from tests.simulation.group import Group
+from tests.simulation.process import Process
+from tests.simulation.provider import SimProvider
+from tests.simulation.timeline import Timeline
+from tests.simulation.upstream import Upstream
+from tests.simulation.worker import TOPIC, Worker, World
+
+END_S_MAX = 1_800.0  # virtual; the longest request has 300 s
+LOOK_S = 1.0
+REST_S = 40.0  # for the calls of orphans, and for lanes to close
+DRAIN_S = 30.0
+DRAINED_S_MAX = 120.0
+
+
+class StuckError(Exception):
+    """Something that must come to an end does not."""
+
+
+class History:
+    """`calm_at` is the loop time since which nothing is disturbed any more."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.partitions = self.chance.choice((1, 2, 3))
+        self.timeline = Timeline()
+        limits = Limits(
+            max_in_flight=self.chance.choice((2, 4, 20)),
+            held_max=self.chance.choice((2, 100)),
+            lane_requests_max=self.chance.choice((4, 100)),
+            lane_bytes_max=1_000_000,
+        )
+        self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
+        self.cluster = Cluster(self.chance, self.timeline, self.boundary)
+        self.group = Group(self.cluster, self.partitions, self.boundary, self.chance)
+        self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
+        self.world = World(self.cluster, self.group, self.provider, self.partitions, limits)
+        self.workers: list[Worker] = []
+        self.everyone: list[Worker] = []
+        self.processes: list[Process] = []
+        self.calm_at = 0.0
+        self._upstream = Upstream(self.chance, self.partitions, self.chance.choice((5, 15, 25)))
+        self._pending: list[asyncio.TimerHandle] = []
+
+    def start(self) -> None:
+        """One more worker."""
+        process = Process(f"worker-{len(self.everyone)}", len(self.everyone))
+        self.processes.append(process)
+        self.timeline.tell("starts", who=process.name)
+        worker = Worker(self.world, process, random.Random(f"{self.seed} {process.name}"))
+        self.workers.append(worker)
+        self.everyone.append(worker)
+
+    def lose(self, worker: Worker) -> None:
+        """It goes, one way or the other."""
+        self.workers.remove(worker)
+        worker.process.absences += 1
+        self.group.lose_touch(worker.process)
+
+    def later(self, seconds: float, then: Callable[[], None]) -> None:
+        """Something that happens, unless the faults end before."""
+        self._pending.append(asyncio.get_running_loop().call_later(seconds, then))
+
+    async def run(self) -> None:
+        """Raises StuckError."""
+        for _ in range(self.chance.choice((1, 2, 2, 3))):
+            self.start()
+        publishing = asyncio.create_task(self._publish())
+        await Faults(self).happen(self.chance.randint(1, 14))
+        await publishing
+        await self._calm_down()
+        await self._end()
+
+    async def _publish(self) -> None:
+        for wait_s, partition, value, headers in self._upstream.records():
+            await asyncio.sleep(wait_s)
+            sent = (TOPIC, partition, None, value, headers)
+            self.cluster.produce(None, 0, [sent])
+            text = (value or b"nothing")[:60].decode(errors="replace")
+            self.timeline.tell(f"published to {partition}: {text}", who="upstream")
+
+    async def _calm_down(self) -> None:
+        """Whatever still lasts ends at its own time."""
+        self.cluster.end_faults.clear()
+        self.cluster.refusals.clear()
+        loop = asyncio.get_running_loop()
+        last = max((timer.when() for timer in self._pending), default=loop.time())
+        await asyncio.sleep(max(last - loop.time(), 0) + 0.001)
+        self.calm_at = loop.time()
+        self.timeline.tell("calm from here on", who="world")
+
+    async def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._is_all_read():
+            if loop.time() - self.calm_at > END_S_MAX:
+                raise StuckError("the group's offset never reached the end of the requests")
+            await asyncio.sleep(LOOK_S)
+        self.timeline.tell("everything has been read", who="world")
+        await asyncio.sleep(REST_S)
+        while not self._is_all_ended():
+            if loop.time() - self.calm_at > END_S_MAX:
+                raise StuckError("some retries are listed that nobody ends")
+            await asyncio.sleep(LOOK_S)
+        drained = loop.time() + DRAINED_S_MAX
+        for worker in self.workers:
+            worker.drain(DRAIN_S)
+        while any(not worker.has_ended for worker in self.everyone if not worker.process.is_dead):
+            if loop.time() > drained:
+                raise StuckError("a worker was told to stop and does not end")
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(LOOK_S)
+
+    def _is_all_read(self) -> bool:
+        requests = [self.cluster.log(TOPIC, partition) for partition in range(self.partitions)]
+        return all(
+            self.cluster.offsets.get(log.partition, 0) > (log.whole[-1].offset if log.whole else -1)
+            for log in requests
+        )
+
+    def _is_all_ended(self) -> bool:
+        """No retry is listed any more, or so many are left after the longest deadline."""
+        retries = (log for (topic, _), log in self.cluster.logs.items() if ".retries." in topic)
+        for log in retries:
+            entries, _ = log.read(0, len(log.entries))
+            last = {entry.key: entry.value for entry in entries}
+            if any(value is not None for value in last.values()):
+                return False
+        return True

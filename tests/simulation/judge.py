@@ -1,0 +1,159 @@
+"""The verdict on a history: the auditor's, over topics and journal, and what only we can see."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tests.chaos.audit import accounts, calls, conservation, order, spends, terminals, typed
+from tests.chaos.audit.history import History as Told
+from tests.chaos.audit.history import Violation
+from tests.chaos.audit.record import Record
+from tests.simulation.history import History, StuckError
+from tests.simulation.log import Entry
+from tests.simulation.process import CURRENT, run_and_bury
+from tests.simulation.timeline import START_S, Timeline
+from tests.simulation.worker import PREFIX, simulated_clients
+from tests.unit.builders import NOW
+
+CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
+    conservation.check,
+    terminals.check,
+    spends.check,
+    accounts.check,
+    calls.check,
+    order.check,
+)
+TYPED_EVERY = 20  # the schemas of all events cost as much time as everything else together
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was wrong with one history."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    timeline: Timeline
+
+    @property
+    def is_fine(self) -> bool:
+        """Nothing."""
+        return not self.complaints
+
+
+class _Ear(logging.Handler):
+    """Puts what workers log into the timeline; an exception that they had to log is a bug."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__(logging.WARNING)
+        self.bugs: list[str] = []
+        self._timeline = timeline
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error:
+            text += f": {error!r}"
+            process = CURRENT.get()
+            self.bugs.append(f"{process.name if process else 'somebody'}: {text}")
+        self._timeline.tell(lambda: f"logs: {text}")
+
+
+def judge(seed: int) -> Verdict:
+    """Run the history of a seed."""
+    logger = logging.getLogger("services")
+    before = logger.propagate, logger.level
+    history = History(seed)
+    ear = _Ear(history.timeline)
+    logger.addHandler(ear)
+    logger.propagate = False
+    complaints: list[str] = []
+
+    async def main() -> None:
+        try:
+            await history.run()
+        except StuckError as stuck:
+            complaints.append(str(stuck))
+        complaints.extend(_held(history))
+        complaints.extend(str(violation) for violation in _audit(history))
+        history.timeline.is_over = True
+
+    try:
+        with simulated_clients():
+            errors = run_and_bury(main(), history.processes)
+    finally:
+        logger.removeHandler(ear)
+        logger.propagate = before[0]
+    complaints += [*history.boundary.complaints, *ear.bugs, *errors]
+    return Verdict(seed, tuple(complaints), history.timeline)
+
+
+def is_fine(seed: int) -> tuple[int, bool]:
+    """The seed, and whether every promise held."""
+    return seed, judge(seed).is_fine
+
+
+def _audit(history: History) -> Iterator[Violation]:
+    calm = NOW + timedelta(seconds=history.calm_at - START_S)
+    told = Told(
+        prefix=PREFIX,
+        partitions=history.partitions,
+        records=sorted(_records(history), key=lambda r: (r.topic, r.partition, r.offset)),
+        calls=history.provider.journal(),
+        committed=history.cluster.offsets,
+        awaited_from={place: max(calm, at) for place, at in history.boundary.read_at.items()},
+    )
+    checks = (*CHECKS, typed.check) if history.seed % TYPED_EVERY == 0 else CHECKS
+    for check in checks:
+        for violation in check(told):
+            if violation.promise != "G5" or not _is_excused(history, told, violation.about):
+                yield violation
+
+
+def _is_excused(history: History, told: Told, about: str) -> bool:
+    """An answer is lost, too, with a partition that moves while the call is in flight."""
+    for (request_id, attempt), calls_made in told.calls_of.items():
+        if about == f"{request_id}.attempt.{attempt}":
+            written_off = told.attempts[request_id, attempt][0].record
+            return history.boundary.was_taken(
+                calls_made[0].pid,
+                written_off.partition,
+                calls_made[0].started,
+                written_off.timestamp,
+            )
+    return False
+
+
+def _records(history: History) -> Iterator[Record]:
+    for log in history.cluster.logs.values():
+        topic = log.topic.removeprefix(f"{PREFIX}.").removesuffix(".v1")
+        for entry in log.whole:
+            if entry.is_committed:
+                yield _record(topic, entry)
+
+
+def _record(topic: str, entry: Entry) -> Record:
+    at = entry.at.replace(microsecond=entry.at.microsecond // 1000 * 1000)
+    return Record(topic, entry.partition, entry.offset, at, entry.key, entry.value, entry.headers)
+
+
+def _held(history: History) -> Iterator[str]:
+    """Whatever a worker that has ended in order still has in its hands."""
+    for worker in history.everyone:
+        if worker.process.is_dead or not worker.has_ended:
+            continue
+        name, context = worker.process.name, worker.context
+        gate = context.planner.backends["default"].gate
+        held = (context.slots.placed, context.slots.calling, gate.placed, gate.calling)
+        if any(held):
+            yield f"{name} holds slots: {held}"
+        if context.tally.held:
+            yield f"{name} counts {context.tally.held} retries as held"
+        me = asyncio.current_task()
+        left = [task for task in worker.process.unfinished() if task is not me]
+        if left:
+            yield f"{name} left tasks that never end: {left}"
+        producers = [p for p in history.cluster.running if p.process is worker.process]
+        if producers:
+            yield f"{name} left {len(producers)} producers running"

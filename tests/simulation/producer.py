@@ -1,0 +1,128 @@
+"""A transactional producer with the interface and the manners of aiokafka's."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.errors import IllegalOperation, KafkaConnectionError, KafkaError, ProducerFenced
+
+from tests.simulation.cluster import Cluster, Sent
+from tests.simulation.log import Headers
+from tests.simulation.process import CURRENT
+
+
+class SimProducer:
+    """Sends are gathered and go out together; a commit waits for them, whatever became of them.
+
+    A record that the broker refused fails on its own future alone, and the commit succeeds
+    without it: that is what aiokafka does.
+    """
+
+    def __init__(self, *, cluster: Cluster, transactional_id: str | None = None, **_: Any) -> None:
+        self._cluster, self._id = cluster, transactional_id
+        self._epoch = -1
+        self._sent: list[tuple[Sent, asyncio.Future[None]]] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._is_fatal = self._is_stopped = False
+        self.process = CURRENT.get()
+
+    async def start(self) -> None:
+        cluster = self._cluster
+        if self._id is not None:
+            cluster.running.append(self)
+        if not cluster.reaches(self.process):
+            raise KafkaConnectionError("no broker")
+        if self._id is not None:
+            id_ = self._id
+            await cluster.connect()
+            self._epoch = await cluster.ask(lambda: cluster.initialize(id_, self.process))
+
+    async def begin_transaction(self) -> None:
+        assert not self._is_fatal, "after a fatal error nothing can begin"
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = 0,
+        headers: Any = (),
+    ) -> asyncio.Future[None]:
+        if self._is_fatal or self._is_stopped:
+            raise IllegalOperation
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_heard)
+        self._sent.append(((topic, partition, key, value, _frozen(headers)), future))
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.create_task(self._flush())
+        return future
+
+    async def send_offsets_to_transaction(
+        self, offsets: dict[TopicPartition, int], group_id: str
+    ) -> None:
+        ((place, offset),) = offsets.items()
+        id_ = str(self._id)
+        await self._call(
+            lambda: self._cluster.add_offset(id_, self._epoch, place.partition, offset)
+        )
+
+    async def commit_transaction(self) -> None:
+        if self._flushing:
+            await asyncio.wait([self._flushing])
+        id_ = str(self._id)
+        self._ending = asyncio.create_task(self._call(lambda: self._cluster.end(id_, self._epoch)))
+        self._ending.add_done_callback(_heard)
+        await asyncio.shield(self._ending)  # aiokafka goes on with a commit that was given up
+
+    async def stop(self) -> None:
+        if not self._is_stopped:
+            self._is_stopped = True
+            if self in self._cluster.running:
+                self._cluster.running.remove(self)
+            for task in (self._flushing, self._ending):
+                if task and not task.done():
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([task])
+            await asyncio.sleep(0.001)
+
+    async def _flush(self) -> None:
+        while self._sent:
+            batch, self._sent = self._sent, []
+            sent = [record for record, _ in batch]
+            try:
+                errors = await self._cluster.ask(
+                    lambda sent=sent: self._cluster.produce(self._id, self._epoch, sent)  # type: ignore[misc]
+                )
+            except KafkaError as error:
+                errors = [error] * len(batch)
+            except asyncio.CancelledError:
+                for _, future in batch:
+                    future.cancel()
+                raise
+            for (_, future), failure in zip(batch, errors, strict=True):
+                if future.done():  # given up by whoever waited
+                    continue
+                if failure is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(failure)
+
+    async def _call(self, act: Any) -> None:
+        try:
+            await self._cluster.ask(act)
+        except ProducerFenced:
+            self._is_fatal = True
+            raise
+
+
+def _frozen(headers: Any) -> Headers:
+    return tuple((name, content) for name, content in headers or ())
+
+
+def _heard(future: "asyncio.Future[None]") -> None:
+    """Not everyone waits, and nobody is to be told of that."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,138 @@
+"""The provider: answers by seed, is away for a while, and is asked by processes that note it."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from answerbus.budget import Usage
+from services.worker.core.prompt import Prompt
+from services.worker.core.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+from services.worker.ports import NotReady, Ready
+from tests.chaos.audit.history import Call
+from tests.simulation.process import CURRENT
+from tests.simulation.timeline import Timeline
+from tests.unit.lane.virtual import VirtualClock
+
+FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
+GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
+TROUBLE: tuple[Reply, ...] = (
+    Refused("no", FACTS),
+    Truncated(100, CallFacts()),
+    TimedOut(20.0),
+    Unavailable(500, ran=True),
+    Unavailable(None, ran=False),
+    Throttled(0.0),
+    Throttled(2.0),
+    Throttled(8.0),
+    Throttled(None),
+    Rejected("request", 400, "bad"),
+    Rejected("profile", 401, "key"),
+)
+OUTAGE: tuple[Reply, ...] = (
+    Unavailable(503, ran=False),
+    Throttled(4.0),
+    Unavailable(500, ran=True),
+)
+REPLY_NAMES = {
+    Answered: "answered",
+    Refused: "refused",
+    Truncated: "truncated",
+    Throttled: "throttled",
+    Unavailable: "unavailable",
+    TimedOut: "timed_out",
+    Rejected: "rejected",
+}
+
+
+@dataclass(slots=True)
+class _Noted:
+    """A call in the journal, as it comes to be known."""
+
+    request_id: str
+    attempt: int
+    process: int
+    started: datetime
+    ended: datetime | None = None
+    reply: str | None = None
+    ran: bool | None = None
+
+
+@dataclass(slots=True)
+class SimProvider:
+    """What a call comes to is decided by seed, request and attempt, whoever asks and when."""
+
+    seed: int
+    timeline: Timeline
+    trouble: float  # the share of calls that do not simply succeed
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    is_away: bool = False
+    noted: list[_Noted] = field(default_factory=list)
+    name: str = "sim"
+    model: str = "m"
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        """The notes of a process that is killed in the middle have no end."""
+        process = CURRENT.get()
+        number = process.number if process else 0
+        call = _Noted(prompt.request_id, prompt.attempt, number, self._now())
+        self.noted.append(call)
+        name = f"{prompt.request_id}.{prompt.attempt}"
+        self.timeline.tell(f"CALL {name} begins")
+        try:
+            delay_s, reply = self._play(prompt)
+            await asyncio.sleep(delay_s)
+            call.reply = REPLY_NAMES[type(reply)]
+            if isinstance(reply, Unavailable):
+                call.ran = reply.ran
+        finally:
+            call.ended = self._now()
+            self.timeline.tell(f"call {name} {call.reply or 'was cut off'}")
+        return reply
+
+    async def preflight(self) -> Ready | NotReady:
+        return Ready()
+
+    async def close(self) -> None:
+        pass
+
+    def journal(self) -> list[Call]:
+        """For the audit."""
+        return [
+            Call(n.request_id, n.attempt, n.process, n.started, n.ended, n.reply)
+            for n in self.noted
+        ]
+
+    def _now(self) -> datetime:
+        """With milliseconds, as events have."""
+        now = self.clock.now()
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+    def _play(self, prompt: Prompt) -> tuple[float, Reply]:
+        chance = random.Random(f"{self.seed} {prompt.request_id} {prompt.attempt}")
+        delay_s = chance.choice((0.0, 0.01, 0.2, 1.0, 3.0, 8.0, 16.0))
+        if self.is_away:
+            return delay_s, chance.choice(OUTAGE)
+        if chance.random() < 0.03:
+            return 1e6, TimedOut(0)  # hangs, until the caller gives up
+        if chance.random() < self.trouble:
+            return delay_s, chance.choice(TROUBLE)
+        if chance.random() < 0.15:
+            return delay_s, Answered(chance.choice((INVALID, MALFORMED)), FACTS)
+        return delay_s, Answered(GOOD, FACTS)
+
+
+def ran(call: Any) -> bool:
+    """Whether the model may have worked on a call that was noted."""
+    return call.reply in {None, "answered", "refused", "truncated", "timed_out"} or bool(call.ran)

@@ -1,0 +1,46 @@
+"""Records in words, for the timeline."""
+
+import json
+from typing import Any
+
+from tests.simulation.log import Entry, Fate, Transaction
+
+
+def transaction(decided: Transaction) -> str:
+    """What it says, and what became of it."""
+    said = ", ".join(record(entry) for entry in decided.entries) or "nothing"
+    offset = f", offset {decided.offset[1]} of {decided.offset[0]}" if decided.offset else ""
+    verb = "committed" if decided.fate is Fate.COMMITTED else "ABORTED"
+    return f"{verb} ({decided.id} epoch {decided.epoch}): {said}{offset}"
+
+
+def record(entry: Entry) -> str:
+    """One record."""
+    short = entry.topic.removesuffix(".v1").rpartition(".")[2]
+    if short == "requests":
+        return f"a copy for partition {entry.partition}"
+    if entry.value is None:
+        return f"{short} {(entry.key or b'').decode()} ended"
+    body = json.loads(entry.value)
+    match body["kind"]:
+        case "account":
+            return _account(body)
+        case "closed":
+            return f"closed {body['closes']}"
+        case "lane":
+            return f"lane record ({body['openings_without_progress']} openings)"
+        case "attempt":
+            counted = "" if body["counted"] else ", not counted"
+            return f"attempt {body['request_id']}.{body['attempt']} {body['outcome']}{counted}"
+        case "retry_request":
+            failure = body["failure"]["kind"]
+            return f"RETRY {body['request_id']} ({failure}) not before {body['not_before'][14:23]}"
+        case "dead_letter":
+            return f"DEAD LETTER {body['dead_letter_id']} ({body['cause']['kind']})"
+        case kind:
+            return f"{kind.upper()} {body['request_id']}"
+
+
+def _account(body: dict[str, Any]) -> str:
+    flying = " ".join(f"{spend['request_id']}.{spend['attempt']}" for spend in body["in_flight"])
+    return f"account {body['account_id']} spent {body['spent']['attempts']} in flight [{flying}]"

@@ -1,0 +1,144 @@
+"""The simulated Kafka does what aiokafka and a real broker do, also where that hurts."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
+
+from tests.simulation.boundary import Boundary
+from tests.simulation.cluster import Cluster
+from tests.simulation.log import Log
+from tests.simulation.process import Process, ProcessLoop, run_and_bury
+from tests.simulation.producer import SimProducer
+from tests.simulation.timeline import Timeline
+from tests.unit.builders import NOW
+
+REQUESTS, RESULTS = "sim.requests.v1", "sim.results.v1"
+
+
+def a_cluster() -> Cluster:
+    timeline = Timeline()
+    return Cluster(random.Random(1), timeline, Boundary(timeline, 1, 100))
+
+
+async def a_producer(cluster: Cluster) -> SimProducer:
+    producer = SimProducer(cluster=cluster, transactional_id="sim.lane.0")
+    await producer.start()
+    await producer.begin_transaction()
+    return producer
+
+
+def values(cluster: Cluster) -> list[bytes | None]:
+    return [entry.value for entry in cluster.log(RESULTS, 0).read(0, 100)[0]]
+
+
+def run(main: Coroutine[Any, Any, None], *processes: Process) -> None:
+    assert run_and_bury(main, list(processes)) == []
+
+
+def test_a_commit_succeeds_without_the_record_that_was_refused() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        producer = await a_producer(cluster)
+        cluster.refusals.append(True)
+        sent = await producer.send(RESULTS, b"refused")
+        await producer.commit_transaction()
+        await producer.send(RESULTS, b"after it")
+        await producer.commit_transaction()
+
+        assert isinstance(sent.exception(), MessageSizeTooLargeError)
+        assert values(cluster) == []
+
+    run(main())
+
+
+def test_a_successor_ends_what_was_open_and_shuts_its_predecessor_out() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        before = await a_producer(cluster)
+        await (await before.send(RESULTS, b"open"))
+        after = await a_producer(cluster)
+        await (await after.send(RESULTS, b"ours"))
+        await after.send_offsets_to_transaction({TopicPartition(REQUESTS, 0): 7}, "group")
+        assert (values(cluster), cluster.offsets) == ([], {}), "not before the commit"
+        await after.commit_transaction()
+        await asyncio.sleep(0.01)
+
+        assert (values(cluster), cluster.offsets) == ([b"ours"], {0: 7})
+        with pytest.raises(ProducerFenced):
+            await before.commit_transaction()
+
+    run(main())
+
+
+def test_what_is_undecided_holds_readers_back_and_markers_leave_gaps() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        producer = await a_producer(cluster)
+        await (await producer.send(RESULTS, b"first"))
+        cluster.produce(None, 0, [(RESULTS, 0, None, b"behind it", ())])
+        assert values(cluster) == []
+        await producer.commit_transaction()
+        await asyncio.sleep(0.01)
+
+        assert values(cluster) == [b"first", b"behind it"]
+        assert cluster.log(RESULTS, 0).end == 3
+
+    run(main())
+
+
+def test_compaction_keeps_the_last_of_each_key() -> None:
+    log = Log("t", 0)
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", None)):
+        log.append(NOW, key, value, ())
+    log.compact(without_nulls=False)
+
+    assert [(entry.offset, entry.value) for entry in log.read(0, 9)[0]] == [(2, b"3"), (3, None)]
+    log.compact(without_nulls=True)
+    assert [entry.offset for entry in log.read(0, 9)[0]] == [2]
+    assert len(log.whole) == 4
+
+
+def test_a_frozen_process_does_what_fell_due_when_it_wakes_and_a_dead_one_nothing() -> None:
+    frozen, dead = Process("frozen", 1), Process("dead", 2)
+    done: list[str] = []
+
+    async def work(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        done.append(name)
+
+    async def main() -> None:
+        for process in (frozen, dead):
+            for seconds in (3.0, 1.0):
+                process.spawn(work(f"{process.name} {seconds}", seconds))
+        await asyncio.sleep(0.5)
+        frozen.is_frozen, dead.is_dead = True, True
+        await asyncio.sleep(10)
+        assert done == []
+        frozen.wake()
+        await asyncio.sleep(1)
+        assert done == ["frozen 1.0", "frozen 3.0"]
+
+    run(main(), frozen, dead)
+
+
+def test_a_timer_that_is_cancelled_while_its_process_sleeps_does_not_fire() -> None:
+    process = Process("frozen", 1)
+    fired: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ProcessLoop)
+        timer = loop.call_later(1.0, fired.append, "timer", context=process.context)
+        process.is_frozen = True
+        await asyncio.sleep(2)
+        timer.cancel()
+        process.wake()
+        await asyncio.sleep(1)
+
+    run(main(), process)
+    assert fired == []

@@ -1,0 +1,40 @@
+"""A few dozen histories with every run of the quick tests; `make simulate` runs thousands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.judge import judge
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_promises_hold_over_any_history(first: int) -> None:
+    for seed in range(first, first + 10):
+        verdict = judge(seed)
+
+        assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
+
+
+def test_the_same_seed_makes_the_same_history() -> None:
+    assert str(judge(7).timeline) == str(judge(7).timeline)
+
+
+def test_another_process_makes_the_same_history() -> None:
+    """Sets are in another order there."""
+    told = "import sys; from tests.simulation.judge import judge; print(judge(7).timeline)"
+    run = subprocess.run(
+        [sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout == f"{judge(7).timeline}\n"
+
+
+def test_a_timeline_tells_who_did_what_and_when() -> None:
+    timeline = str(judge(7).timeline)
+
+    for told in ("published", "is assigned", "fences", "committed", "CALL", "answered"):
+        assert told in timeline

@@ -1,0 +1,102 @@
+"""Those who ask: requests of several workflows, and records that are none, or come twice."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.chaos.audit.canonical import owner
+from tests.simulation.log import Headers
+
+Json = dict[str, Any]
+
+THING = {
+    "kind": "inline",
+    "name": "thing",
+    "wrapped": False,
+    "json_schema": {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    },
+}
+HOSTILE = {
+    "kind": "inline",
+    "name": "bad",
+    "wrapped": False,
+    "json_schema": {"$ref": "http://example.com/x"},
+}
+RUBBISH: tuple[bytes | None, ...] = (None, b"", b"\xff\xfe", b"{}", b"[1", b'{"kind":"request"}')
+
+
+@dataclass(slots=True)
+class Upstream:
+    """Gives, one after the other, what to publish where, and after how many seconds."""
+
+    chance: random.Random
+    partitions: int
+    requests: int
+    published: list[tuple[bytes, str]] = field(default_factory=list)  # values and workflows
+    bodies: list[Json] = field(default_factory=list)
+
+    def records(self) -> Iterator[tuple[float, int, bytes | None, Headers]]:
+        """Waits, partitions, values and headers."""
+        chance = self.chance
+        workflows = [f"w-{number}" for number in range(chance.randint(1, 6))]
+        while len(self.bodies) < self.requests:
+            wait_s = chance.choice((0.0, 0.0, 0.05, 0.3, 1.0, 2.0))
+            roll = chance.random()
+            if roll < 0.05:
+                yield wait_s, chance.randrange(self.partitions), chance.choice(RUBBISH), ()
+            elif roll < 0.12 and self.published:
+                value, workflow = chance.choice(self.published)
+                yield wait_s, self._place(workflow), value, ()
+            elif roll < 0.15 and self.bodies:
+                body = chance.choice(self.bodies) | {"labels": {"another": "body"}}
+                yield wait_s, owner(body["workflow_id"], self.partitions), _bytes(body), ()
+            else:
+                yield wait_s, *self._request(chance.choice(workflows)), ()
+
+    def _request(self, workflow: str) -> tuple[int, bytes]:
+        chance = self.chance
+        body: Json = {
+            "kind": "request",
+            "request_id": f"r-{len(self.bodies)}",
+            "workflow_id": workflow,
+            "answer_schema": THING if chance.random() < 0.8 else {"kind": "text"},
+            "context": {"instructions": "Say something."},
+            "budget": {"attempts": chance.choice((1, 8, 60, 60, 60))},
+            "ttl_s": chance.choice((20, 60, 200, 300)),
+        }
+        if chance.random() < 0.1:
+            body["budget"]["tokens"] = chance.choice((100, 2_000))
+        if chance.random() < 0.04:
+            body["answer_schema"] = HOSTILE
+        if chance.random() < 0.03:
+            body["profile"] = "unknown"
+        policy: Json = {}
+        if chance.random() < 0.2:
+            policy["ordering"] = "none"
+        if chance.random() < 0.2:
+            policy["on_invalid"] = "dead_letter"
+        if chance.random() < 0.3:
+            policy["at_last"] = chance.choice(("text", "unvalidated"))
+        if chance.random() < 0.2:
+            policy["on_refusal"] = "retry"
+        if policy:
+            body["policy"] = policy
+        self.bodies.append(body)
+        value = _bytes(body)
+        self.published.append((value, workflow))
+        return self._place(workflow), value
+
+    def _place(self, workflow: str) -> int:
+        """Some publishers hash in another way."""
+        if self.chance.random() < 0.08:
+            return self.chance.randrange(self.partitions)
+        return owner(workflow, self.partitions)
+
+
+def _bytes(body: Json) -> bytes:
+    return json.dumps(body).encode()

@@ -1,0 +1,141 @@
+"""A worker process: the real lanes, handle, intake and Kafka adapter, over simulated clients."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from types import SimpleNamespace
+from unittest import mock
+
+from answerbus.registry import Registry
+from answerbus.topics import REQUESTS
+from services.worker.context import Context, Limits
+from services.worker.core.backoff import Backoff
+from services.worker.core.plan import ProfileFacts
+from services.worker.handle import handle
+from services.worker.intake import Inbox
+from services.worker.lane import shard
+from services.worker.lane.lane import Lane
+from services.worker.lane.life import Life
+from services.worker.lane.membership import Membership
+from services.worker.lane.outbox import TRANSACTIONS_AT_ONCE
+from services.worker.lane.shard import KafkaShard, Names
+from services.worker.lane.valve import Valve
+from services.worker.limits.gate import Gate
+from services.worker.limits.slots import Slots
+from services.worker.plans import Backend, Planner
+from tests.simulation.cluster import Cluster
+from tests.simulation.consumer import SimConsumer, SimReader
+from tests.simulation.group import Group
+from tests.simulation.process import Process
+from tests.simulation.producer import SimProducer
+from tests.simulation.provider import SimProvider
+
+PREFIX = "sim"
+GROUP_ID = f"{PREFIX}.worker"
+TOPIC = REQUESTS.full_name(PREFIX)
+CALL_S_MAX = 20.0
+RECORDS_PER_POLL = 8
+LATE_BATCHES = 0.2  # how often a batch is on its way for longer than a moment
+LATE_BATCH_S_MAX = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all workers share."""
+
+    cluster: Cluster
+    group: Group
+    provider: SimProvider
+    partitions: int
+    limits: Limits
+
+
+@contextmanager
+def simulated_clients() -> Iterator[None]:
+    """Let the Kafka adapter of lanes use these clients instead of aiokafka's."""
+    with (
+        mock.patch.object(shard, "AIOKafkaProducer", SimProducer),
+        mock.patch.object(shard, "AIOKafkaConsumer", SimReader),
+    ):
+        yield
+
+
+class SimInbox(Inbox):
+    """The real intake without FastStream, whose loop it runs itself."""
+
+    def __init__(self, consumer: SimConsumer) -> None:
+        self._topic = TOPIC
+        self._careful = None
+        self._subscriber = SimpleNamespace(consumer=consumer)  # type: ignore[assignment]
+
+    async def run(self, chance: random.Random) -> None:
+        """As FastStream's batch loop does: the next poll begins when the handler has returned."""
+        while True:
+            found = await self.consumer.getmany(max_records=RECORDS_PER_POLL)
+            late = chance.random() < LATE_BATCHES
+            await asyncio.sleep(chance.uniform(0, LATE_BATCH_S_MAX) if late else 0)
+            await self._take(tuple(chain.from_iterable(found.values())))
+
+
+class Worker:
+    """One process from its start to its end; what it does happens in its own context."""
+
+    def __init__(self, world: World, process: Process, chance: random.Random) -> None:
+        self.process = process
+        self.context: Context
+        self.membership: Membership
+        self.has_ended = False
+        self._world, self._chance = world, chance
+        process.spawn(self._main())
+
+    def drain(self, limit_s: float) -> None:
+        """What SIGTERM does."""
+        self.process.spawn(self._drain(limit_s))
+
+    async def _main(self) -> None:
+        world = self._world
+        self.context = self._new_context()
+        self.membership = Membership(lambda: consumer, self._new_life)
+        consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
+        self._consumer = consumer
+        self._inbox = SimInbox(consumer)
+        self._inbox.membership = self.membership
+        self._running = asyncio.create_task(self._inbox.run(self._chance))
+
+    async def _drain(self, limit_s: float) -> None:
+        await self.membership.drain(limit_s)
+        self._running.cancel()
+        await asyncio.wait([self._running])
+        await self._consumer.stop()
+        self.has_ended = True
+
+    def _new_life(self, partition: int) -> Life:
+        intake = self._inbox.partition(partition)
+        lane = Lane(
+            partition,
+            self.context,
+            Valve(intake, self.context.limits, self.context.tally),
+            handle,
+        )
+        names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
+        return Life(lane, intake, lambda: KafkaShard(names))
+
+    def _new_context(self) -> Context:
+        world = self._world
+        facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, None)
+        slots = world.limits.max_in_flight
+        backend = Backend(facts, "prompted", world.provider, Gate(slots))
+        return Context(
+            worker=self.process.name,
+            partitions=world.partitions,
+            planner=Planner({"default": backend}, Registry()),
+            clock=world.cluster.clock,
+            jitter=self._chance.random,
+            backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
+            limits=world.limits,
+            slots=Slots(slots),
+            turns=asyncio.Semaphore(TRANSACTIONS_AT_ONCE),
+        )
