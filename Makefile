@@ -9,9 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
+BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
-	up down demo chaos check clean
+	up down demo chaos bench bench-docs check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +72,13 @@ demo: install  ## Real requests through a real Kafka to a real model, live; noth
 chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
 		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) || exit $$?; done
+
+bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
+	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) \
+		--size $(or $(SIZE),full) --seed $(or $(SEED),1) --out $(BENCH_LINES)
+
+bench-docs: install  ## docs/benchmarks.md from the lines of `make bench`
+	@$(RUN) -m tests.benchmarks.report $(BENCH_LINES)
 
 check:  ## What CI runs
 	@.ci/run

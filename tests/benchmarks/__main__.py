@@ -23,12 +23,33 @@ from rich.console import Console
 
 from infra.setup_error import SetupError
 from tests.benchmarks.figures import Figure, as_line, versions
-from tests.benchmarks.measurements import efficiency, profile
+from tests.benchmarks.measurements import (
+    added_latency,
+    efficiency,
+    growth,
+    kills,
+    ledger,
+    profile,
+    refusals,
+    scaling,
+    throughput,
+)
 from tests.benchmarks.rig import Rig
 from tests.benchmarks.size import SIZES
 from tests.benchmarks.tables import show
 
-MEASUREMENTS = {module.NAME: module.measure for module in (efficiency, profile)}
+MODULES = (
+    efficiency,
+    profile,
+    throughput,
+    added_latency,
+    kills,
+    refusals,
+    ledger,
+    scaling,
+    growth,
+)
+MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")
 
 app = typer.Typer(add_completion=False)
@@ -37,7 +58,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     *,
-    only: Annotated[list[str] | None, typer.Option(help="what to measure; all, if not given")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="what to measure; all, if not given")
+    ] = None,
     size: Annotated[str, typer.Option(help="small or full")] = "full",
     seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
     out: Annotated[Path, typer.Option(help="where the JSON lines are added")] = OUT_DEFAULT,

@@ -10,12 +10,15 @@ import asyncio
 import json
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import httpx2
 import openai
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from openai.types.chat import ChatCompletion
 from pydantic import TypeAdapter
 
 from answerbus.answers.plan_proposal import AskedPlanProposal
@@ -78,7 +81,9 @@ class Loop:
             await self._consumer.stop()
             await self._producer.stop()
 
-    async def _take(self, batches: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> None:
+    async def _take(
+        self, batches: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
+    ) -> None:
         for place, records in batches.items():
             mark = self._marks.setdefault(place, Watermark())
             for record in records:
@@ -121,18 +126,20 @@ def _asking(sdk: str, provider: OpenAIProvider, in_flight: int) -> Ask:
         return reply.content if isinstance(reply, Answered) else None
 
     async def create(prompt: Prompt) -> str | None:
-        said = await client.chat.completions.create(**provider._body(prompt))
+        said: ChatCompletion = await client.chat.completions.create(**provider._body(prompt))
         return said.choices[0].message.content
 
     if sdk == "adapter":
         return adapter
-    limits = openai.DefaultAsyncHttpxClient if sdk == "as it comes" else openai.DefaultAioHttpClient
+    http_client = (
+        openai.DefaultAsyncHttpxClient if sdk == "as it comes" else openai.DefaultAioHttpClient
+    )
     client = openai.AsyncOpenAI(
         api_key="none",
         base_url=provider._base_url,
         max_retries=0,
         timeout=TIMEOUT_S,
-        http_client=limits(limits=openai._base_client.httpx2.Limits(max_connections=in_flight)),
+        http_client=http_client(limits=httpx2.Limits(max_connections=in_flight)),
     )
     return create
 
@@ -161,7 +168,7 @@ async def run(options: argparse.Namespace) -> None:
     ask = _asking(options.sdk, provider, options.in_flight)
     running = asyncio.create_task(Loop(options, template, ask).run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-    print("ready", flush=True)
+    sys.stderr.write("ready\n")
     await asyncio.wait([running])
 
 
@@ -171,7 +178,5 @@ if __name__ == "__main__":
     for name in ("bootstrap", "requests", "results", "group", "base-url"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--in-flight", type=int, required=True)
-    parser.add_argument(
-        "--sdk", choices=("adapter", "aiohttp", "as it comes"), default="adapter"
-    )
+    parser.add_argument("--sdk", choices=("adapter", "aiohttp", "as it comes"), default="adapter")
     asyncio.run(run(parser.parse_args()))

@@ -26,7 +26,7 @@ from tests.benchmarks.journal import Call, read
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import beginning
 from tests.benchmarks.upstream import Upstream
-from tests.integration.bus import Bus, create_topics
+from tests.integration.bus import Bus, Worker, create_topics
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -85,6 +85,15 @@ class Contestant:
             sum(u.cpu_s for u in each), sum(u.rss_mib for u in each), sum(u.peak_mib for u in each)
         )
 
+    def open_lanes(self) -> int:
+        """How many lanes are open, as the workers say."""
+        said = [
+            Worker(process.child, process.log).health
+            for process in self.processes
+            if process.child is not None
+        ]
+        return sum(list(each["lanes"].values()).count("open") for each in said)
+
     def check(self) -> None:
         """Raises if one has ended by itself."""
         for process in self.processes:
@@ -99,7 +108,17 @@ class Field:
     rig: "Rig"
     bus: Bus
     upstream: Upstream
-    started: int = 0
+    processes: list[ServerProcess] = field(default_factory=list)
+
+    def end(self) -> None:
+        """SIGKILL to whoever still runs here."""
+        for process in self.processes:
+            end(process)
+
+    @property
+    def baseline_results(self) -> str:
+        """The topic of the baseline's answers."""
+        return f"{self.bus.prefix}.baseline"
 
     def product(
         self,
@@ -127,7 +146,7 @@ class Field:
         bus = self.bus
         command = [sys.executable, "-m", "tests.benchmarks.baseline", "--sdk", sdk]
         command += ["--bootstrap", bus.bootstrap, "--requests", bus.topic(REQUESTS)]
-        command += ["--results", f"{bus.prefix}.baseline", "--group", f"{bus.prefix}.{sdk}"]
+        command += ["--results", self.baseline_results, "--group", f"{bus.prefix}.{sdk}"]
         command += ["--base-url", self.rig.stub.base_url, "--in-flight", str(in_flight)]
         return Contestant(f"baseline, {sdk}", [self._start("baseline", command, "ready")])
 
@@ -136,14 +155,14 @@ class Field:
             f'[profiles.default]\nprovider = "openai"\nmodel = "stub"\nshow_schema = false\n'
             f'base_url = "{self.rig.stub.base_url}"\nmax_in_flight = {in_flight}\n'
         )
-        self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{self.started}"
+        self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{len(self.processes)}"
         self.bus.folder.mkdir()
         return self.bus.settings(profile, {"max_in_flight": in_flight, **worker})
 
     def _start(self, name: str, command: list[str], ready: str) -> ServerProcess:
-        self.started += 1
-        log = self.rig.folder / f"{self.bus.prefix}-{name}-{self.started}.log"
+        log = self.rig.folder / f"{self.bus.prefix}-{name}-{len(self.processes)}.log"
         process = ServerProcess.start(command, log, "", self.rig.environment)
+        self.processes.append(process)
         self.rig.stack.callback(end, process)
         process.wait_until(lambda: ready in log.read_text(errors="replace"), START_LIMIT_S)
         return process
@@ -200,7 +219,9 @@ class Rig:
         """Progress."""
         self.console.print(f"{time.strftime('%H:%M:%S')}  {text}", markup=False)
 
-    def wait(self, true: Callable[[], bool], what: str, limit_s: float, step_s: float = 0.1) -> None:
+    def wait(
+        self, true: Callable[[], bool], what: str, limit_s: float, step_s: float = 0.1
+    ) -> None:
         """Until a condition holds; RuntimeError after the limit."""
         deadline = time.monotonic() + limit_s
         while not true():

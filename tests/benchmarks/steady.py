@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass
 
-from tests.benchmarks import usage
 from tests.benchmarks.arithmetic import Span, in_flight_share
+from tests.benchmarks.cores import Meter
 from tests.benchmarks.journal import Call, spans
 from tests.benchmarks.rig import Contestant, Rig
 
@@ -47,35 +47,24 @@ def watch(rig: Rig, contestant: Contestant, warmup_s: float, window_s: float) ->
     """Wait for the first call and then `warmup_s`; look for `window_s`; kill the contestant."""
     rig.wait(lambda: rig.stub.stats()["answered"] > 0, "a call", FIRST_CALL_LIMIT_S)
     time.sleep(warmup_s)
-    before, began = _taken(rig, contestant), time.time()
+    meter, began = Meter(rig, contestant), time.time()
     rss = 0.0
     while (now := time.time()) < began + window_s:
         contestant.check()
         rss = max(rss, contestant.usage().rss_mib)
         time.sleep(min(SAMPLE_S, began + window_s - now))
-    after, ended = _taken(rig, contestant), time.time()
+    cores, ended = meter.read(), time.time()
     peak = contestant.usage().peak_mib
     contestant.kill()
     rig.wait(lambda: rig.stub.stats()["in_flight"] == 0, "all calls over", FIRST_CALL_LIMIT_S)
     calls = rig.calls()
     window = Span(began, ended)
-    cores = {name: (after[name] - before[name]) / window.length_s for name in after}
-    cores["others"] = cores.pop("machine") - sum(cores.values())
     return Steady(
         window=window,
         calls=calls,
         finished=sum(began <= call.span.end < ended and call.status == 200 for call in calls),
-        cpu_s=after["contestant"] - before["contestant"],
+        cpu_s=cores["contestant"] * window.length_s,
         rss_mib=rss,
         peak_mib=peak,
         cores=cores,
     )
-
-
-def _taken(rig: Rig, contestant: Contestant) -> dict[str, float]:
-    return {
-        "contestant": contestant.usage().cpu_s,
-        "broker": usage.of_session(rig.broker.pid).cpu_s,
-        "stub": usage.of_session(rig.stub.process.pid).cpu_s,
-        "machine": usage.of_machine_s(),
-    }

@@ -95,6 +95,8 @@ class Stub:
                 if self._server:
                     self._server.close()
                 self._refuse(503, "503 Service Unavailable", _AWAY, **command)
+            case _:
+                pass
         return {
             "arrived": self.arrived,
             "answered": self.answered,
@@ -109,9 +111,7 @@ class Stub:
         self.latency_of = drawing(Latency(**latency), seed)
         self.arrived = self.answered = self.refused = self.in_flight = 0
 
-    def _refuse(
-        self, status: int, title: str, body: Any, for_s: float, retry_after_s: int
-    ) -> None:
+    def _refuse(self, status: int, title: str, body: Any, for_s: float, retry_after_s: int) -> None:
         # Who is connected already is told so: a connection closed under a call would say nothing
         # about whether the call ran.
         close = ["Connection: close"] if status == 503 else []

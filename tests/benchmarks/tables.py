@@ -1,37 +1,48 @@
-"""Figures as tables, on a screen and in Markdown."""
+"""Figures as tables, on a screen and in Markdown: a row for each case and contestant."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.benchmarks.figures import Figure
 
-COLUMNS = ("case", "who", "figure", "value", "bar", "")
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A heading and rows of the same length."""
+
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def sheet(figures: Iterable[Figure]) -> Sheet:
+    """One column for each name of a figure; curves are left out."""
+    shown = [figure for figure in figures if figure.value is not None]
+    names = list(dict.fromkeys(figure.name for figure in shown))
+    found = {(f.case, f.who, f.name): f for f in shown}
+    lines = dict.fromkeys((figure.case, figure.who) for figure in shown)
+    rows = [
+        (case, who, *(_cell(found.get((case, who, name))) for name in names)) for case, who in lines
+    ]
+    return Sheet(("case", "who", *names), rows)
 
 
 def show(console: Console, figures: Iterable[Figure]) -> None:
-    """A table on the screen."""
-    table = Table(*COLUMNS)
-    for row in rows(figures):
+    """On the screen."""
+    made = sheet(figures)
+    table = Table(*made.heading)
+    for row in made.rows:
         table.add_row(*row)
     console.print(table)
 
 
-def rows(figures: Iterable[Figure]) -> list[Sequence[str]]:
-    """One row a figure; curves are left out."""
-    return [
-        (
-            figure.case,
-            figure.who,
-            figure.name,
-            f"{written(figure.value)} {figure.unit}".strip(),
-            str(figure.bar or ""),
-            {None: "", True: "met", False: "missed"}[figure.holds],
-        )
-        for figure in figures
-        if figure.value is not None
-    ]
+def markdown(figures: Iterable[Figure]) -> str:
+    """In a document."""
+    made = sheet(figures)
+    lines = [made.heading, ["---"] * len(made.heading), *made.rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def written(value: float) -> str:
@@ -39,3 +50,12 @@ def written(value: float) -> str:
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _cell(figure: Figure | None) -> str:
+    if figure is None or figure.value is None:
+        return ""
+    text = f"{written(figure.value)} {figure.unit}".strip()
+    if figure.holds is None:
+        return text
+    return f"{text} ({'meets' if figure.holds else 'misses'} {figure.bar})"

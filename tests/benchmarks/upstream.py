@@ -39,7 +39,7 @@ def bodies(name: str, count: int, workflows: int) -> Iterator[dict[str, Any]]:
 
 
 class Upstream:
-    """Publishes, each request into the partition of its workflow, and keeps when it was appended."""
+    """Publishes, each request into its workflow's partition, and keeps when it was appended."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._topic, self._partitions = topic, partitions

@@ -7,9 +7,9 @@ from tests.benchmarks import stacks
 from tests.benchmarks.feed import feeding
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.latency import Latency
+from tests.benchmarks.measurements.efficiency import WAITING, WORKFLOWS
 from tests.benchmarks.rig import Rig
 from tests.benchmarks.size import Size
-from tests.benchmarks.measurements.efficiency import WAITING, WORKFLOWS
 
 NAME = "profile"
 IN_FLIGHT = 1_000
