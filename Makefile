@@ -74,7 +74,7 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS=
 		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) || exit $$?; done
 
 bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
-	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) \
+	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) --match "$(MATCH)" \
 		--size $(or $(SIZE),full) --seed $(or $(SEED),1) --out $(BENCH_LINES)
 
 bench-docs: install  ## docs/benchmarks.md from the lines of `make bench`

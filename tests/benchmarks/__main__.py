@@ -62,6 +62,7 @@ def main(
         list[str] | None, typer.Option(help="what to measure; all, if not given")
     ] = None,
     size: Annotated[str, typer.Option(help="small or full")] = "full",
+    match: Annotated[str, typer.Option(help="only trials with this in their names")] = "",
     seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
     out: Annotated[Path, typer.Option(help="where the JSON lines are added")] = OUT_DEFAULT,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
@@ -77,7 +78,7 @@ def main(
     failed = []
     with _folder(keep) as folder:
         try:
-            with Rig(folder, seed, console) as rig:
+            with Rig(folder, seed, console, match) as rig:
                 for name in names:
                     rig.say(f"== {name}, {size}")
                     found = []

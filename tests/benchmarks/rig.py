@@ -175,6 +175,7 @@ class Rig:
     folder: Path
     seed: int
     console: Console
+    match: str = ""  # trials without it in their names are left out
     stack: ExitStack = field(default_factory=ExitStack)
     trials: int = 0
 
@@ -214,6 +215,13 @@ class Rig:
         """All calls since `begin` that are over."""
         self.stub.tell(do="flush")
         return read(self._journal)
+
+    def wants(self, trial: str) -> bool:
+        """Whether a trial of this name is to be made; says so."""
+        if self.match not in trial:
+            return False
+        self.say(trial)
+        return True
 
     def say(self, text: str) -> None:
         """Progress."""

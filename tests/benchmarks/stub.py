@@ -77,6 +77,13 @@ class Stub:
             lambda: Conversation(self), LOOPBACK, self._port, backlog=_BACKLOG
         )
 
+    def close(self) -> None:
+        """Take no more, and keep what was written."""
+        if self._server:
+            self._server.close()
+        if self._journal:
+            self._journal.close()
+
     def note(self, call: bytes, arrived: float, status: int) -> None:
         """Write a call down once it is over; status 0: the caller hung up."""
         if self._journal:

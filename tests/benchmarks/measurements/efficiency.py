@@ -59,7 +59,8 @@ def _side_by_side(
     bars: dict[str, Bar],
 ) -> Iterator[Figure]:
     for who, start in starts.items():
-        rig.say(f"{case}: {who}")
+        if not rig.wants(f"{case}: {who}"):
+            continue
         field = rig.field(baseline=who.startswith("baseline"))
         rig.begin(latency)
         with feeding(field, in_flight + WAITING, WORKFLOWS):

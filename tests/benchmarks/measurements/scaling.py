@@ -31,7 +31,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
         yield Figure(
             NAME, case, "product", "times one worker", steady.per_s / alone, "", bar, parameters
         )
-        busy = sum(steady.cores.values())
+        busy = sum(steady.cores.values()) - steady.cores["others"]
         yield Figure(NAME, case, "product", "cores in use", busy, "cores", None, parameters)
 
 
