@@ -26,5 +26,6 @@ class Meter:
             "contestant": self._contestant.usage().cpu_s,
             "broker": usage.of_session(self._rig.broker.pid).cpu_s,
             "stub": usage.of_session(self._rig.stub.process.pid).cpu_s,
+            "upstream": time.process_time(),
             "machine": usage.of_machine_s(),
         }

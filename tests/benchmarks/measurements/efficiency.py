@@ -16,6 +16,7 @@ WORKFLOWS = 20_000  # so many that order within them keeps nobody waiting
 WAITING = 2_000  # requests that stand behind those in flight
 CURVE_STEP_S = 0.5
 CPU_MS_MAX = 1.6
+ADAPTER = "baseline, adapter"
 
 Start = Callable[[Field], Contestant]
 
@@ -37,7 +38,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
 def _contestants(in_flight: int, latency: Latency) -> dict[str, Start]:
     starts: dict[str, Start] = {
         "product": lambda field: field.product(in_flight),
-        "baseline, adapter": lambda field: field.baseline(in_flight),
+        ADAPTER: lambda field: field.baseline(in_flight),
     }
     if in_flight == 1_000:
         starts["product, 2 processes"] = lambda field: field.product(
@@ -58,6 +59,7 @@ def _side_by_side(
     starts: dict[str, Start],
     bars: dict[str, Bar],
 ) -> Iterator[Figure]:
+    costs: dict[str, float] = {}
     for who, start in starts.items():
         if not rig.wants(f"{case}: {who}"):
             continue
@@ -68,6 +70,10 @@ def _side_by_side(
             steady = watch(rig, contestant, size.warmup_s, size.window_s)
         rig.say(f"  {steady.share_of(in_flight):.3f}, {steady.cpu_ms:.2f} ms, {steady.cores}")
         yield from _figures(case, who, in_flight, steady, bars.get(who))
+        costs[who] = steady.cpu_ms
+    if costs.keys() >= {"product", ADAPTER}:
+        times = costs["product"] / costs[ADAPTER]
+        yield Figure(NAME, case, "product", "CPU, times the baseline's", times, "")
 
 
 def _figures(
