@@ -1,6 +1,7 @@
 """A provider that says 429, and one that is away, under load."""
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -73,6 +74,8 @@ def _away(rig: Rig, size: Size) -> Iterator[Figure]:
         _finish(rig, seen, before + during)
     field.end()
     drained = max(seen.seen_at.values(), default=ended) - ended
+    served = (call.span.begin for call in rig.calls() if call.status == 200)
+    first = min((begin for begin in served if begin > ended), default=math.nan) - ended
     attempts = _failed(field, began, ended)
     parameters = {"outage_s": size.outage_s, "requests": before + during, "per_s": PER_S}
     yield from _figures(
@@ -83,7 +86,8 @@ def _away(rig: Rig, size: Size) -> Iterator[Figure]:
         parameters,
         ("calls during the outage", len(attempts), None),
         ("counted attempts for it", sum(a["counted"] for a in attempts), Bar("=", 0)),
-        ("last terminal after its end", drained, None),
+        ("s until the first call after it", first, None),
+        ("s until the last terminal after it", drained, None),
     )
 
 
@@ -125,5 +129,4 @@ def _figures(
         ("dead letters", found.dead_letters, Bar("=", 0)),
         ("repeated calls", found.repeated, None),
     ):
-        unit = "s" if name.startswith("last") else ""
-        yield Figure(NAME, case, "product", name, value, unit, bar, parameters)
+        yield Figure(NAME, case, "product", name, value, "", bar, parameters)
