@@ -15,7 +15,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
+from subprocess import run
 from typing import Annotated
 
 import typer
@@ -99,16 +101,24 @@ def main(
 
 
 def _add(out: Path, figure: Figure, size: str, seed: int) -> None:
-    run = {
+    about = {
         "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
         "size": size,
         "seed": seed,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "commit": _commit(),
         "versions": versions(),
     }
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("a") as lines:
-        lines.write(as_line(figure, run) + "\n")
+        lines.write(as_line(figure, about) + "\n")
+
+
+@cache
+def _commit() -> str:
+    """What was measured; empty outside of a checkout."""
+    command = ["git", "describe", "--always", "--dirty"]
+    return run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @contextmanager

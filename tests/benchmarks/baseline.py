@@ -2,7 +2,7 @@
 
 A semaphore, one task per record, the watermark committed every 100 ms, an idempotent producer. Its
 calls go through our own adapter (`--sdk adapter`), so that SDK call and transport are the same, or
-through `chat.completions.create`, on aiohttp or as the SDK comes.
+through `chat.completions.create`, on aiohttp or as the SDK comes, or without any SDK (`bare`).
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import httpx2
 import openai
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
@@ -129,8 +130,21 @@ def _asking(sdk: str, provider: OpenAIProvider, in_flight: int) -> Ask:
         said: ChatCompletion = await client.chat.completions.create(**provider._body(prompt))
         return said.choices[0].message.content
 
+    async def bare(prompt: Prompt) -> str | None:
+        async with session.post("chat/completions", json=provider._body(prompt)) as response:
+            said: dict[str, Any] = json.loads(await response.read())
+        content: str | None = said["choices"][0]["message"]["content"]
+        return content
+
     if sdk == "adapter":
         return adapter
+    if sdk == "bare":
+        session = aiohttp.ClientSession(
+            base_url=provider._base_url + "/",
+            connector=aiohttp.TCPConnector(limit=in_flight),
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+        )
+        return bare
     http_client = (
         openai.DefaultAsyncHttpxClient if sdk == "as it comes" else openai.DefaultAioHttpClient
     )
@@ -178,5 +192,7 @@ if __name__ == "__main__":
     for name in ("bootstrap", "requests", "results", "group", "base-url"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--in-flight", type=int, required=True)
-    parser.add_argument("--sdk", choices=("adapter", "aiohttp", "as it comes"), default="adapter")
+    parser.add_argument(
+        "--sdk", choices=("adapter", "aiohttp", "as it comes", "bare"), default="adapter"
+    )
     asyncio.run(run(parser.parse_args()))

@@ -82,7 +82,10 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     made = ", ".join(f"{name} {number}" for name, number in last["versions"].items())
     dates = sorted(str(run["at"])[:10] for run in runs)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    return f"Measured {when} on {last['machine']}, size {sizes}, seed {seeds}; {made}."
+    commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in runs))
+    return (
+        f"Measured {when} on {last['machine']}, size {sizes}, seed {seeds}, at {commits}; {made}."
+    )
 
 
 def main(added: Sequence[str]) -> None:

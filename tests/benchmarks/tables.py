@@ -8,6 +8,8 @@ from rich.table import Table
 
 from tests.benchmarks.figures import Figure
 
+COLUMNS_MAX = 14
+
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
@@ -29,9 +31,12 @@ def sheet(figures: Iterable[Figure]) -> Sheet:
     return Sheet(("case", "who", *names), rows)
 
 
-def show(console: Console, figures: Iterable[Figure]) -> None:
-    """On the screen."""
+def show(console: Console, figures: Sequence[Figure]) -> None:
+    """On the screen, where not too many columns fit."""
     made = sheet(figures)
+    if len(made.heading) > COLUMNS_MAX:
+        rows = [(f.case, f.who, f.name, _cell(f)) for f in figures if f.value is not None]
+        made = Sheet(("case", "who", "figure", "value"), rows)
     table = Table(*made.heading)
     for row in made.rows:
         table.add_row(*row)

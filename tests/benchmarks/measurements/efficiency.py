@@ -45,6 +45,7 @@ def _contestants(in_flight: int, latency: Latency) -> dict[str, Start]:
             in_flight, workers=2, forked=True
         )
         if latency.model == "log-normal":
+            starts["baseline, bare"] = lambda field: field.baseline(in_flight, "bare")
             starts["baseline, aiohttp"] = lambda field: field.baseline(in_flight, "aiohttp")
             starts["baseline, as it comes"] = lambda field: field.baseline(in_flight, "as it comes")
     return starts
