@@ -9,6 +9,8 @@ from tests.benchmarks.arithmetic import (
     in_flight_share,
     percentile,
 )
+from tests.benchmarks.conservation import unsettled
+from tests.benchmarks.journal import HUNG_UP, Call
 from tests.benchmarks.latency import Latency, drawing
 from tests.benchmarks.watermark import Watermark
 
@@ -71,3 +73,18 @@ def test_the_baseline_commits_what_is_done_below_all_that_is_under_way() -> None
         taken.append(mark.take())
 
     assert taken == [4, None, 9, 10]
+
+
+def test_a_call_is_unsettled_from_its_begin_until_its_terminal_is_seen() -> None:
+    calls = [
+        Call("runs", Span(1.0, 9.0), 200),
+        Call("was cut", Span(1.0, 5.01), HUNG_UP),
+        Call("was cut long ago", Span(1.0, 2.0), HUNG_UP),
+        Call("answered", Span(1.0, 4.9), 200),
+        Call("settled", Span(1.0, 2.0), 200),
+        Call("begins later", Span(6.0, 7.0), 200),
+    ]
+    seen_at = {"runs": 9.1, "answered": 5.1, "settled": 2.1, "begins later": 7.1}
+
+    assert unsettled(calls, seen_at, 5.0) == 3
+    assert unsettled(calls, seen_at, 5.5) == 1

@@ -1,9 +1,10 @@
 """Two `kill -9` under load, and a second worker that comes and goes."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.benchmarks.conservation import Account, account
+from tests.benchmarks.conservation import Account, account, unsettled
 from tests.benchmarks.downstream import Downstream, watching
 from tests.benchmarks.figures import Bar, Figure
 from tests.benchmarks.latency import Latency
@@ -30,25 +31,28 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     for who, start in STARTS.items():
         rig.say(f"two kills in {count} requests: {who}")
         with _under_load(rig, count, who) as (field, seen):
-            _kill_twice(rig, field, start, count)
+            kills = _kill_twice(rig, field, start, count)
             _finish(rig, seen, count)
-        at_kills = KILLS * IN_FLIGHT
-        yield from _figures(rig, who, "two kill -9", count, seen, at_kills)
+        yield from _figures(rig, who, "two kill -9", count, seen, kills)
     for who, start in STARTS.items():
         rig.say(f"a second worker joins and leaves: {who}")
         with _under_load(rig, count, who) as (field, seen):
             _join_and_leave(rig, field, start, count)
             _finish(rig, seen, count)
-        yield from _figures(rig, who, "a worker joins and leaves", count, seen, 0)
+        yield from _figures(rig, who, "a worker joins and leaves", count, seen, [])
 
 
-def _kill_twice(rig: Rig, field: Field, start: Start, count: int) -> None:
+def _kill_twice(rig: Rig, field: Field, start: Start, count: int) -> list[float]:
+    """When the kills were, on the wall clock."""
+    kills = []
     contestant = start(field)
     for kill in range(1, KILLS + 1):
         _answered(rig, count * kill // (KILLS + 1))
         rig.say(f"  kill with {rig.stub.stats()['in_flight']} in flight")
+        kills.append(time.time())
         contestant.kill()
         contestant = start(field)
+    return kills
 
 
 def _join_and_leave(rig: Rig, field: Field, start: Start, count: int) -> None:
@@ -84,16 +88,19 @@ def _finish(rig: Rig, seen: Downstream, count: int) -> None:
 
 
 def _figures(
-    rig: Rig, who: str, case: str, count: int, seen: Downstream, repeated_max: int
+    rig: Rig, who: str, case: str, count: int, seen: Downstream, kills: list[float]
 ) -> Iterator[Figure]:
     found: Account = account(rig, count, seen)
-    rig.say(f"  {found}")
+    calls = rig.calls()
+    at_kills = sum(unsettled(calls, seen.seen_at, kill) for kill in kills)
+    rig.say(f"  {found}, {at_kills} unsettled at the kills")
     judged = who == "product"
     parameters = {"requests": count, "in_flight": IN_FLIGHT}
     for name, value, bar in (
         ("lost", found.lost, Bar("=", 0)),
         ("doubled", found.doubled, Bar("=", 0)),
-        ("repeated calls", found.repeated, Bar("<=", repeated_max)),
-        ("calls cut at the kills", found.hung_up, None),
+        ("repeated calls", found.repeated, Bar("<=", at_kills)),
+        ("calls unsettled at the kills", at_kills, None),
+        ("of these cut", found.hung_up, None),
     ):
         yield Figure(NAME, case, who, name, value, "", bar if judged else None, parameters)
