@@ -124,12 +124,13 @@ class Stub:
         close = ["Connection: close"] if status == 503 else []
         self.status = status
         self.refusal = _response(title, body, f"Retry-After: {retry_after_s}", *close)
-        asyncio.get_running_loop().call_later(for_s, self._recover)
+        self._recovering = asyncio.get_running_loop().create_task(self._recover(for_s))
 
-    def _recover(self) -> None:
-        self.refusal, self.status = None, 200
+    async def _recover(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
         if self._server and not self._server.is_serving():
-            self._listening = asyncio.get_running_loop().create_task(self.listen())
+            await self.listen()
+        self.refusal, self.status = None, 200
 
 
 class Conversation(asyncio.Protocol):
