@@ -88,7 +88,7 @@ def main(
                         for figure in MEASUREMENTS[name](rig, SIZES[size]):
                             found.append(figure)
                             _add(out, figure, size, seed)
-                    except (RuntimeError, OSError, AssertionError) as error:
+                    except (RuntimeError, OSError, AssertionError, SetupError) as error:
                         console.print_exception()
                         failed.append(f"{name}: {error}")
                     show(console, found)
