@@ -9,9 +9,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
+BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
-	up down demo chaos simulate check clean
+	up down demo chaos simulate bench bench-docs check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +76,13 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS=
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
 		--processes $(or $(PROCESSES),2)
+
+bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
+	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) --match "$(MATCH)" \
+		--size $(or $(SIZE),full) --seed $(or $(SEED),1) --out $(BENCH_LINES)
+
+bench-docs: install  ## docs/benchmarks.md from the lines of `make bench`
+	@$(RUN) -m tests.benchmarks.report $(BENCH_LINES)
 
 check:  ## What CI runs
 	@.ci/run

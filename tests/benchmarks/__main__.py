@@ -1,0 +1,135 @@
+"""The benchmarks: figures as JSON lines, and a table.
+
+    python -m tests.benchmarks --only efficiency --only latency --size small
+
+Broker, stub and contestants run on this machine, one trial after another; docs/benchmarks.md is
+written from the lines by `python -m tests.benchmarks.report`. Exit codes: 0 all was measured (met
+or not), 1 something could not be measured, 2 wrong usage, 3 there is no broker to be had.
+"""
+
+import os
+import platform
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from subprocess import run
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from infra.setup_error import SetupError
+from tests.benchmarks.figures import Figure, as_line, versions
+from tests.benchmarks.measurements import (
+    added_latency,
+    efficiency,
+    growth,
+    kills,
+    ledger,
+    profile,
+    refusals,
+    scaling,
+    throughput,
+)
+from tests.benchmarks.rig import Rig
+from tests.benchmarks.size import SIZES
+from tests.benchmarks.tables import show
+
+MODULES = (
+    efficiency,
+    profile,
+    throughput,
+    added_latency,
+    kills,
+    refusals,
+    ledger,
+    scaling,
+    growth,
+)
+MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
+OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    *,
+    only: Annotated[
+        list[str] | None, typer.Option(help="what to measure; all, if not given")
+    ] = None,
+    size: Annotated[str, typer.Option(help="small or full")] = "full",
+    match: Annotated[str, typer.Option(help="only trials with this in their names")] = "",
+    seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
+    out: Annotated[Path, typer.Option(help="where the JSON lines are added")] = OUT_DEFAULT,
+    keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
+) -> None:
+    """Measure, one thing after another."""
+    names = [name for given in only or MEASUREMENTS for name in given.split(",")]
+    unknown = [name for name in names if name not in MEASUREMENTS]
+    if unknown or size not in SIZES:
+        wrong = unknown[0] if unknown else size
+        raise typer.BadParameter(f"{wrong}: there are {', '.join(MEASUREMENTS)}; small, full")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    failed = []
+    with _folder(keep) as folder:
+        try:
+            with Rig(folder, seed, console, match) as rig:
+                for name in names:
+                    rig.say(f"== {name}, {size}")
+                    found = []
+                    try:
+                        for figure in MEASUREMENTS[name](rig, SIZES[size]):
+                            found.append(figure)
+                            _add(out, figure, size, seed)
+                    except (RuntimeError, OSError, AssertionError, SetupError) as error:
+                        console.print_exception()
+                        failed.append(f"{name}: {error}")
+                    show(console, found)
+        except SetupError as reason:
+            console.print(f"There is no broker: {reason}", style="red", markup=False)
+            raise typer.Exit(3) from None
+    for line in failed:
+        console.print(f"not measured: {line}", style="red", markup=False)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _add(out: Path, figure: Figure, size: str, seed: int) -> None:
+    about = {
+        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "size": size,
+        "seed": seed,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "commit": _commit(),
+        "versions": versions(),
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a") as lines:
+        lines.write(as_line(figure, about) + "\n")
+
+
+@cache
+def _commit() -> str:
+    """What was measured; empty outside of a checkout."""
+    command = ["git", "describe", "--always", "--dirty"]
+    return run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        yield Path(folder)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,102 @@
+"""How much of a provider's concurrency is used, and what a request costs."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tests.benchmarks.arithmetic import in_flight_over_time
+from tests.benchmarks.feed import feeding
+from tests.benchmarks.figures import Bar, Figure
+from tests.benchmarks.journal import spans
+from tests.benchmarks.latency import Latency
+from tests.benchmarks.rig import Contestant, Field, Rig
+from tests.benchmarks.size import Size
+from tests.benchmarks.steady import Steady, watch
+
+NAME = "efficiency"
+WORKFLOWS = 20_000  # so many that order within them keeps nobody waiting
+WAITING = 2_000  # requests that stand behind those in flight
+CURVE_STEP_S = 0.5
+CPU_MS_MAX = 1.6
+ADAPTER = "baseline, adapter"
+
+# Of the log-normal alone: 0.85 of 1,000 calls of 1 s each leave a core 1.2 ms a request.
+BARS: Mapping[int, Mapping[str, Bar]] = {
+    100: {"product": Bar(">=", 0.99)},
+    1_000: {"product": Bar(">=", 0.85), "product, 2 processes": Bar(">=", 0.95)},
+}
+
+Start = Callable[[Field], Contestant]
+
+LATENCIES = (Latency("log-normal"), Latency("constant"))
+
+
+def measure(rig: Rig, size: Size) -> Iterator[Figure]:
+    """Product and baselines side by side, at 100 and at 1,000 in flight."""
+    for in_flight in (100, 1_000):
+        for latency in LATENCIES:
+            case = f"{in_flight:,} in flight, {latency.model}"
+            bars = BARS if latency.model == "log-normal" else {}
+            starts = _contestants(in_flight, latency)
+            yield from _side_by_side(
+                rig, size, case, in_flight, latency, starts, bars.get(in_flight, {})
+            )
+
+
+def _contestants(in_flight: int, latency: Latency) -> dict[str, Start]:
+    starts: dict[str, Start] = {
+        "product": lambda field: field.product(in_flight),
+        ADAPTER: lambda field: field.baseline(in_flight),
+    }
+    if in_flight == 1_000:
+        starts["product, 2 processes"] = lambda field: field.product(
+            in_flight, workers=2, forked=True
+        )
+        if latency.model == "log-normal":
+            starts["baseline, bare"] = lambda field: field.baseline(in_flight, "bare")
+            starts["baseline, aiohttp"] = lambda field: field.baseline(in_flight, "aiohttp")
+            starts["baseline, as it comes"] = lambda field: field.baseline(in_flight, "as it comes")
+    return starts
+
+
+def _side_by_side(
+    rig: Rig,
+    size: Size,
+    case: str,
+    in_flight: int,
+    latency: Latency,
+    starts: dict[str, Start],
+    bars: Mapping[str, Bar],
+) -> Iterator[Figure]:
+    costs: dict[str, float] = {}
+    for who, start in starts.items():
+        if not rig.wants(f"{case}: {who}"):
+            continue
+        field = rig.field(baseline=who.startswith("baseline"))
+        rig.begin(latency)
+        with feeding(field, in_flight + WAITING, WORKFLOWS):
+            contestant = start(field)
+            steady = watch(rig, contestant, size.warmup_s, size.window_s)
+        rig.say(f"  {steady.share_of(in_flight):.3f}, {steady.cpu_ms:.2f} ms, {steady.cores}")
+        yield from _figures(case, who, in_flight, steady, bars.get(who))
+        costs[who] = steady.cpu_ms
+    if costs.keys() >= {"product", ADAPTER}:
+        times = costs["product"] / costs[ADAPTER]
+        yield Figure(NAME, case, "product", "CPU, times the baseline's", times, "")
+
+
+def _figures(
+    case: str, who: str, in_flight: int, steady: Steady, bar: Bar | None
+) -> Iterator[Figure]:
+    def figure(name: str, value: float, unit: str, bar: Bar | None = None) -> Figure:
+        return Figure(NAME, case, who, name, value, unit, bar, parameters=steady.parameters)
+
+    is_judged = who == "product" and in_flight == 1_000
+    yield figure("in-flight efficiency", steady.share_of(in_flight), "", bar)
+    yield figure(
+        "CPU per request", steady.cpu_ms, "ms", Bar("<=", CPU_MS_MAX) if is_judged else None
+    )
+    yield figure("requests per second", steady.per_s, "1/s")
+    yield figure("peak memory", steady.peak_mib, "MiB", Bar("<=", 300) if is_judged else None)
+    for party, cores in steady.cores.items():
+        yield figure(f"cores, {party}", cores, "cores")
+    curve = tuple(in_flight_over_time(spans(steady.calls), CURVE_STEP_S))
+    yield Figure(NAME, case, who, "in flight over time", None, "calls", points=curve)

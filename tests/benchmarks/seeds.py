@@ -1,0 +1,113 @@
+"""A past that was never lived: ledger records, held retries and requests that are done."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from answerbus.budget import AccountState, Budget, Spent
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.failure import Unavailable
+from answerbus.ledger import AccountRecord, ClosedRecord
+from answerbus.outcome import Origin, RetryRequest
+from answerbus.partition import partition_of
+from answerbus.request import Request
+from answerbus.topics import REQUESTS, TOPIC_OF_KIND
+from tests.benchmarks.upstream import BUDGET_ATTEMPTS, request_body
+from tests.integration.bus import Bus
+
+FLUSH_LIMIT_S = 120.0
+HELD_FOR = timedelta(hours=2)
+_DIGEST = "sha256:" + "5" * 64
+_LIMIT = Budget(attempts=BUDGET_ATTEMPTS)
+
+
+def closed(count: int, now: datetime) -> Iterator[Event]:
+    """Requests that have had their terminal, each of a workflow of its own."""
+    for n in range(count):
+        yield AccountRecord(
+            account_id=f"past-w{n}",
+            workflow_id=f"past-w{n}",
+            limit=_LIMIT,
+            spent=Spent(attempts=1, tokens=876),
+            last_attempt_hash=_DIGEST,
+            updated_at=now,
+        )
+        yield ClosedRecord(
+            closes=f"past-{n}",
+            workflow_id=f"past-w{n}",
+            body_digest=_DIGEST,
+            outcome="result",
+            offset=n,
+            at=now,
+        )
+
+
+def held(count: int, now: datetime) -> Iterator[Event]:
+    """Requests that wait for hours for their next attempt."""
+    for n in range(count):
+        request_id, workflow_id = f"held-{n}", f"held-w{n}"
+        body = request_body(request_id, workflow_id)
+        messages = tuple(body["context"]["messages"])
+        request = Request.model_validate(
+            {**body, "context": {**body["context"], "messages": messages}}
+        )
+        yield RetryRequest(
+            event_id=f"{request_id}.retry.2",
+            request_id=request_id,
+            workflow_id=workflow_id,
+            request=request,
+            body_digest=_DIGEST,
+            origin=Origin(topic="past", partition=0, offset=n, timestamp=now),
+            next_attempt=2,
+            not_before=now + HELD_FOR,
+            deadline=now + 2 * HELD_FOR,
+            counted=True,
+            failure=Unavailable(status=500),
+            account=AccountState(id=workflow_id, limit=_LIMIT, spent=Spent(attempts=1)),
+            at=now,
+        )
+
+
+def sow(bus: Bus, events: Iterator[Event]) -> None:
+    """Write them, each into the partition of its workflow."""
+    producer = Producer({"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0})
+    for event in events:
+        encoded = encode(event)
+        workflow_id = getattr(event, "workflow_id", "")
+        while True:
+            try:
+                producer.produce(
+                    bus.topic(TOPIC_OF_KIND[event.kind]),
+                    encoded.value,
+                    encoded.key,
+                    partition=partition_of(workflow_id, bus.partitions),
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(FLUSH_LIMIT_S):
+        raise RuntimeError("the seeds were not written")
+
+
+def skip(bus: Bus) -> None:
+    """Let the workers' group stand at the end of the requests topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bus.bootstrap,
+            "group.id": f"{bus.prefix}.worker",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    places = [TopicPartition(bus.topic(REQUESTS), p) for p in range(bus.partitions)]
+    for place in places:
+        _, place.offset = consumer.get_watermark_offsets(place, timeout=10)
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def now() -> datetime:
+    """For records of today."""
+    return datetime.now(UTC)  # noqa: TID251 - seeds have to be young

@@ -1,0 +1,24 @@
+"""How large a run is: `small` shows that all works, `full` is what documentation quotes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Durations in seconds, the rest in requests or records."""
+
+    name: str
+    warmup_s: float
+    window_s: float
+    kill_requests: int
+    open_loop_s: float
+    outage_s: float
+    closed_ids: int
+    growth_window_s: float
+    scaling_window_s: float
+
+
+SIZES = {
+    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0),
+    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0),
+}

@@ -1,0 +1,56 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+from tests.benchmarks import stacks
+from tests.benchmarks.figures import Bar, Figure, as_line, read
+from tests.benchmarks.report import DOCS, LINES, page
+from tests.benchmarks.tables import markdown
+
+RUN = {"at": "2026-01-01T00:00:00+00:00", "size": "small", "seed": 1}
+SOME = Figure("kills", "two kill -9", "product", "lost", 0, "", Bar("=", 0))
+
+
+def test_the_page_is_what_the_lines_say() -> None:
+    text, charts = page((DOCS / LINES).read_text(encoding="utf-8").splitlines())
+
+    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == text
+    assert {path.name for path in (DOCS / LINES).parent.glob("*.svg")} == charts.keys()
+
+
+def test_of_two_lines_for_one_figure_the_later_one_is_kept() -> None:
+    worse = Figure("kills", "two kill -9", "product", "lost", 3, "", Bar("=", 0))
+
+    found = read([as_line(worse, RUN), as_line(SOME, RUN)])
+
+    assert found == [(SOME, RUN)]
+    assert json.loads(as_line(SOME, RUN))["bar"] == {"relation": "=", "value": 0}
+
+
+def test_a_table_says_which_bars_are_missed() -> None:
+    figures = [
+        SOME,
+        Figure("kills", "two kill -9", "baseline", "lost", 1234, ""),
+        Figure("kills", "two kill -9", "product", "cut", 1.23456, "s", Bar("<=", 1)),
+    ]
+
+    assert markdown(figures).splitlines()[2:] == [
+        "| two kill -9 | product | 0 (meets = 0) | 1.23 s (misses <= 1) |",
+        "| two kill -9 | baseline | 1,234 |  |",
+    ]
+
+
+def test_samples_are_told_apart_by_library_and_by_purpose() -> None:
+    root = Path(__file__).parents[2]
+    loop = "/usr/lib/python3.11/asyncio/events.py:_run"
+    handle = f"{root}/services/worker/handle.py:ask"
+    sdk = f"{root}/.venv/lib/python3.11/site-packages/openai/_base_client.py:post"
+    adapter = f"{root}/services/worker/providers/openai.py:ask"
+    seen = Counter({(sdk, adapter, handle, loop): 3, (handle, loop): 1})
+
+    assert stacks.shares(seen, stacks.running) == [("openai", 0.75), ("ours", 0.25)]
+    assert stacks.shares(seen, stacks.part) == [
+        ("call: SDK and transport", 0.75),
+        ("turns and tasks", 0.25),
+    ]
+    assert stacks.shares(seen, stacks.cause) == [("openai.py:ask", 0.75), ("handle.py:ask", 0.25)]
