@@ -1,6 +1,5 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -36,7 +35,6 @@ class Context:
     backoff: Backoff
     limits: Limits
     slots: Slots
-    turns: asyncio.Semaphore  # of lanes that commit
     tally: Tally = field(default_factory=Tally)
 
     def gate(self, plan: Plan) -> Gate:

@@ -1,6 +1,5 @@
 """The composition root of the worker: everything is made and tied together here."""
 
-import asyncio
 import logging
 import os
 import random
@@ -24,7 +23,6 @@ from services.worker.intake import Inbox
 from services.worker.lane.lane import Lane
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
-from services.worker.lane.outbox import TRANSACTIONS_AT_ONCE
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.lane.valve import Valve
 from services.worker.limits.slots import Slots
@@ -98,5 +96,4 @@ def _context(settings: Settings, partitions: int, registry: Registry) -> Context
             handover_s=worker.drain_s,
         ),
         slots=Slots(worker.max_in_flight),
-        turns=asyncio.Semaphore(TRANSACTIONS_AT_ONCE),
     )

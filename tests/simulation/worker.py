@@ -20,7 +20,6 @@ from services.worker.lane import shard
 from services.worker.lane.lane import Lane
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
-from services.worker.lane.outbox import TRANSACTIONS_AT_ONCE
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.lane.valve import Valve
 from services.worker.limits.gate import Gate
@@ -137,5 +136,4 @@ class Worker:
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,
             slots=Slots(slots),
-            turns=asyncio.Semaphore(TRANSACTIONS_AT_ONCE),
         )

@@ -2,16 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from services.worker.ports import Outgoing, OutRecord, Shard
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
-TRANSACTIONS_AT_ONCE = 3  # of all lanes of a worker: while others wait, their batches grow
-TURN_S = 0.05  # for which a lane waits for others, which may hang
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 BATCH_RECORDS_MAX = 5_000
 COMMIT_TIMEOUT_S = 10.0
@@ -38,14 +36,8 @@ class Outbox:
     consistent; of ledger records with one key only the last of a batch is sent.
     """
 
-    def __init__(
-        self,
-        shard: Shard,
-        turns: asyncio.Semaphore,
-        on_lost: Callable[[BaseException], None],
-    ) -> None:
+    def __init__(self, shard: Shard, on_lost: Callable[[BaseException], None]) -> None:
         self._shard = shard
-        self._turns = turns
         self._on_lost = on_lost
         self._writes: deque[_Write] = deque()
         self._awake = asyncio.Event()
@@ -103,13 +95,10 @@ class Outbox:
     async def _run(self) -> None:
         while True:
             await self._something_to_do()
-            batch: list[_Write] = []
+            batch, began = self._next_batch(), _now()
             try:
-                async with self._turn():
-                    batch = self._next_batch()
-                    began = _now()
-                    async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                        await self._commit(batch)
+                async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                    await self._commit(batch)
             except BaseException as error:
                 self._lost = True
                 self._fail(batch)
@@ -131,19 +120,6 @@ class Outbox:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._offset_due_at):
                 await self._awake.wait()
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Not all lanes commit at once; but none waits long for those that do."""
-        taken = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TURN_S):
-                taken = await self._turns.acquire()
-        try:
-            yield
-        finally:
-            if taken:
-                self._turns.release()
 
     async def _commit(self, batch: Sequence[_Write]) -> None:
         records, offset = _merged(batch), self._offset

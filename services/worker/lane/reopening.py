@@ -37,7 +37,7 @@ async def open_once(
     except BaseException:
         await shard.close()
         raise
-    lane.outbox = Outbox(shard, lane.context.turns, on_lost)
+    lane.outbox = Outbox(shard, on_lost)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)

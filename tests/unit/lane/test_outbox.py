@@ -11,7 +11,6 @@ from services.worker.lane.outbox import (
     COMMIT_TIMEOUT_S,
     LINGER_S,
     OFFSET_EVERY_S,
-    TURN_S,
     LaneLost,
     Outbox,
 )
@@ -57,10 +56,10 @@ class NotingShard:
 
 
 class Stage:
-    def __init__(self, turns: asyncio.Semaphore | None = None) -> None:
+    def __init__(self) -> None:
         self.shard = NotingShard()
         self.losses: list[BaseException] = []
-        self.outbox = Outbox(self.shard, turns or asyncio.Semaphore(), self.losses.append)
+        self.outbox = Outbox(self.shard, self.losses.append)
 
 
 def test_writes_share_a_transaction_and_learn_when_it_began() -> None:
@@ -253,41 +252,6 @@ def test_an_offset_is_never_ahead_of_the_records_that_it_stands_for() -> None:
         assert stage.shard.committed[0] == (["a=v"], 1)
         assert [offset for _, offset in stage.shard.committed[1:]] == [None, 2]
         await stage.outbox.close()
-
-    run(main())
-
-
-def test_lanes_take_turns_so_that_their_batches_grow() -> None:
-    async def main() -> None:
-        turns = asyncio.Semaphore(1)
-        first, second = Stage(turns), Stage(turns)
-        first.outbox.put([record("a")], None)
-        second.outbox.put([record("b")], None)
-        await asyncio.sleep(0.001)
-        await asyncio.gather(second.outbox.put([record("c")], None))
-
-        assert first.shard.committed == [(["a=v"], None)]
-        assert second.shard.committed == [(["b=v", "c=v"], None)]
-        await first.outbox.close()
-        await second.outbox.close()
-
-    run(main())
-
-
-def test_a_lane_that_hangs_holds_up_others_for_a_moment_only() -> None:
-    async def main() -> None:
-        turns = asyncio.Semaphore(1)
-        hanging, other = Stage(turns), Stage(turns)
-        hanging.shard.goes_on.clear()
-        hanging.outbox.put([record("a")], None)
-        await asyncio.sleep(0.001)
-        began = asyncio.get_running_loop().time()
-        await other.outbox.put([record("b")], None)
-
-        assert asyncio.get_running_loop().time() - began <= TURN_S + 0.02
-        await hanging.outbox.close()
-        await other.outbox.close()
-        await asyncio.wait_for(turns.acquire(), 1)
 
     run(main())
 

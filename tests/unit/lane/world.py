@@ -32,7 +32,6 @@ from services.worker.handle import handle
 from services.worker.lane.lane import Lane, State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
-from services.worker.lane.outbox import TRANSACTIONS_AT_ONCE
 from services.worker.lane.valve import Valve
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
@@ -105,7 +104,6 @@ def context(
         backoff=builders.BACKOFF,
         limits=limits or Limits(100, 1_000, 1_000, 10_000_000),
         slots=Slots(slots),
-        turns=asyncio.Semaphore(TRANSACTIONS_AT_ONCE),
     )
 
 
