@@ -73,11 +73,11 @@ async def test_every_exception_class_of_the_sdk_has_its_reply() -> None:
 async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(*_: object, body: object, **__: object) -> None:
-        raise RuntimeError(SECRET, body)
+    async def broken(request: httpx2.Request, **_: object) -> None:
+        raise RuntimeError(SECRET, request.content)
 
     async with provider_at("http://x/v1") as provider:
-        monkeypatch.setattr(provider._client, "post", broken)
+        monkeypatch.setattr(provider._http, "send", broken)
         with caplog.at_level(logging.DEBUG, logger="services"):
             reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
 

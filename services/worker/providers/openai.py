@@ -1,6 +1,7 @@
 """The adapter to OpenAI's Chat Completions and Responses, and to every server that speaks them."""
 
 import asyncio
+import json
 import re
 from typing import Any, Literal
 from urllib.parse import quote
@@ -63,24 +64,31 @@ class OpenAIProvider:
             if api == "responses"
             else ("/chat/completions", self._chat_body, openai_replies.of_answer)
         )
+        self._http = exchange.http_client(max_in_flight)
         self._client = openai.AsyncOpenAI(
             api_key=api_key or exchange.NO_KEY,
             base_url=self._base_url,
             max_retries=0,
             default_headers=exchange.UNPACKED,
-            http_client=exchange.http_client(max_in_flight),
+            http_client=self._http,
         )
         # The SDK takes these from the environment and would tell any server.
         self._client.organization = self._client.project = None
+        self._headers = _headers(self._client)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         """One POST to `/chat/completions` or `/responses`."""
-        reply = await self._exchange(self._path, timeout_s, self._body(prompt))
-        if isinstance(reply, httpx2.Response):
+        try:
+            async with asyncio.timeout(timeout_s):
+                told = await self._post(self._body(prompt), timeout_s)
+        except Exception as error:
+            return self._reply_to(error, timeout_s)
+        if told.is_success:
             return self._read(
-                reply.status_code, reply.headers, reply.content, prompt.max_output_tokens
+                told.status_code, told.headers, told.content, prompt.max_output_tokens
             )
-        return reply
+        now = self._clock.now()
+        return openai_replies.of_error(told.status_code, told.headers, told.content, now)
 
     async def preflight(self) -> Ready | NotReady:
         """Asks for the list of models: it costs nothing and needs the key."""
@@ -114,20 +122,32 @@ class OpenAIProvider:
             body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
         return body | self._sampling
 
-    async def _exchange(
-        self, path: str, timeout_s: float, body: dict[str, Any] | None = None
-    ) -> httpx2.Response | Reply:
-        """One request: the response of a 2xx, and a Reply for everything else."""
+    async def _post(self, body: dict[str, Any], timeout_s: float) -> httpx2.Response:
+        """Send what the SDK would, through its HTTP client.
+
+        The SDK makes each request anew from options, which takes longer than all else that a call
+        costs; its address, headers and key are the same each time, and are taken over once.
+        """
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        request = httpx2.Request(
+            "POST",
+            self._base_url + self._path,
+            headers=self._headers,
+            content=content.encode(),
+            extensions={"timeout": exchange.timeouts(timeout_s).as_dict()},
+        )
+        return await self._http.send(request, follow_redirects=False)  # that would be another call
+
+    async def _look_up(self, path: str) -> httpx2.Response | Reply:
+        """One GET: the response of a 2xx, and a Reply for everything else."""
+        timeout_s = exchange.PREFLIGHT_TIMEOUT_S
         options: openai.RequestOptions = {
             "timeout": exchange.timeouts(timeout_s),
-            "follow_redirects": False,  # that would be a second call
+            "follow_redirects": False,
         }
-        kind = httpx2.Response  # as it came: the SDK's own models are slow and check nothing
         try:
             async with asyncio.timeout(timeout_s):
-                if body is None:
-                    return await self._client.get(path, cast_to=kind, options=options)
-                return await self._client.post(path, cast_to=kind, body=body, options=options)
+                return await self._client.get(path, cast_to=httpx2.Response, options=options)
         except Exception as error:
             return self._reply_to(error, timeout_s)
 
@@ -143,7 +163,7 @@ class OpenAIProvider:
             return problem
         if self._native and self._at_openai and WITHOUT_SCHEMAS.match(self.model):
             return preflight.of_capability(self.model)
-        listing = await self._exchange("/models", exchange.PREFLIGHT_TIMEOUT_S)
+        listing = await self._look_up("/models")
         if not isinstance(listing, httpx2.Response):
             return preflight.of_listing(listing, self._base_url)
         known = preflight.models_in(listing.content)
@@ -155,7 +175,13 @@ class OpenAIProvider:
 
     async def _has_model(self) -> bool:
         path = "/models/" + quote(self.model, safe="")  # short names work that are not listed
-        return isinstance(await self._exchange(path, exchange.PREFLIGHT_TIMEOUT_S), httpx2.Response)
+        return isinstance(await self._look_up(path), httpx2.Response)
+
+
+def _headers(client: openai.AsyncOpenAI) -> httpx2.Headers:
+    """Those of all requests, the key among them."""
+    told = {**client.default_headers, **client.auth_headers}
+    return httpx2.Headers({name: text for name, text in told.items() if isinstance(text, str)})
 
 
 def _form(wire: WireSchema) -> dict[str, Any]:
