@@ -20,11 +20,9 @@ from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.health import Health
 from services.worker.intake import Inbox
-from services.worker.lane.lane import Lane
-from services.worker.lane.life import Life
+from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
-from services.worker.lane.valve import Valve
 from services.worker.limits.slots import Slots
 from services.worker.plans import Planner
 
@@ -52,10 +50,9 @@ async def _serve(settings: Settings, context: Context) -> None:
     options = client_options(kafka)
 
     def new_life(partition: int) -> Life:
-        intake = inbox.partition(partition)
-        lane = Lane(partition, context, Valve(intake, context.limits, context.tally), handle)
         names = Names(kafka.topic_prefix, group_id, partition, options)
-        return Life(lane, intake, lambda: KafkaShard(names))
+        intake = inbox.partition(partition)
+        return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)

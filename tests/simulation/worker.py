@@ -17,11 +17,9 @@ from services.worker.core.plan import ProfileFacts
 from services.worker.handle import handle
 from services.worker.intake import Inbox
 from services.worker.lane import shard
-from services.worker.lane.lane import Lane
-from services.worker.lane.life import Life
+from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
-from services.worker.lane.valve import Valve
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
 from services.worker.plans import Backend, Planner
@@ -113,14 +111,8 @@ class Worker:
 
     def _new_life(self, partition: int) -> Life:
         intake = self._inbox.partition(partition)
-        lane = Lane(
-            partition,
-            self.context,
-            Valve(intake, self.context.limits, self.context.tally),
-            handle,
-        )
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
-        return Life(lane, intake, lambda: KafkaShard(names))
+        return life_of(partition, self.context, intake, lambda: KafkaShard(names), handle)
 
     def _new_context(self) -> Context:
         world = self._world

@@ -10,6 +10,7 @@ from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
 from services.worker.core.ticket import Ticket
 from services.worker.lane.books import Books
+from services.worker.lane.gaps import Gaps
 from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.valve import Valve
 
@@ -44,11 +45,13 @@ class Lane:
         partition: int,
         context: Context,
         valve: Valve,
-        handle: Callable[["Lane", Ticket], Awaitable[None]],
+        gaps: Gaps,
+        handle: "Handle",
     ) -> None:
         self.partition = partition
         self.context = context
         self.valve = valve
+        self.gaps = gaps
         self.state = State.OPENING
         self.writable = asyncio.Event()  # an outbox is there: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
@@ -76,6 +79,9 @@ class Lane:
         if self.state is not State.OPEN or self.outbox is None:
             return
         now = self.context.clock.now()
+        position, first = self.books.watermark.position, arrivals[0].place.offset
+        if first > position:
+            self.gaps.see(position, first)
         written = None
         try:
             for arrival in arrivals:
@@ -172,6 +178,9 @@ class Lane:
             if progress:
                 self.outbox.put([progress], None)
         self.pump()
+
+
+Handle = Callable[[Lane, Ticket], Awaitable[None]]
 
 
 def _switch(event: asyncio.Event, *, on: bool) -> None:

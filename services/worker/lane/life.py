@@ -5,11 +5,14 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from services.worker.context import Context
 from services.worker.lane import opening
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.gaps import Gaps
+from services.worker.lane.lane import Handle, Lane, State
 from services.worker.lane.outbox import LaneLost
 from services.worker.lane.reopening import open_once
 from services.worker.lane.steps import Steps, cancel_once
+from services.worker.lane.valve import Valve
 from services.worker.ports import Intake, Shard
 
 REOPEN_FIRST_S = 0.2
@@ -17,6 +20,19 @@ REOPEN_MAX_S = 5.0
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 
 _log = logging.getLogger(__name__)
+
+
+def life_of(
+    partition: int,
+    context: Context,
+    intake: Intake,
+    new_shard: Callable[[], Shard],
+    handle: Handle,
+) -> "Life":
+    """A lane with all that belongs to it."""
+    valve = Valve(intake, context.limits, context.tally)
+    lane = Lane(partition, context, valve, Gaps(partition, intake, context.tally), handle)
+    return Life(lane, intake, new_shard)
 
 
 class Life:
@@ -90,6 +106,7 @@ class Life:
             await asyncio.wait(others)
         await self.lane.drop_outbox()
         self.lane.valve.count_nothing()
+        self.lane.gaps.close()
 
     async def _linger(self) -> None:
         """Bring the calls home, and write now and then, so that the new owner waits for them."""

@@ -1,7 +1,6 @@
 """One opening of a lane, first or again: each step is safe only after the one before."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from services.worker.core.account import Spend
@@ -15,8 +14,6 @@ from services.worker.lane.watermark import Watermark
 from services.worker.ports import Intake, Shard
 
 CALM_S = 60.0  # a lane that has lasted this long does not crash for what it holds
-
-_log = logging.getLogger(__name__)
 
 
 async def open_once(
@@ -46,7 +43,7 @@ async def open_once(
     await lane.outbox.put(books.opening(record, left_over).records, None)
     lane.unused.clear()
     offset, earliest = await intake.start_offset()
-    _report_gap(lane, offset, earliest)
+    lane.gaps.report(offset, earliest, earliest)
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
@@ -85,16 +82,3 @@ def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) ->
     lane.single = openings > opening.OPENINGS_BEFORE_SINGLE
     lane.suspect_openings = openings if openings > opening.OPENINGS_BEFORE_BURIAL else None
     lane.calm_at = asyncio.get_running_loop().time() + CALM_S
-
-
-def _report_gap(lane: Lane, offset: int, earliest: int) -> None:
-    if offset >= earliest:
-        return
-    lane.context.tally.unread += earliest - offset
-    _log.error(
-        "lane %d: offsets %d to %d were deleted before they were read; lengthen the retention "
-        "of the requests topic or add workers",
-        lane.partition,
-        offset,
-        earliest - 1,
-    )

@@ -170,6 +170,46 @@ def test_requests_deleted_before_they_were_read_are_reported() -> None:
     run(main())
 
 
+def test_requests_deleted_before_an_open_lane_came_to_them_are_reported() -> None:
+    """A client that is told that its offset is gone goes on at the next that is there, silently."""
+
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        stage.publish("r-1")
+        await stage.all_done()
+        log = stage.broker.log(REQUESTS)
+        stage.worker.intakes[0].pause()
+        stage.publish("gone-1", "gone-2", "r-2")
+        log.records = [r for r in log.records if b"gone" not in (r.value or b"")]
+        stage.names = ["r-1", "r-2"]
+        del log.records[0]  # retention deletes from the front
+        stage.worker.intakes[0].resume()
+        await stage.all_done()
+        await until(lambda: stage.context.tally.unread > 0)
+        await stage.worker.drain()
+
+        assert stage.context.tally.unread == 2
+
+    run(main())
+
+
+def test_holes_that_transactions_leave_are_no_loss() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        for name in ("r-1", "r-2", "r-3"):
+            stage.publish(name)
+            stage.broker.log(REQUESTS).end += 1  # the marker of upstream's transaction
+            await stage.all_done()
+        await asyncio.sleep(60)
+        await stage.end()
+
+        assert stage.context.tally.unread == 0
+
+    run(main())
+
+
 def test_nothing_is_answered_twice_after_days_without_a_worker() -> None:
     """What was finished beyond the committed offset is known for as long as it may come again."""
 

@@ -30,9 +30,8 @@ from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
 from services.worker.handle import handle
 from services.worker.lane.lane import Lane, State
-from services.worker.lane.life import Life
+from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
-from services.worker.lane.valve import Valve
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
 from services.worker.plans import Backend, Planner
@@ -178,13 +177,7 @@ class Worker:
 
     def _new_life(self, partition: int) -> Life:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
-        lane = Lane(
-            partition,
-            self.context,
-            Valve(intake, self.context.limits, self.context.tally),
-            handle,
-        )
-        return Life(lane, intake, lambda: self._new_shard(partition))
+        return life_of(partition, self.context, intake, lambda: self._new_shard(partition), handle)
 
     def _new_shard(self, partition: int) -> FakeShard:
         self.shards.append(FakeShard(self.broker, partition))
