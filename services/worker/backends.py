@@ -1,5 +1,8 @@
 """From profiles in the settings to backends: the one place that knows every provider."""
 
+# An SDK takes up to a second and 30 MiB to load, so that those in use alone are.
+# ruff: noqa: PLC0415
+
 from collections.abc import Mapping
 from typing import TypedDict, assert_never
 
@@ -19,11 +22,6 @@ from services.worker.dialects.choose import DialectName
 from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
-from services.worker.providers.anthropic import AnthropicProvider
-from services.worker.providers.gemini import GeminiProvider
-from services.worker.providers.ollama import OllamaProvider
-from services.worker.providers.openai import OpenAIProvider
-from services.worker.providers.prices import known_tariff
 from services.worker.providers.scripted import ScriptedProvider
 
 
@@ -64,6 +62,8 @@ def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
         return Tariff(profile.price.input_usd, profile.price.output_usd)
     if isinstance(profile, ScriptedProfile) or profile.base_url is not None:
         return None  # whoever serves this has prices of their own
+    from services.worker.providers.prices import known_tariff
+
     return known_tariff(profile.provider, profile.model, clock.now())
 
 
@@ -121,13 +121,21 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
     )
     match profile:
         case OpenAIProfile():
+            from services.worker.providers.openai import OpenAIProvider
+
             limit_field, api = profile.output_limit_field, profile.api
             return OpenAIProvider(**shared, output_limit_field=limit_field, api=api, native=native)
         case AnthropicProfile():
+            from services.worker.providers.anthropic import AnthropicProvider
+
             return AnthropicProvider(**shared, native=native)
         case GeminiProfile():
+            from services.worker.providers.gemini import GeminiProvider
+
             return GeminiProvider(**shared, thinking_budget=profile.thinking_budget, native=native)
         case OllamaProfile():
+            from services.worker.providers.ollama import OllamaProvider
+
             window, think = profile.context_tokens, profile.think
             return OllamaProvider(**shared, context_tokens=window, think=think, native=native)
         case _:
