@@ -1,6 +1,6 @@
 """Nearly JSON, as models write it: malformed is told apart exactly, and never becomes a result."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -47,7 +47,7 @@ ASKED: list[SchemaRef] = [
     InlineRef(name="action", wrapped=True, json_schema=ACTION),
     InlineRef(name="any", wrapped=False, json_schema={"type": "object"}),
 ]
-DIALECTS: list[DialectName] = ["openai", "prompted"]
+DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
 REFS = [(dialect, ref) for dialect in DIALECTS for ref in ASKED]
 SCHEMAS = SchemaCache(Registry())
 

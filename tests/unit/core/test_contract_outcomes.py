@@ -1,7 +1,7 @@
 """What an answer to each contract ends as, from a provider's content to the event."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import JsonValue
@@ -28,6 +28,8 @@ from tests.oracle import is_valid
 from tests.unit.builders import answered, around, case, plan, request
 
 SCHEMAS = SchemaCache(Registry())
+DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
+ENFORCED = [dialect for dialect in DIALECTS if dialect != "prompted"]
 CALL: dict[str, JsonValue] = {"kind": "tool_call", "name": "search", "args": {"q": 1}}
 INLINE = InlineRef(
     name="n", description="A number.", json_schema={"type": "number", "multipleOf": 2}
@@ -82,6 +84,7 @@ def test_an_untagged_tool_call_is_published_tagged() -> None:
     assert isinstance(outcome(of, {"content": "said or thought?"}), RetryRequest)
 
 
+@pytest.mark.parametrize("dialect", ENFORCED)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -91,15 +94,17 @@ def test_an_untagged_tool_call_is_published_tagged() -> None:
         {"name": "x", "args": "{}"},
     ],
 )
-def test_other_forms_are_refused_where_the_provider_enforces_the_schema(answer: object) -> None:
-    of = case_of(AGENT_ACTION.ref, "openai")
+def test_other_forms_are_refused_where_the_provider_enforces_the_schema(
+    dialect: DialectName, answer: object
+) -> None:
+    of = case_of(AGENT_ACTION.ref, dialect)
 
     assert isinstance(outcome(of, answer), RetryRequest)
     carried = {"actions": [CALL | {"args": '{"q": 1}'}]}
     assert published(of, carried) == {"actions": [CALL]}
 
 
-@pytest.mark.parametrize("dialect", ["prompted", "openai"])
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(
     "content",
     ["Hello!", '{"kind":"text_response"', "```json\n{}\n```", '"\\ud800"', "", "\0", "[]"],
