@@ -131,7 +131,7 @@ def _form_rule(path: str) -> Rule | None:
         return EMPTY_OR_DOT_SEGMENT
     if "\\" in path:
         return BACKSLASH
-    if any(unicodedata.category(character) in {"Cc", "Zl", "Zp"} for character in path):
+    if not _is_plain(path) and any(map(_is_control, path)):
         return CONTROL_CHARACTER
     if any(map(_DOT_GIT.fullmatch, segments)):
         return INSIDE_GIT
@@ -140,19 +140,35 @@ def _form_rule(path: str) -> Rule | None:
     return None
 
 
+def _is_plain(path: str) -> bool:
+    """Printable ASCII, as nearly all paths are: no character of it can hide anything."""
+    return path.isascii() and path.isprintable()
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Zl", "Zp"}
+
+
 def _path_rule(path: str) -> Rule | None:
     segments = path.split("/")
     if any(len(segment.encode()) > SEGMENT_BYTES_MAX for segment in segments):
         return SEGMENT_TOO_LONG
     if rule := _form_rule(path):
         return rule
+    if not _is_plain(path) and (rule := _disguise_rule(path)):
+        return rule
+    if any(segment != segment.strip() or segment.endswith(".") for segment in segments):
+        return PADDED_SEGMENT
+    return None
+
+
+def _disguise_rule(path: str) -> Rule | None:
+    """The rules on characters that are not seen, or look like others."""
     if any(unicodedata.category(character) == "Cf" for character in path):
         return INVISIBLE_CHARACTER
     seen = path.translate(_UNSEEN)
     if _form_rule(seen):
         return INVISIBLE_CHARACTER
-    if any(segment != segment.strip() or segment.endswith(".") for segment in segments):
-        return PADDED_SEGMENT
     plain = unicodedata.normalize("NFKC", seen.translate(_LOOK_ALIKES))
     if plain.count("/") != path.count("/") or _form_rule(plain):
         return LOOK_ALIKE

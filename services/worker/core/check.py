@@ -1,7 +1,8 @@
 """The one check of an answer: size, JSON, wire shape, authority; nothing is ever repaired."""
 
-import json
 from dataclasses import dataclass
+
+from pydantic_core import to_json
 
 from answerbus import failure, json_text
 from answerbus.failure import Problem
@@ -76,6 +77,5 @@ def _publishable(read: Accepted | failure.Invalid) -> Checked:
     """Reading may write an answer longer than it came, so that its size is looked at again."""
     if isinstance(read, failure.Invalid):
         return read
-    text = json.dumps(read.answer, separators=(",", ":"), ensure_ascii=False)
-    size = len(text.encode())
+    size = len(to_json(read.answer))
     return TooLarge(size) if size > ANSWER_BYTES_MAX else read

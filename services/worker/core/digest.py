@@ -6,6 +6,7 @@ import json
 import rfc8785
 from pydantic import JsonValue
 
+_PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 writes numbers as doubles, which are exact up to here
 
 
@@ -22,8 +23,7 @@ def canonical_digest(value: JsonValue) -> str:
 def canonical(value: JsonValue) -> bytes:
     """The RFC 8785 text of a value (see `canonical_digest`); most need not be written by hand."""
     if _is_plain(value):
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return text.encode()
+        return _PLAIN.encode(value).encode()
     return rfc8785.dumps(_carried(value))
 
 

@@ -1,13 +1,13 @@
 """The adapter to OpenAI's Chat Completions and Responses, and to every server that speaks them."""
 
 import asyncio
-import json
 import re
 from typing import Any, Literal
 from urllib.parse import quote
 
 import httpx2
 import openai
+from pydantic_core import to_json
 
 from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt
@@ -74,6 +74,7 @@ class OpenAIProvider:
         )
         # The SDK takes these from the environment and would tell any server.
         self._client.organization = self._client.project = None
+        self._url = httpx2.URL(self._base_url + self._path)
         self._headers = _headers(self._client)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
@@ -128,12 +129,11 @@ class OpenAIProvider:
         The SDK makes each request anew from options, which takes longer than all else that a call
         costs; its address, headers and key are the same each time, and are taken over once.
         """
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         request = httpx2.Request(
             "POST",
-            self._base_url + self._path,
+            self._url,
             headers=self._headers,
-            content=content.encode(),
+            content=to_json(body),
             extensions={"timeout": exchange.timeouts(timeout_s).as_dict()},
         )
         return await self._http.send(request, follow_redirects=False)  # that would be another call
