@@ -8,6 +8,7 @@ import pytest
 
 from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.openai_calls import LIMIT_S, PROMPT, SECRET, provider_at
+from tests.providers.sdk_errors import exception_classes
 
 RAN = Unavailable(None, ran=True)
 
@@ -68,6 +69,40 @@ async def test_every_exception_class_of_the_sdk_has_its_reply() -> None:
         }
 
     assert replies == {name: reply for name, (_, reply) in SDK_ERRORS.items()}
+
+
+# Those of tools, agents, browsers, sockets and another cloud, which nothing here uses.
+FOREIGN_FAMILIES = {
+    *("APIRemovedInV1", "AgentFilePreparationError", "AgentFileStagingError", "BrowserError"),
+    *("AgentOutputParseError", "AgentTurnResultError", "ComputerUseError"),
+    *("DecisionsToolRunnerError", "MissingStreamClassError", "ResponsesWebSocketError"),
+    *("BrowserCancelledError", "ResponsesWebSocketBufferError"),
+    *("ToolRunnerError", "_TransientTokenExchangeError"),
+}
+
+
+async def test_every_other_exception_class_of_the_sdk_is_known_and_a_bug() -> None:
+    """A family that a new version brings, or a new status, must be looked at, and entered."""
+    kinds = exception_classes(openai)
+    known = SDK_ERRORS.keys() | FOREIGN_FAMILIES
+    others = {name: kind for name, kind in kinds.items() if name not in SDK_ERRORS}
+    unknown = {
+        name
+        for name, kind in others.items()
+        if not known & {base.__name__ for base in kind.__mro__}
+        or issubclass(kind, openai.APIStatusError | openai.APIConnectionError)
+    }
+
+    async with provider_at("http://x/v1") as provider:
+        replies = {
+            provider._reply_to(kind.__new__(kind), LIMIT_S)
+            for kind in others.values()
+            if not issubclass(kind, TimeoutError)
+        }
+
+    assert known <= kinds.keys()
+    assert unknown == set()
+    assert replies == {RAN}
 
 
 async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
