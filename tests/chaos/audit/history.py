@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tests.chaos.audit.arrival import Arrival, Place, arrival_of
-from tests.chaos.audit.canonical import NotStrictError, read_json
+from tests.chaos.audit.canonical import NotStrictError, moment, read_json
 from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
@@ -69,6 +69,26 @@ class History:
     committed: Mapping[int, int] | None = None
     is_whole: bool = True
     awaited_from: Mapping[Place, datetime] = field(default_factory=dict)
+
+    @cached_property
+    def openings(self) -> Mapping[int, list[datetime]]:
+        """When lanes were opened, by partition: each time with another count, or another worker."""
+        found: dict[int, list[datetime]] = defaultdict(list)
+        before: dict[int, tuple[str, int]] = {}
+        for event in self.events["ledger"]:
+            if event.body["kind"] != "lane":
+                continue
+            place, body = event.record.partition, event.body
+            worker, count = body["worker"], body["openings_without_progress"]
+            known, least = before.get(place, ("", 0))
+            if worker != known or count > least:
+                found[place].append(moment(body["at"]))
+            before[place] = worker, count
+        return found
+
+    def opened_before(self, partition: int, at: datetime) -> datetime | None:
+        """When the lane was opened that was there at that time."""
+        return max((opened for opened in self.openings[partition] if opened <= at), default=None)
 
     @cached_property
     def arrivals(self) -> list[Arrival]:

@@ -81,7 +81,9 @@ def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Vio
     arrival = history.accepted[request_id][0]
     deadline = arrival.deadline
     at = ended_at(terminal)
-    awaited = max(deadline, history.awaited_from.get(arrival.place, deadline))
+    # A lane that was shut by a fault could do nothing; since then it has 60 s.
+    opened = history.opened_before(terminal.record.partition, at) or deadline
+    awaited = max(deadline, opened, history.awaited_from.get(arrival.place, deadline))
     if at > awaited + TERMINAL_AFTER_DEADLINE:
         yield Violation("G9", request_id, f"its terminal came at {at}, its deadline was {deadline}")
     cause = terminal.body.get("cause", {}).get("kind")
