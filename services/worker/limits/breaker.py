@@ -16,7 +16,7 @@ from services.worker.core.reply import (
 FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own faults
 PAUSE_FIRST_S = 1.0
 PAUSE_FACTOR = 2.0
-PAUSE_MAX_S = 60.0
+PAUSE_MAX_S = 15.0  # a probe costs little, and everybody waits for it
 PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
 SICK_PAUSE_S = 15.0  # a broken set-up is probed this often
 SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
