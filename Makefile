@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-integration test-e2e schemas \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-e2e schemas \
 	up down demo chaos simulate bench bench-docs check clean
 
 help:  ## Show this list
@@ -48,8 +48,11 @@ arch: install  ## Who may import whom (import-linter)
 test: install  ## Everything there is, cheapest first; starts its own Kafka and its own model
 	@$(RUN) -m infra.checks
 
-test-quick: install  ## The tests that need neither broker nor model (under a minute)
+test-quick: install  ## The tests of every day, without broker, model and network (under a minute)
 	@$(RUN) -m infra.checks quick
+
+test-wide: install  ## Much data, thousands of faults, and the providers' SDKs over HTTP
+	@$(RUN) -m infra.checks wide
 
 test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS names another one)
 	@$(RUN) -m infra.checks integration

@@ -7,10 +7,20 @@ import pytest
 
 from tests.plugins.installing import install_tickets
 
+WIDE = ("adversarial", "benchmarks", "infra", "mutations", "providers", "simulation")
+_HERE = Path(__file__).parent
+
 
 def pytest_configure() -> None:
     """A shell that starts us in the background lets us, and all our children, ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Much data, many faults, or SDKs over HTTP: `make test-quick` leaves these folders out."""
+    for item in items:
+        if item.path.relative_to(_HERE).parts[0] in WIDE:
+            item.add_marker("wide")
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,8 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lint": (sys.executable, "-m", "ruff", "check"),
         "types": (sys.executable, "-m", "mypy"),
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
-        "quick": _tests("quick", "not kafka and not real_llm", *_ON_TWO),
+        "quick": _tests("quick", "not wide and not kafka and not real_llm", *_ON_TWO),
+        "wide": _tests("wide", "wide and not kafka and not real_llm", *_ON_TWO),
         "integration": _tests("integration", "kafka and not real_llm"),
         "e2e": _tests("e2e", "real_llm"),
     }
