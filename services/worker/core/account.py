@@ -1,14 +1,26 @@
 """An account: what one budget is charged to, and its form in the ledger topic."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
 from answerbus.budget import AccountState, Budget, Spent
 from answerbus.ledger import LEDGER_VERSION, AccountRecord
 from answerbus.wire import format_timestamp
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,8 @@ class Account:
     limit: Budget
     updated_at: datetime
     charged: tuple[int, int, int] = (0, 0, 0)  # attempts, tokens, micro_usd
-    in_flight: dict[tuple[str, int], Spend] = field(default_factory=dict)
-    open: dict[str, int] = field(default_factory=dict)
+    in_flight: Mapping[tuple[str, int], Spend] = field(default_factory=_nothing)  # by attempt
+    open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     last_attempt_hash: str | None = None
 
     def __post_init__(self) -> None:
@@ -56,9 +68,25 @@ class Account:
         """The account as events show it."""
         return AccountState(id=self.id, limit=self.limit, spent=self.spent)
 
+    def put(self, spend: Spend) -> None:
+        """A spend is made."""
+        self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
+        self.open = {**self.open, spend.request_id: spend.attempt}
+
+    def take(self, spend: Spend) -> None:
+        """A spend is settled. Raises KeyError for one that is not open: it would count twice."""
+        key = spend.request_id, spend.attempt
+        if key not in self.in_flight:
+            raise KeyError(key)
+        self.in_flight = _without(self.in_flight, key)
+
+    def end(self, request_id: str) -> None:
+        """A request has had its terminal."""
+        self.open = _without(self.open, request_id)
+
     def snapshot(self) -> "Account":
         """The account as it is now."""
-        return replace(self, in_flight=dict(self.in_flight), open=dict(self.open))
+        return replace(self)
 
     def json(self) -> bytes:
         """The account as the ledger topic keeps it: an AccountRecord.
@@ -94,26 +122,25 @@ class Account:
 
 def restored(record: AccountRecord) -> Account:
     """The account that a record of the ledger topic describes."""
+    account_id, workflow_id = record.account_id, record.workflow_id
+    spends = (
+        Spend(account_id, found.request_id, found.attempt, found.tokens, found.micro_usd, found.at)
+        for found in record.in_flight
+    )
     return Account(
-        id=record.account_id,
-        workflow_id=record.workflow_id,
+        id=account_id,
+        workflow_id=account_id if workflow_id == account_id else workflow_id,  # one text, not two
         limit=record.limit,
         charged=(record.spent.attempts, record.spent.tokens, record.spent.micro_usd),
         updated_at=record.updated_at,
-        in_flight={
-            (entry.request_id, entry.attempt): Spend(
-                record.account_id,
-                entry.request_id,
-                entry.attempt,
-                entry.tokens,
-                entry.micro_usd,
-                entry.at,
-            )
-            for entry in record.in_flight
-        },
-        open={entry.request_id: entry.attempts for entry in record.open},
+        in_flight={(spend.request_id, spend.attempt): spend for spend in spends} or NOTHING,
+        open={entry.request_id: entry.attempts for entry in record.open} or NOTHING,
         last_attempt_hash=record.last_attempt_hash,
     )
+
+
+def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
+    return {k: v for k, v in mapping.items() if k != key} or NOTHING
 
 
 @lru_cache(SHARED_LIMITS_MAX)

@@ -9,13 +9,21 @@ from answerbus.ledger import ClosedRecord
 CLOSED_MEMORY = timedelta(hours=24)
 
 
+_PREFIX = "sha256:"
+
+
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What is kept of one closed id: half a kilobyte with its key, of a million there may be."""
+    """What is kept of one closed id: 0.4 KB with its key, and of a million there may be."""
 
-    body_digest: str
+    digest: bytes
     offset: int
     at: datetime
+
+    @property
+    def body_digest(self) -> str:
+        """The digest as events have it."""
+        return _PREFIX + self.digest.hex()
 
 
 @dataclass(slots=True)
@@ -29,7 +37,8 @@ class ClosedIds:
 
     def add(self, record: ClosedRecord) -> None:
         """Remember; a later record of the same id takes the place of the one before."""
-        self._entries[record.closes] = Closed(record.body_digest, record.offset, record.at)
+        digest = bytes.fromhex(record.body_digest.removeprefix(_PREFIX))
+        self._entries[record.closes] = Closed(digest, record.offset, record.at)
         self._entries.move_to_end(record.closes)
 
     def get(self, closes: str) -> Closed | None:

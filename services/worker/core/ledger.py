@@ -78,8 +78,7 @@ class Ledger:
         attempt = account.open.get(request.request_id, 0) + 1
         at = now.replace(microsecond=now.microsecond // 1000 * 1000)
         spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, at)
-        account.open[request.request_id] = attempt
-        account.in_flight[spend.request_id, attempt] = spend
+        account.put(spend)
         account.updated_at = now
         return spend
 
@@ -92,7 +91,7 @@ class Ledger:
     def settle(self, spend: Spend, usage: Usage, now: datetime, *, counted: bool) -> Account:
         """Replace the worst case by what was used; what no one reported stays at its worst case."""
         account = self.accounts[spend.account_id]
-        del account.in_flight[spend.request_id, spend.attempt]
+        account.take(spend)
         account.updated_at = now
         if counted:
             cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
@@ -104,7 +103,7 @@ class Ledger:
         self.closed.add(record)
         account = self.accounts.get(account_id) if account_id else None
         if account:
-            account.open.pop(record.closes, None)
+            account.end(record.closes)
             account.updated_at = record.at
 
     def known(self, closes: str) -> Closed | None:
