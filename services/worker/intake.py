@@ -29,6 +29,7 @@ from services.worker.lane.membership import Membership
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
 FETCH_BYTES_MAX = 4 * 1024 * 1024
+PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
 
@@ -137,6 +138,7 @@ class Inbox:
             batch_timeout_ms=POLL_MS,
             max_records=RECORDS_PER_POLL_MAX,
             fetch_max_bytes=FETCH_BYTES_MAX,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES_MAX,
             listener=membership,
             parser=_parse,
             decoder=_records,

@@ -2,35 +2,36 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from struct import Struct
 
 from answerbus.ledger import ClosedRecord
 
 CLOSED_MEMORY = timedelta(hours=24)
 
-
 _PREFIX = "sha256:"
+_PACKED = Struct(">32sqq")  # digest, offset, milliseconds since 1970
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What is kept of one closed id: 0.4 KB with its key, and of a million there may be."""
+    """What is remembered of a closed id."""
 
-    digest: bytes
+    body_digest: str
     offset: int
     at: datetime
-
-    @property
-    def body_digest(self) -> str:
-        """The digest as events have it."""
-        return _PREFIX + self.digest.hex()
 
 
 @dataclass(slots=True)
 class ClosedIds:
-    """By request id, or by the place of a record that was no request; oldest first."""
+    """By request id, or by the place of a record that was no request; oldest first.
 
-    _entries: OrderedDict[str, Closed] = field(default_factory=OrderedDict)
+    There may be a million, so that each is packed into 48 bytes.
+    """
+
+    _entries: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -38,12 +39,14 @@ class ClosedIds:
     def add(self, record: ClosedRecord) -> None:
         """Remember; a later record of the same id takes the place of the one before."""
         digest = bytes.fromhex(record.body_digest.removeprefix(_PREFIX))
-        self._entries[record.closes] = Closed(digest, record.offset, record.at)
+        milliseconds = (record.at - _EPOCH) // _MILLISECOND
+        self._entries[record.closes] = _PACKED.pack(digest, record.offset, milliseconds)
         self._entries.move_to_end(record.closes)
 
     def get(self, closes: str) -> Closed | None:
         """What is remembered of an id."""
-        return self._entries.get(closes)
+        packed = self._entries.get(closes)
+        return None if packed is None else _unpacked(packed)
 
     def forget(self, now: datetime, committable: int) -> None:
         """Let go of what is older than 24 h.
@@ -52,7 +55,12 @@ class ClosedIds:
         the lane was shut, and is kept until that has passed.
         """
         while self._entries:
-            oldest = next(iter(self._entries.values()))
+            oldest = _unpacked(next(iter(self._entries.values())))
             if now - oldest.at <= CLOSED_MEMORY or oldest.offset >= committable:
                 return
             self._entries.popitem(last=False)
+
+
+def _unpacked(packed: bytes) -> Closed:
+    digest, offset, milliseconds = _PACKED.unpack(packed)
+    return Closed(_PREFIX + digest.hex(), offset, _EPOCH + milliseconds * _MILLISECOND)

@@ -6,7 +6,7 @@ from services.worker.lane.queue import Queue
 from services.worker.ports import Intake
 
 CROWD_FACTOR = 8  # so many that stand behind others of their workflow count as one request
-ROUNDS_AHEAD = 4  # a worker takes in for so many rounds of calls; then each lane has its share
+ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
 
 
 class Valve:

@@ -136,13 +136,13 @@ def test_when_all_lanes_together_hold_enough_each_has_its_share() -> None:
         lane.told()
         lane.regulate()
 
-    lanes[0].put(*(f"r-{n}" for n in range(39)))
+    lanes[0].put(*(f"r-{n}" for n in range(19)))
     assert lanes[0].regulate() == [], "alone it may use what the others do not"
     lanes[1].put("a")
     lanes[1].regulate()
     assert (lanes[0].regulate(), lanes[1].regulate()) == (["pause"], [])
 
-    lanes[1].put(*(f"s-{n}" for n in range(9)))
+    lanes[1].put(*(f"s-{n}" for n in range(4)))
     assert lanes[1].regulate() == ["pause"]
     lanes[0].valve.count_nothing()
     assert lanes[1].regulate() == ["resume"]
