@@ -23,9 +23,9 @@ _DIGEST = "sha256:" + "5" * 64
 _LIMIT = Budget(attempts=BUDGET_ATTEMPTS)
 
 
-def closed(count: int, now: datetime) -> Iterator[Event]:
-    """Requests that have had their terminal, each of a workflow of its own."""
-    for n in range(count):
+def closed(count: int, workflows: int, now: datetime) -> Iterator[Event]:
+    """Requests that have had their terminal, and the accounts of their workflows."""
+    for n in range(workflows):
         yield AccountRecord(
             account_id=f"past-w{n}",
             workflow_id=f"past-w{n}",
@@ -34,9 +34,10 @@ def closed(count: int, now: datetime) -> Iterator[Event]:
             last_attempt_hash=_DIGEST,
             updated_at=now,
         )
+    for n in range(count):
         yield ClosedRecord(
             closes=f"past-{n}",
-            workflow_id=f"past-w{n}",
+            workflow_id=f"past-w{n % workflows}",
             body_digest=_DIGEST,
             outcome="result",
             offset=n,

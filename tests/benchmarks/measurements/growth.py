@@ -26,7 +26,7 @@ Prepare = Callable[[Field, int], None]
 def _past(field: Field, count: int) -> None:
     field.upstream.publish_all(bodies("past", count, count))
     seeds.skip(field.bus)
-    seeds.sow(field.bus, seeds.closed(count, seeds.now()))
+    seeds.sow(field.bus, seeds.closed(count, count, seeds.now()))
 
 
 def _held(field: Field, count: int) -> None:

@@ -18,6 +18,7 @@ OPENING_S_MAX = 5.0
 MEMORY_MIB_MAX = 300.0
 OPEN_LIMIT_S = 120.0
 LOOK_EVERY_S = 0.01
+REQUESTS_EACH = 10  # of a workflow
 
 
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:
@@ -25,15 +26,16 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     for count in (0, size.closed_ids):
         case = f"{count:,} accounts and closed ids, 1 lane"
         field = rig.field(partitions=1)
-        seeds.sow(field.bus, seeds.closed(count, seeds.now()))
+        seeds.sow(field.bus, seeds.closed(count, count, seeds.now()))
         rig.say(f"opening with {case}")
         opening_s = _opening_s(rig, field)
         bar = Bar("<=", OPENING_S_MAX) if count else None
         yield Figure(NAME, case, "product", "opening", opening_s, "s", bar)
-    case = f"{size.closed_ids:,} accounts and closed ids, 12 lanes, 1,000 in flight"
+    closed_ids, workflows = size.closed_ids, size.closed_ids // REQUESTS_EACH
+    case = f"{closed_ids:,} closed ids of {workflows:,} workflows, 12 lanes, 1,000 in flight"
     rig.say(case)
     field = rig.field()
-    seeds.sow(field.bus, seeds.closed(size.closed_ids, seeds.now()))
+    seeds.sow(field.bus, seeds.closed(closed_ids, workflows, seeds.now()))
     rig.begin(Latency("log-normal"))
     with feeding(field, IN_FLIGHT + WAITING, WORKFLOWS):
         steady = watch(rig, field.product(IN_FLIGHT), size.warmup_s, size.window_s)
