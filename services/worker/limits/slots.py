@@ -8,6 +8,7 @@ from services.worker.limits.line import Line
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
+LOOK_S_MIN = 0.001  # a wait that is shorter than the clock can tell would never be over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +100,9 @@ class Slots:
         if self._alarm:
             self._alarm.cancel()
         if delay_s < float("inf"):
-            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._let_in)
+            self._alarm = asyncio.get_running_loop().call_later(
+                max(delay_s, LOOK_S_MIN), self._let_in
+            )
 
     def _free(self) -> None:
         self.calling -= 1
