@@ -8,9 +8,9 @@ import typer
 from typer.core import TyperGroup
 
 from answerbus.client.errors import BusUnavailable
+from services.command_line import stderr
 from services.commands import contracts, topics
 from services.commands.ask import ask
-from services.commands.options import stderr
 from services.commands.watch import watch
 from services.settings import SetUpError
 

@@ -11,8 +11,8 @@ from answerbus.event import Terminal
 from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from infra.demo.cases import Case
-from services.commands.explain import plain
-from services.commands.seen import Seen
+from services.explain import plain
+from services.reading.seen import Seen
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RETRIES
 from infra.demo.board import Row
 from infra.demo.cases import Case
-from services.commands.live_events import live_events, seen
-from services.commands.seen import Seen
+from services.reading.reader import reading
+from services.reading.seen import Seen, seen
 
 FOLLOWED = (RESULTS, REFUSALS, DEAD_LETTERS, RETRIES, ATTEMPTS)
 _POLL_S = 0.1
@@ -42,9 +42,10 @@ class Traffic:
 
     async def follow(self) -> AsyncGenerator[Seen, None]:
         """Everything that workers write, from the start on and without an end."""
-        async with live_events(self.bus, FOLLOWED, workflow_id=None, from_start=True) as events:
-            async for event in events:
-                yield event
+        async with reading(self.bus, FOLLOWED) as reader:
+            async for batch in reader.follow():
+                for stored in batch:
+                    yield seen(stored)
 
     async def until_taken(self) -> None:
         """Return once the workers have committed every record of the requests as dealt with."""
@@ -65,16 +66,5 @@ class Traffic:
 
     async def everything(self) -> list[Seen]:
         """All that workers have written until now."""
-        known = {topic.full_name(self.bus.prefix): topic for topic in FOLLOWED}
-        places = [self.bus.place(topic, p) for topic in FOLLOWED for p in range(self.partitions)]
-        found: list[Seen] = []
-        consumer = self.bus.consumer(auto_offset_reset="earliest")
-        async with self.bus.running(consumer):
-            consumer.assign(places)
-            ends = await consumer.end_offsets(places)
-            for place in places:
-                while await consumer.position(place) < ends[place]:
-                    batches = await consumer.getmany(timeout_ms=_POLL_MS)
-                    records = (record for batch in batches.values() for record in batch)
-                    found += [seen(known[record.topic], record) for record in records]
-        return found
+        async with reading(self.bus, FOLLOWED) as reader:
+            return [seen(stored) async for batch in reader.to_end() for stored in batch]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from infra.demo.board import Row, belongs
-from services.commands.seen import Seen
+from services.reading.seen import Seen
 
 
 def broken_promises(rows: Sequence[Row], everything: Iterable[Seen]) -> list[str]:

@@ -19,9 +19,9 @@ from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
 from services import plugins
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import Line, request_of_file, request_of_line
-from services.commands.options import AsJson, Config, bus_of, stderr, stdout
 from services.commands.show_terminal import show
 from services.kafka import client_options
 from services.settings import KafkaSettings, from_environment

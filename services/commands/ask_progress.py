@@ -12,8 +12,9 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.outcome import RetryRequest
 from answerbus.request import Request
 from answerbus.topics import RETRIES
-from services.commands.event_line import retry_text
-from services.commands.live_events import live_events
+from services.reading.event_line import retry_text
+from services.reading.reader import reading
+from services.reading.seen import seen
 
 
 @asynccontextmanager
@@ -38,10 +39,10 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
 
 
 async def _tell_retries(bus: Bus, request: Request, say: Callable[[str], None]) -> None:
-    async with live_events(
+    async with reading(
         bus, (RETRIES,), workflow_id=request.workflow_id, from_start=False
-    ) as events:
-        async for seen in events:
-            retry = seen.event
-            if isinstance(retry, RetryRequest) and retry.request_id == request.request_id:
-                say(f"Waiting for {retry_text(retry)}")
+    ) as reader:
+        async for batch in reader.follow():
+            for retry in (seen(stored).event for stored in batch):
+                if isinstance(retry, RetryRequest) and retry.request_id == request.request_id:
+                    say(f"Waiting for {retry_text(retry)}")

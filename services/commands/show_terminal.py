@@ -10,9 +10,9 @@ from rich.text import Text
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from services.commands.event_line import result_text
-from services.commands.explain import cause_text, failure_text, plain, problem_text, remedy
-from services.commands.seen import label
+from services.explain import cause_text, failure_text, plain, problem_text, remedy
+from services.reading.event_line import result_text
+from services.reading.seen import label
 
 NOTES_SHOWN_MAX = 3
 

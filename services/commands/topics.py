@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
-from services.commands.options import AsJson, Config, bus_of, stdout
+from services.command_line import AsJson, Config, bus_of, stdout
 from services.commands.topics_broker import topics_on
 from services.commands.topics_plan import Change, Create, Keep, Refused, Step, plan
 from services.settings import KafkaSettings, SetUpError, from_environment

@@ -10,10 +10,10 @@ from pydantic_core import to_jsonable_python
 from answerbus.envelope import Undecodable
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from answerbus.wire import format_timestamp
-from services.commands.event_line import STYLES, line_of
-from services.commands.live_events import live_events
-from services.commands.options import AsJson, Config, bus_of, stdout
-from services.commands.seen import RetryEnded, Seen, Wanted
+from services.command_line import AsJson, Config, bus_of, stdout
+from services.reading.event_line import STYLES, line_of
+from services.reading.reader import reading
+from services.reading.seen import RetryEnded, Seen, Wanted, seen
 from services.settings import KafkaSettings, from_environment
 
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
@@ -54,19 +54,18 @@ async def _watch(
 ) -> None:
     console = stdout()
     shown = 0
-    async with live_events(
+    async with reading(
         bus_of(settings), TOPICS, workflow_id=wanted.workflow_id, from_start=from_start
-    ) as events:
-        async for seen in events:
-            if not wanted.admits(seen):
-                continue
-            if as_json:
-                typer.echo(json.dumps(as_data(seen), ensure_ascii=False))
-            else:
-                console.print(line_of(seen))
-            shown += 1
-            if shown == limit:
-                return
+    ) as reader:
+        async for batch in reader.follow():
+            for found in filter(wanted.admits, map(seen, batch)):
+                if as_json:
+                    typer.echo(json.dumps(as_data(found), ensure_ascii=False))
+                else:
+                    console.print(line_of(found))
+                shown += 1
+                if shown == limit:
+                    return
 
 
 def as_data(seen: Seen) -> dict[str, object]:

@@ -5,12 +5,12 @@ import logging
 from dataclasses import replace
 
 from answerbus.dead_letter import BudgetExhausted, CrashedWorker, DeadlinePassed
+from services.digest import text_digest
 from services.worker.core import prompt as prompts
 from services.worker.core.asked import Accepted
 from services.worker.core.call import Call
 from services.worker.core.check import check
 from services.worker.core.decide import Wait
-from services.worker.core.digest import text_digest
 from services.worker.core.ledger import Reserved
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
+from services.digest import text_digest
 from services.worker.core.asked import Asked, Unusable, WireSchema
-from services.worker.core.digest import text_digest
 from services.worker.core.schema import resolve
 from services.worker.dialects.choose import DialectName, compile_for
 

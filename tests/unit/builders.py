@@ -14,6 +14,7 @@ from answerbus.outcome import ModelUsed, Origin
 from answerbus.partition import partition_of
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
+from services.digest import bytes_digest, canonical_digest
 from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
 from services.worker.core.asked import Accepted, Asked, WireSchema
@@ -21,7 +22,6 @@ from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call
 from services.worker.core.case import Case
 from services.worker.core.decide import Checked, Circumstances
-from services.worker.core.digest import bytes_digest, canonical_digest
 from services.worker.core.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.prompt import Prompt, build
 from services.worker.core.reply import Answered, CallFacts, Reply

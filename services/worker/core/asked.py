@@ -11,7 +11,7 @@ from answerbus import failure
 from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
 from answerbus.request import SchemaId
-from services.worker.core.digest import text_digest
+from services.digest import text_digest
 
 JsonObject = dict[str, JsonValue]
 

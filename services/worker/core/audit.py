@@ -8,8 +8,8 @@ from answerbus.budget import Usage
 from answerbus.failure import Failure, Unknown
 from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
+from services.digest import canonical_digest
 from services.worker.core.account import Account, Spend
-from services.worker.core.digest import canonical_digest
 from services.worker.core.ledger import Ledger
 from services.worker.core.reply import CallFacts
 

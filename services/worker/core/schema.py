@@ -18,9 +18,9 @@ from answerbus.problems import problems_of
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from answerbus.wire import clip
+from services.digest import canonical_digest
 from services.worker.core.asked import Accepted, Asked, Unusable
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.core.digest import canonical_digest
 from services.worker.core.document import Document
 from services.worker.core.embed import embedded
 from services.worker.core.keywords import AnySchema, JsonObject

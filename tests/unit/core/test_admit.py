@@ -15,6 +15,7 @@ from answerbus.envelope import decode, encode
 from answerbus.failure import Problem
 from answerbus.limits import JSON_DEPTH_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import RetryRequest
+from services.digest import canonical_digest
 from services.worker.core import events
 from services.worker.core.admit import (
     REQUEST_DEPTH_MAX,
@@ -26,7 +27,6 @@ from services.worker.core.admit import (
     Unfit,
     admit,
 )
-from services.worker.core.digest import canonical_digest
 from services.worker.core.ledger import Ledger, closed_record
 from services.worker.lane.letters import forwarded
 from tests.unit import builders

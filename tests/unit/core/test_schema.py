@@ -13,8 +13,8 @@ from answerbus.failure import Invalid
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, RATIONALE_BYTES_MAX, REASON_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
+from services.digest import canonical_digest
 from services.worker.core.asked import Accepted, Asked, Unusable
-from services.worker.core.digest import canonical_digest
 from services.worker.core.schema import resolve
 from tests.oracle import is_valid
 

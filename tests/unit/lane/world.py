@@ -23,8 +23,8 @@ from answerbus.topics import (
     RETRIES,
     Topic,
 )
+from services.digest import bytes_digest
 from services.worker.context import Context, Limits
-from services.worker.core.digest import bytes_digest
 from services.worker.core.plan import ProfileFacts
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply

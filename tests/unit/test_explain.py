@@ -8,7 +8,7 @@ from answerbus.dead_letter import Cause, DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Failure, Malformed, Throttled, Unavailable, Unknown
 from answerbus.outcome import RetryRequest
-from services.commands.explain import cause_text, failure_text, plain, remedy
+from services.explain import cause_text, failure_text, plain, remedy
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "contracts/examples").rglob("*.json"))
 

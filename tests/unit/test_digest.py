@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from answerbus import json_text
-from services.worker.core.digest import bytes_digest, canonical_digest, text_digest
+from services.digest import bytes_digest, canonical_digest, text_digest
 
 SCALARS = (
     st.none()

@@ -12,8 +12,8 @@ from answerbus.envelope import Undecodable
 from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
-from services.commands.explain import cause_text, failure_text, plain, problem_text
-from services.commands.seen import RetryEnded, Seen, label
+from services.explain import cause_text, failure_text, plain, problem_text
+from services.reading.seen import RetryEnded, Seen, label
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.dead_letter import DeadLetter, Dismissed
-from answerbus.envelope import Undecodable
+from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event, request_of, workflow_of
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import (
@@ -18,7 +18,8 @@ from answerbus.request import (
     TextId,
     TextRef,
 )
-from answerbus.topics import Topic
+from answerbus.topics import RETRIES, Topic
+from services.reading.stored import Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,17 @@ class Seen:
                 return event.request.answer_schema if event.request else None
             case _:
                 return None
+
+
+def seen(stored: Stored) -> Seen:
+    """What a record is; never an exception."""
+    ended = stored.topic is RETRIES and stored.value is None and stored.key is not None
+    event = (
+        RetryEnded((stored.key or b"").decode(errors="replace"))
+        if ended
+        else decode(stored.value, stored.headers)
+    )
+    return Seen(stored.topic, stored.partition, stored.offset, stored.at, event)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from answerbus.event import Event
 from answerbus.failure import Problem
 from answerbus.outcome import Refusal
 from answerbus.topics import DEAD_LETTERS, RETRIES, TOPIC_OF_KIND
-from services.commands.event_line import STYLES, line_of
-from services.commands.seen import RetryEnded, Seen, Wanted
 from services.commands.watch import TOPICS, as_data
+from services.reading.event_line import STYLES, line_of
+from services.reading.seen import RetryEnded, Seen, Wanted
 
 EXAMPLES = Path(__file__).parents[3] / "contracts/examples"
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)

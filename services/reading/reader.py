@@ -1,0 +1,82 @@
+"""Topics read from the outside: each committed record once, in the order of its partition."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from answerbus.client.bus import Bus
+from answerbus.partition import partition_of
+from answerbus.topics import Topic
+from services.reading.stored import Stored
+
+_POLL_MS = 500
+_PARTITION_FETCH_BYTES = 1024 * 1024
+
+
+class Reader:
+    """Goes on where it stopped. Every method raises BusUnavailable if Kafka cannot be used."""
+
+    def __init__(self, bus: Bus, consumer: AIOKafkaConsumer, topics: Mapping[str, Topic]) -> None:
+        self._bus, self._consumer, self._topics = bus, consumer, topics
+
+    async def to_end(self) -> AsyncIterator[Sequence[Stored]]:
+        """What is committed by now and was not read yet, in batches; then it ends."""
+        with self._bus.explained():
+            ends = await self._consumer.end_offsets(list(self._consumer.assignment()))
+        while behind := await self._behind(ends):
+            if found := await self._poll(behind):
+                yield found
+            ends = {place: ends[place] for place in behind}
+
+    async def follow(self) -> AsyncIterator[Sequence[Stored]]:
+        """What was not read yet and what comes, for ever, in batches; empty ones mark time."""
+        while True:
+            yield await self._poll()
+
+    async def left(self) -> int:
+        """How many offsets are still to be read up to the present end; a few hold no record."""
+        with self._bus.explained():
+            ends = await self._consumer.end_offsets(list(self._consumer.assignment()))
+            return sum(
+                [max(0, end - await self._consumer.position(at)) for at, end in ends.items()]
+            )
+
+    async def _behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        with self._bus.explained():
+            return [at for at, end in ends.items() if await self._consumer.position(at) < end]
+
+    async def _poll(self, places: Collection[TopicPartition] = ()) -> list[Stored]:
+        with self._bus.explained():
+            found = await self._consumer.getmany(*places, timeout_ms=_POLL_MS)
+        return [
+            Stored.of(self._topics[place.topic], record)
+            for place, records in found.items()
+            for record in records
+        ]
+
+
+@asynccontextmanager
+async def reading(
+    bus: Bus,
+    topics: Collection[Topic],
+    *,
+    workflow_id: str | None = None,
+    from_start: bool = True,
+) -> AsyncIterator[Reader]:
+    """A reader of the topics (of a workflow's partition alone), from the start of retention or now.
+
+    When the block is entered, the reader is in place. Raises BusUnavailable.
+    """
+    count = await bus.partitions(*topics)
+    chosen = range(count) if workflow_id is None else (partition_of(workflow_id, count),)
+    consumer = bus.consumer(
+        auto_offset_reset="earliest", max_partition_fetch_bytes=_PARTITION_FETCH_BYTES
+    )
+    async with bus.running(consumer):
+        places = [bus.place(topic, partition) for topic in topics for partition in chosen]
+        consumer.assign(places)
+        with bus.explained():
+            seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
+            await seek(*places)
+        yield Reader(bus, consumer, {topic.full_name(bus.prefix): topic for topic in topics})
