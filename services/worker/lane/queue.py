@@ -113,11 +113,11 @@ class Queue:
 
     @property
     def pressing(self) -> int:
-        """Requests that run, wait for their moment, or are the next of their workflow.
+        """Requests that run, or are the next of their workflow to run.
 
-        All others stand behind one of these.
+        All others are retries that wait for their moment, or stand behind another request.
         """
-        return self.running + self.held + len(self._ready)
+        return self.running + len(self._ready)
 
     @property
     def held(self) -> int:

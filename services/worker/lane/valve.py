@@ -35,9 +35,11 @@ class Valve:
     def regulate(self, queue: Queue, backlog_bytes: int) -> None:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
 
-        A workflow with thousands of requests does not keep those behind it from being read.
+        Neither a workflow with thousands of requests nor thousands of retries that wait for hours
+        keep others from being read: the first count for less, the second have a limit of their own.
         """
-        requests = queue.pressing + max(len(queue) - queue.pressing, 0) // CROWD_FACTOR
+        crowd = max(len(queue) - queue.pressing - queue.held, 0)
+        requests = queue.pressing + crowd // CROWD_FACTOR
         self._count(queue.held, requests, lanes=1)
         load = self._load(requests, queue.bytes + backlog_bytes)
         if not self._shut and load >= 1:

@@ -146,3 +146,20 @@ def test_when_all_lanes_together_hold_enough_each_has_its_share() -> None:
     assert lanes[1].regulate() == ["pause"]
     lanes[0].valve.count_nothing()
     assert lanes[1].regulate() == ["resume"]
+
+
+def test_retries_that_wait_keep_nobody_from_being_read_until_their_own_limit() -> None:
+    stage = Stage()
+    stage.valve._limits = Limits(
+        max_in_flight=1, held_max=100, lane_requests_max=4, lane_bytes_max=10**6
+    )
+    stage.told()
+    for number in range(99):
+        held = ticket(f"held-{number}", f"w-{number}")
+        stage.queue.put(held)
+        stage.queue.take()
+        stage.queue.hold(held, after(7_200))
+    assert stage.regulate() == []
+
+    stage.put("a", "b")
+    assert stage.regulate() == ["pause"], "two rounds of one call each are ahead"
