@@ -116,6 +116,11 @@ class Life:
             if lane.outbox and lane.tasks:
                 presence = lane.books.presence(lane.context.clock.now())
                 lane.outbox.put(presence.records, presence.offset)
+        if lane.state is State.OPENING and lane.calls:
+            # Without a producer nothing can be settled here, and none may be started for somebody
+            # else's partition. It may come back, though, as unopened as it is.
+            await lane.drop_outbox()
+            await asyncio.sleep(lane.context.limits.handover_s)
         await self._depart()
 
     async def _depart(self) -> None:
@@ -191,7 +196,7 @@ class Life:
             lane.valve.shut()
             self._steps.start(partial(self._open, prove=True, after_s=self._pace_s()))
         elif self._orphaned:
-            self._steps.start(self.close)
+            self._steps.start(self._linger)
 
     def _pace_s(self) -> float:
         """What is lost again and again is reopened ever more slowly."""

@@ -10,7 +10,7 @@ from services.worker.lane.opening import SILENCE_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage, now
 from tests.unit.lane.virtual import run
-from tests.unit.lane.world import FakeProvider, Worker, audit, context
+from tests.unit.lane.world import FakeProvider, Worker, audit, context, until
 
 HANDOVER_S = 30.0
 
@@ -94,5 +94,53 @@ def test_calls_that_take_too_long_are_given_up() -> None:
         await other.drain()
         await stage.worker.drain()
         audit(stage.broker, stage.provider)
+
+    run(main())
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
+    *, lost_first: bool
+) -> None:
+    """The broker was away while the partition went elsewhere, where nobody opened it."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        stage.broker.unreachable = True
+        if lost_first:
+            stage.publish("r-2", workflow_id=workflow_of(0, 1))
+            await until(lambda: stage.worker.lane.state is State.OPENING)
+        stage.worker.revoke()
+        stage.worker.assign()
+        await asyncio.sleep(20)
+        stage.broker.unreachable = False
+        stage.worker.assign(0)
+        await stage.end()
+
+        assert set(stage.outcomes()) == {"result"}
+
+    run(main())
+
+
+def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        orphan = stage.worker.lane
+        stage.broker.unreachable = True
+        stage.worker.revoke()
+        stage.worker.assign()
+        await until(lambda: orphan.state is State.CLOSED, HANDOVER_S + 11)
+
+        assert orphan.tasks == {}
+        stage.broker.unreachable = False
+        stage.worker.assign(0)
+        await stage.end()
+        assert sorted(stage.outcomes()) == ["result", "unknown"]
 
     run(main())
