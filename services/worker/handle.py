@@ -109,6 +109,7 @@ async def ask(
     began = asyncio.get_running_loop().time()
     prompt = replace(prompt, attempt=permit.spend.attempt)
     timeout_s = min(plan.profile.timeout_s, max(seconds_left(lane, ticket), 0.0) + LATE_S_MAX)
+    visit.use()
     commits.use(lane, permit)
     reply = await bounded(backend.provider, prompt, timeout_s)
     duration_s = asyncio.get_running_loop().time() - began

@@ -42,8 +42,8 @@ class Gate(Slots):
         """Whether its holder may call: something may have happened since it was given out."""
         return place.is_probe or not self.breaker.is_off
 
-    def report(self, reply: Reply, duration_s: float, place: Place, tokens: int = 0) -> None:
-        """Learn from a reply to the holder of a place, which was asked for with `tokens`."""
+    def report(self, reply: Reply, duration_s: float, place: Place) -> None:
+        """Learn from a reply to the holder of a place."""
         now = asyncio.get_running_loop().time()
         self.breaker.report(reply, now, is_probe=place.is_probe)
         match reply:
@@ -54,7 +54,7 @@ class Gate(Slots):
             case _:
                 pass
         self.limit = self._concurrency.limit
-        self._put_back(reply, tokens, now)
+        self._put_back(reply, place.tokens, now)
         self._fill()
         self._let_in()
 
@@ -84,9 +84,18 @@ class Gate(Slots):
         if self._tokens:
             self._tokens.take(tokens, now)
         self._probing += is_probe
-        return Place(is_probe=is_probe)
+        return Place(is_probe, tokens)
 
     def leave(self, place: Place) -> None:
-        """Make room; a probe leaves the way to the next one."""
+        """Make room; a probe leaves the way to the next one, and who did not call its rate.
+
+        A thousand requests whose budget is used up must not use up the minute as well.
+        """
         self._probing -= place.is_probe
+        if not place.is_used:
+            now = asyncio.get_running_loop().time()
+            if self._requests:
+                self._requests.put_back(1, now)
+            if self._tokens:
+                self._tokens.put_back(place.tokens, now)
         super().leave(place)

@@ -11,11 +11,16 @@ SMOOTHING = 1 / 50  # weight of one call in the averages
 LOOK_S_MIN = 0.001  # a wait that is shorter than the clock can tell would never be over
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Place:
-    """The right to spend for the next free slot; a probe is let through where others are not."""
+    """The right to spend for the next free slot; a probe is let through where others are not.
+
+    `tokens` is what the call was expected to use at worst; `is_used` is for whoever calls to set.
+    """
 
     is_probe: bool = False
+    tokens: int = 0
+    is_used: bool = False
 
 
 class Slots:

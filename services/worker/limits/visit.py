@@ -12,13 +12,11 @@ class Visit:
         self._gate, self._slots = gate, slots
         self._place: Place | None = None
         self._own: Place | None = None
-        self._tokens = 0
         self._gate_since: float | None = None
         self._slots_since: float | None = None
 
     async def enter(self, key: str, tokens: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
-        self._tokens = tokens
         self._place = await self._gate.enter(key, tokens)
         self._own = await self._slots.enter(key, tokens)
 
@@ -32,10 +30,15 @@ class Visit:
         """Whether the profile may be called now: something may have happened since `enter`."""
         return self._place is not None and self._gate.allows(self._place)
 
+    def use(self) -> None:
+        """The call begins: what it takes of the minute is gone."""
+        if self._place is not None:
+            self._place.is_used = True
+
     def report(self, reply: Reply, duration_s: float) -> None:
         """Let the profile's limits learn what the call came to."""
         if self._place is not None:
-            self._gate.report(reply, duration_s, self._place, self._tokens)
+            self._gate.report(reply, duration_s, self._place)
 
     def leave(self) -> None:
         """Give back slots and places, as far as they are still held."""

@@ -36,6 +36,7 @@ async def pass_through(gate: Gate, reply: Reply | None = None, takes_s: float = 
     came = now()
     async with placed(gate) as place, calling(gate):
         waited_s = now() - came
+        place.is_used = True
         await asyncio.sleep(takes_s)
         gate.report(reply or answered(), takes_s, place)
     return waited_s
@@ -243,14 +244,27 @@ def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put
         gate = Gate(100, tokens_per_minute=6_000)
         for _ in range(20):  # each of 300 at worst and 15 in fact: half the bucket in all
             async with placed(gate, "w", 300) as place:
-                gate.report(answered(), 0.0, place, 300)
+                place.is_used = True
+                gate.report(answered(), 0.0, place)
         assert now() == pytest.approx(1003, abs=0.5)
 
         began = now()
-        async with placed(gate, "w", 6_000):
-            pass
+        async with placed(gate, "w", 6_000) as place:
+            place.is_used = True
         async with placed(gate, "w", 300):
             assert now() - began == pytest.approx(6_300 / 95, abs=5)
+
+    run(main())
+
+
+def test_who_left_without_calling_has_used_nothing_of_the_minute() -> None:
+    async def main() -> None:
+        gate = Gate(100, requests_per_minute=60, tokens_per_minute=6_000)
+        began = now()
+        for _ in range(100):
+            async with placed(gate, "w", 300):
+                pass
+        assert now() == began
 
     run(main())
 
