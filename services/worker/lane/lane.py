@@ -104,9 +104,9 @@ class Lane:
         queue, now = self.books.queue, self.context.clock.now()
         for expired in queue.wake(now):
             self._start(expired)
-        limit = 1 if self.single else self.context.limits.max_in_flight
         for _ in range(STARTS_PER_PASS):
-            ticket = queue.take() if queue.running < limit else None
+            is_busy = self.single and queue.running
+            ticket = None if is_busy else queue.take(self.context.limits.max_in_flight)
             if ticket is None:
                 break
             self._start(ticket)

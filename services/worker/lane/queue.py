@@ -1,12 +1,14 @@
 """Whose turn it is: order within a workflow, fairness between workflows, retries and deadlines."""
 
 import heapq
-from collections import OrderedDict, deque
+import sys
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 
 from services.worker.core.ticket import Stage, Ticket
+from services.worker.lane.turns import Turns
 
 GONE_MAX = 64  # beside as many as there are tickets
 
@@ -18,16 +20,15 @@ class Queue:
     """The requests in a lane's hands, from admission to the terminal.
 
     A workflow's ordered tickets form a chain of which only the head may run, also while it waits
-    for a retry. Ready tickets are taken round robin over workflows, so that one with thousands of
-    requests does not starve the others.
+    for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
+    a profile that is slow or away starves the others.
     """
 
     tickets: dict[str, Ticket] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
-    running: int = 0
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
-    _ready: OrderedDict[str, deque[Ticket]] = field(default_factory=OrderedDict)
+    _turns: Turns = field(default_factory=Turns)
     _due: list[_Timed] = field(default_factory=list)
     _deadlines: list[_Timed] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
@@ -53,22 +54,18 @@ class Queue:
     def adopt(self, ticket: Ticket) -> None:
         """Take in a ticket whose call is in flight; it runs at the head of its workflow."""
         self.put(ticket)
-        self._run(ticket)
+        self._turns.run(ticket)
 
-    def take(self) -> Ticket | None:
-        """The next ticket whose turn has come; it runs until `hold` or `finish`."""
-        while self._ready:
-            workflow_id, waiting = self._ready.popitem(last=False)
-            ticket = waiting.popleft()
-            if waiting:
-                self._ready[workflow_id] = waiting
-            if ticket.stage is Stage.READY:
-                return self._run(ticket)
-        return None
+    def take(self, most: int = sys.maxsize) -> Ticket | None:
+        """The next ticket whose turn has come; it runs until `hold` or `finish`.
+
+        Of a profile of which `most` run nobody else does.
+        """
+        return self._turns.take(most)
 
     def hold(self, ticket: Ticket, not_before: datetime) -> None:
         """Set a running ticket aside until then; its workflow waits with it."""
-        self.running -= 1
+        self._turns.stop(ticket)
         ticket.not_before = not_before
         self._admit(ticket)
         if not_before >= ticket.deadline:  # which may have passed while it ran
@@ -76,7 +73,7 @@ class Queue:
 
     def finish(self, ticket: Ticket) -> None:
         """Let a running ticket go; the next of its workflow becomes ready."""
-        self.running -= 1
+        self._turns.stop(ticket)
         ticket.stage = Stage.GONE
         request = ticket.request
         del self.tickets[request.request_id]
@@ -103,7 +100,7 @@ class Queue:
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
             if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
-                expired.append(self._run(ticket))
+                expired.append(self._turns.run(ticket))
         return expired
 
     def next_moment(self) -> datetime | None:
@@ -112,22 +109,22 @@ class Queue:
         return min(moments, default=None)
 
     @property
+    def running(self) -> int:
+        """Requests that were taken, adopted or woken by their deadline."""
+        return self._turns.running
+
+    @property
     def pressing(self) -> int:
         """Requests that run, or are the next of their workflow to run.
 
         All others are retries that wait for their moment, or stand behind another request.
         """
-        return self.running + len(self._ready)
+        return self._turns.running + self._turns.workflows
 
     @property
     def held(self) -> int:
         """Retries that wait for their moment (a few more, where deadlines took some first)."""
         return len(self._due)
-
-    def _run(self, ticket: Ticket) -> Ticket:
-        ticket.stage = Stage.RUNNING
-        self.running += 1
-        return ticket
 
     def _admit(self, ticket: Ticket) -> None:
         if ticket.not_before is None:
@@ -143,6 +140,5 @@ class Queue:
             heapq.heapify(self._deadlines)
 
     def _make_ready(self, ticket: Ticket) -> None:
-        ticket.stage = Stage.READY
         ticket.not_before = None
-        self._ready.setdefault(ticket.request.workflow_id, deque()).append(ticket)
+        self._turns.line_up(ticket)
