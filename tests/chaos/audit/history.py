@@ -103,9 +103,8 @@ class History:
     def _deeds(self) -> Mapping[int, list[tuple[int, datetime]]]:
         """By partition: the offset of a record about which something was done, and when."""
         found: dict[int, list[tuple[int, datetime]]] = defaultdict(list)
-        for partition, offset, request_id in (
-            (*arrival.place, id_) for id_, all_ in self.accepted.items() for arrival in all_[:1]
-        ):
+        for request_id, arrivals in self.accepted.items():
+            partition, offset = arrivals[0].place
             ends = [ended_at(event) for event in self.terminals.get(request_id, [])]
             starts = self._starts.get(request_id, [])
             found[partition] += [(offset, at) for at in (*starts, *ends)]

@@ -1,7 +1,7 @@
 """G2, G8 and G9: one terminal a request, its closed entry, its schema, its deadline."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from tests.chaos.audit import schemas
 from tests.chaos.audit.canonical import digest, sorted_digest
@@ -77,7 +77,7 @@ def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Vio
     deadline = arrival.deadline
     at = ended_at(terminal)
     # A lane that was shut by a fault could do nothing, and one that is full does not read on.
-    opened = history.opened_before(terminal.record.partition, at) or deadline
+    opened = history.opened_before(terminal.record.partition, at) or arrival.asked_at
     read = history.read_at(arrival.place, opened) or at
     awaited = max(deadline, opened, read, history.awaited_from.get(arrival.place, deadline))
     if at > awaited + TERMINAL_AFTER_DEADLINE:
