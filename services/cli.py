@@ -2,12 +2,15 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from answerbus.client.errors import BusUnavailable
+from services.audit import verify_command
+from services.audit.workflow_command import workflow
 from services.command_line import stderr
 from services.commands import contracts, topics
 from services.commands.ask import ask
@@ -15,25 +18,36 @@ from services.commands.watch import watch
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
+_LATE = ("worker", "doctor")
 
 
 class _Commands(TyperGroup):
-    """Loads the worker only when it is asked for: its libraries take longer than most commands.
+    """Loads some commands only when asked for: their libraries take longer than most commands.
 
     What typer is made of has no public types any more, hence the `Any`.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["worker", *super().list_commands(ctx)]
+        return [*_LATE, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name != "worker":
+        if cmd_name not in _LATE:
             return super().get_command(ctx, cmd_name)
-        from services.worker.command import worker  # noqa: PLC0415 - see above
-
         alone = typer.Typer(add_completion=False)
-        alone.command()(worker)
+        alone.command()(_late(cmd_name))
         return typer.main.get_command(alone)
+
+
+def _late(name: str) -> Callable[..., None]:
+    match name:
+        case "worker":
+            from services.worker.command import worker  # noqa: PLC0415 - see above
+
+            return worker
+        case _:
+            from services.doctor.command import doctor  # noqa: PLC0415 - see above
+
+            return doctor
 
 
 def application() -> typer.Typer:
@@ -47,6 +61,8 @@ def application() -> typer.Typer:
     )
     app.command()(ask)
     app.command()(watch)
+    app.command()(workflow)
+    app.add_typer(verify_command.app, name="audit")
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
     return app
