@@ -12,6 +12,7 @@ from services.command_line import stderr
 from services.commands import contracts, topics
 from services.commands.ask import ask
 from services.commands.watch import watch
+from services.replay.command import app as replay
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
@@ -49,6 +50,7 @@ def application() -> typer.Typer:
     app.command()(watch)
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
+    app.add_typer(replay, name="replay")
     return app
 
 

@@ -22,6 +22,11 @@ class Selection:
     statuses: frozenset[Status] = frozenset({"open"})
     limit: int | None = None
 
+    @property
+    def needs_models(self) -> bool:
+        """Whether the attempts must be read, which alone say who was asked."""
+        return any(key.kind == "model" for key, _ in self.where)
+
     def admits(self, letter: Letter) -> bool:
         """Whether the letter is meant, leaving the limit aside."""
         return (
