@@ -15,6 +15,7 @@ from services.command_line import stderr
 from services.commands import contracts, topics
 from services.commands.ask import ask
 from services.commands.watch import watch
+from services.replay.command import app as replay
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
@@ -65,6 +66,7 @@ def application() -> typer.Typer:
     app.add_typer(verify_command.app, name="audit")
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
+    app.add_typer(replay, name="replay")
     return app
 
 

@@ -1,0 +1,79 @@
+"""One dead letter as an operator's list has it: what it is about, small enough for 100,000."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from services.reading.stored import Place
+
+Status = Literal["open", "replayed", "dismissed"]
+STATUSES: tuple[Status, ...] = ("open", "replayed", "dismissed")
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """What an account may spend, or has spent; `None` is no limit."""
+
+    attempts: int
+    tokens: int | None
+    micro_usd: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The letter was replayed, as `request_id`; `at_ms` is milliseconds since 1970."""
+
+    request_id: str
+    round: int
+    by: str
+    reason: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """The letter was dismissed; `at_ms` is milliseconds since 1970."""
+
+    by: str
+    reason: str
+    at_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Letter:
+    """One dead letter without its bodies, which stand at `place`.
+
+    `failure` is that of its last attempt, `at_ms` milliseconds since 1970, `model` who was asked
+    last (known once its attempts were read), `spent` what the account had spent by then. `profile`,
+    `schema` and `limit` are None where the letter holds no request.
+    """
+
+    id: str
+    place: Place
+    at_ms: int
+    cause: str
+    failure: str | None
+    request_id: str | None
+    workflow_id: str | None
+    schema: str | None
+    profile: str | None
+    labels: Sequence[tuple[str, str]]
+    account_id: str | None
+    limit: Funds | None
+    spent: Funds | None
+    round: int
+    model: str | None = None
+    sent: Sent | None = None
+    aside: PutAside | None = None
+
+    @property
+    def status(self) -> Status:
+        """What operators did about it; a letter that was dismissed and replayed is replayed."""
+        if self.sent:
+            return "replayed"
+        return "dismissed" if self.aside else "open"
+
+    @property
+    def has_request(self) -> bool:
+        """Whether there is a request to replay; else its bytes are to be repaired."""
+        return self.schema is not None

@@ -1,0 +1,23 @@
+"""`answerbus replay` and its commands."""
+
+import typer
+
+from services.replay.dismissing import dismiss
+from services.replay.exporting import export
+from services.replay.importing import import_
+from services.replay.listing import groups, list_, status
+from services.replay.running import dry_run, run
+from services.replay.showing import show
+
+app = typer.Typer(
+    help="Look at dead letters, send them again, put them aside.", no_args_is_help=True
+)
+app.command()(groups)
+app.command(name="list")(list_)
+app.command()(show)
+app.command()(dry_run)
+app.command()(run)
+app.command()(dismiss)
+app.command()(status)
+app.command()(export)
+app.command(name="import")(import_)

@@ -1,0 +1,70 @@
+"""`answerbus replay export`: the bytes of records that are no requests, as files to be repaired."""
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from services.command_line import AsJson, Config, bus_of, stdout
+from services.explain import cause_text, plain
+from services.letters.selection import Selection, select
+from services.replay import views
+from services.replay.asking import mind_ids
+from services.replay.loading import loaded_once
+from services.replay.options import Ids, Limit, Since, Until, Where, selection_of
+from services.reviving.bodies import bodies
+from services.settings import from_environment
+
+SUFFIX = ".json"
+Folder = Annotated[Path, typer.Argument(help="Where the files go: one a letter, by its id.")]
+
+
+def export(
+    folder: Folder,
+    *,
+    where: Where = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Write what open letters hold in place of a request, byte by byte, into files.
+
+    Repair the files and give them to `import`. Files that are there already are left as they are.
+    """
+    selection = selection_of(where, ids, since, until, limit)
+    bus = bus_of(from_environment(config).kafka)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = asyncio.run(_export(bus, selection, folder))
+    if as_json:
+        views.print_json(written)
+        return
+    for one in written:
+        stdout().print(plain(f"{one['file']}: {one['why']}"), markup=False)
+    stdout().print(f"{len(written):,} files. Repair them, then `answerbus replay import FILE…`.")
+
+
+async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str, object]]:
+    letters = await loaded_once(bus, models=selection.needs_models)
+    mind_ids(letters, selection.ids)
+    chosen = [letter for letter in select(letters, selection) if not letter.has_request]
+    written = []
+    async for _, body in bodies(bus, chosen):
+        if isinstance(body, DeadLetter):
+            written.append(_write(body, folder / (body.dead_letter_id + SUFFIX)))
+    return written
+
+
+def _write(letter: DeadLetter, path: Path) -> dict[str, object]:
+    raw = letter.raw
+    if not path.exists():
+        path.write_bytes(base64.b64decode(raw.base64 or "") if raw else b"")
+    cut = raw is not None and raw.truncated
+    why = cause_text(letter.cause) + (" Only its beginning was kept." if cut else "")
+    return {"dead_letter_id": letter.dead_letter_id, "file": str(path), "why": why}

@@ -1,0 +1,181 @@
+"""What the commands of `answerbus replay` have in common on the command line."""
+
+import getpass
+import re
+import socket
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services import plugins
+from services.letters.edit import Edits, edits_of
+from services.letters.forecast import Known
+from services.letters.groups import KEYS, Key, key_of
+from services.letters.letter import STATUSES, Status
+from services.letters.patch import EditFault
+from services.letters.revive import Allowance
+from services.letters.selection import Selection
+from services.settings import Settings
+
+KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_AGO = re.compile(r"(\d{1,6})([smhd])")
+
+_Texts = list[str] | None
+Where = Annotated[
+    _Texts,
+    typer.Option(
+        "--where",
+        metavar="KEY=VALUE",
+        help=f"Letters whose KEY is VALUE, empty for none; repeatable. KEY: {KEYS_HELP}.",
+    ),
+]
+Ids = Annotated[_Texts, typer.Option("--id", metavar="ID", help="This letter; repeatable.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Died then or later: 2h, 3d, RFC 3339."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before then.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="The oldest so many.")]
+Statuses = Annotated[
+    _Texts,
+    typer.Option("--status", help=f"One of {', '.join(STATUSES)}; repeatable. Default: open."),
+]
+By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Edit = Annotated[
+    str | None,
+    typer.Option(
+        "--edit",
+        metavar="FILE|JSON",
+        help="JSON Patch of each request, or an object of patches by the ids of letters.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget", metavar="N|KEY=N,…", help="Of each replay: attempts, tokens, micro_usd."
+    ),
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="Ask this profile instead.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Do not tell the model what earlier attempts came to.")
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Also what would fail again at once, and a sixth round."),
+]
+
+
+def now() -> datetime:
+    """The time of day."""
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+def selection_of(
+    where: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int | None = None,
+    status: Sequence[str] | None = None,
+) -> Selection:
+    """The letters that the options mean. Raises typer.BadParameter."""
+    return Selection(
+        where=tuple(map(_condition, where or ())),
+        ids=frozenset(ids or ()),
+        since_ms=_moment_ms(since),
+        until_ms=_moment_ms(until),
+        statuses=frozenset(map(_status, status)) if status else frozenset({"open"}),
+        limit=limit,
+    )
+
+
+def keys_of(texts: Sequence[str]) -> list[Key]:
+    """Keys of groups. Raises typer.BadParameter."""
+    return [_key(text) for text in texts]
+
+
+def edits_from(given: str | None) -> Edits:
+    """The edits in a file, or in the text itself. Raises typer.BadParameter."""
+    if given is None:
+        return Edits()
+    found = edits_of(given.encode() if given.lstrip()[:1] in ("[", "{") else _content(given))
+    if isinstance(found, EditFault):
+        raise typer.BadParameter(f"--edit: {found.reason}.")
+    return found
+
+
+def allowance_of(given: str | None) -> Allowance:
+    """`5`, or `attempts=5,tokens=20000,micro_usd=100000`. Raises typer.BadParameter."""
+    amounts: dict[str, int] = {}
+    for part in (given or "").split(",") if given else ():
+        name, equals, text = part.strip().rpartition("=")
+        name = name if equals else "attempts"
+        if name not in ("attempts", "tokens", "micro_usd") or not text.isdecimal():
+            raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5.")
+        amounts[name] = int(text)
+    return Allowance(**amounts)
+
+
+def known_of(settings: Settings) -> Known:
+    """What these settings say of the workers. Raises SetUpError."""
+    return Known(frozenset(settings.profiles) or None, plugins.registry())
+
+
+def operator(by: str | None) -> str:
+    """Who gives the order."""
+    if by:
+        return by
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _condition(text: str) -> tuple[Key, str | None]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--where: {text!r} is not KEY=VALUE.")
+    return _key(name), value or None
+
+
+def _key(text: str) -> Key:
+    key = key_of(text)
+    if key is None:
+        raise typer.BadParameter(f"{text!r} is none of {KEYS_HELP}.")
+    return key
+
+
+def _status(text: str) -> Status:
+    if text not in STATUSES:
+        raise typer.BadParameter(f"--status: {text!r} is none of {', '.join(STATUSES)}.")
+    return text
+
+
+def _moment_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return int((time.time() - int(ago[1]) * _UNITS_S[ago[2]]) * 1000)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time, such as 30m, 2h, 3d or 2026-11-21T10:00:00Z."
+        ) from None
+    return int(moment.astimezone(UTC).timestamp() * 1000)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None

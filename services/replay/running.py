@@ -1,0 +1,178 @@
+"""`answerbus replay dry-run` and `run`: what a replay would do, and doing it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from answerbus.client.bus import Bus
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.letters.forecast import Forecast, Known
+from services.letters.letter import Letter
+from services.letters.revive import Order
+from services.letters.selection import Selection, select
+from services.replay import views
+from services.replay.asking import confirm, mind_ids
+from services.replay.loading import loaded_once, loading
+from services.replay.options import (
+    Budget,
+    By,
+    Edit,
+    Force,
+    Fresh,
+    Ids,
+    Limit,
+    Profile,
+    Reason,
+    Since,
+    Until,
+    Where,
+    Yes,
+    allowance_of,
+    edits_from,
+    known_of,
+    now,
+    operator,
+    selection_of,
+)
+from services.replay.progress import progress
+from services.replay.sending import Done, send
+from services.replay.stopping import leave
+from services.reviving.replaying import Outcome, revived
+from services.reviving.writer import writing
+from services.settings import from_environment
+
+Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so many a second.")]
+
+
+def dry_run(
+    *,
+    where: Where = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    edit: Edit = None,
+    profile: Profile = None,
+    budget: Budget = None,
+    fresh: Fresh = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Say what `run` would do, at what cost at worst, and what it would hold back and why.
+
+    Exit code 1 if it would hold back any letter.
+    """
+    selection = selection_of(where, ids, since, until, limit)
+    order = _order("", "", edit, profile, budget, fresh=fresh, force=force)
+    settings = from_environment(config)
+    task = Task(bus_of(settings.kafka), selection, order, known_of(settings))
+    forecast = asyncio.run(_dry_run(task))
+    if as_json:
+        views.print_json(views.forecast_data(forecast))
+    else:
+        stdout().print(views.forecast_table(forecast, "to be replayed"))
+    if forecast.held_back:
+        raise typer.Exit(1)
+
+
+def run(
+    *,
+    where: Where = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    edit: Edit = None,
+    profile: Profile = None,
+    budget: Budget = None,
+    rate: Rate = None,
+    fresh: Fresh = False,
+    force: Force = False,
+    by: By = None,
+    reason: Reason = "",
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Send the requests of open letters again, each once, whoever repeats this command.
+
+    Ctrl-C stops after the transaction under way; the same command goes on with the rest.
+    Exit code 1 if letters were held back.
+    """
+    selection = selection_of(where, ids, since, until, limit)
+    order = _order(operator(by), reason, edit, profile, budget, fresh=fresh, force=force)
+    settings = from_environment(config)
+    task = Task(bus_of(settings.kafka), selection, order, known_of(settings), rate)
+    done = asyncio.run(replayed(task, ask=not yes))
+    if as_json:
+        views.print_json(views.done_data(done.sent, done.sums, done.ended))
+    else:
+        stdout().print(views.forecast_table(done.sums, "replayed"))
+    leave(done.ended)
+    if done.sums.held_back:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What `run` is to do, at most `rate` letters a second."""
+
+    bus: Bus
+    selection: Selection
+    order: Order
+    known: Known
+    rate: float | None = None
+
+    def outcomes(self, letters: Sequence[Letter]) -> AsyncIterator[Outcome]:
+        """What becomes of these letters."""
+        return revived(self.bus, letters, self.order, self.known, now)
+
+
+def _order(
+    by: str,
+    reason: str,
+    edit: str | None,
+    profile: str | None,
+    budget: str | None,
+    *,
+    fresh: bool,
+    force: bool,
+) -> Order:
+    edits, allowance = edits_from(edit), allowance_of(budget)
+    return Order(by, reason, edits, profile, allowance, keep_prior=not fresh, force=force)
+
+
+async def _dry_run(task: Task) -> Forecast:
+    letters = await loaded_once(task.bus, models=task.selection.needs_models)
+    mind_ids(letters, task.selection.ids)
+    return await _foreseen(task, select(letters, task.selection))
+
+
+async def _foreseen(task: Task, chosen: Sequence[Letter]) -> Forecast:
+    forecast = Forecast()
+    with progress("trying", len(chosen)) as advance:
+        async for letter, outcome in task.outcomes(chosen):
+            forecast.take(letter.id, outcome)
+            advance(1)
+    return forecast
+
+
+async def replayed(task: Task, *, ask: bool) -> Done:
+    """Carry out the task; letters that others settle meanwhile are left alone."""
+    async with loading(task.bus, models=task.selection.needs_models) as loaded:
+        mind_ids(loaded.letters, task.selection.ids)
+        chosen = select(loaded.letters, task.selection)
+        if not chosen:
+            return Done()
+        if ask:
+            forecast = await _foreseen(task, chosen)
+            stderr().print(views.forecast_table(forecast, "to be replayed"))
+            confirm(f"Replay {forecast.sendable:,} letters as {task.order.by}?")
+        async with writing(task.bus) as writer:
+            await loaded.catch_up()
+            still_open = [letter for letter in chosen if letter.status == "open"]
+            return await send(writer, task.outcomes(still_open), len(still_open), task.rate)

@@ -1,0 +1,57 @@
+"""Replays carried out at the pace that was asked for, until done, stopped or cut off."""
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from answerbus.dead_letter import Replayed
+from services.letters.forecast import Forecast
+from services.replay.progress import progress
+from services.replay.stopping import HowEnded, slept, stopping
+from services.reviving.replaying import Outcome, Step, replaying
+from services.reviving.writer import CHANGES_MAX, Superseded, Writer
+
+
+@dataclass(slots=True)
+class Done:
+    """What was done by the end, whichever came first."""
+
+    sums: Forecast = field(default_factory=Forecast)
+    sent: list[Replayed] = field(default_factory=list)
+    ended: HowEnded = "done"
+
+    def take(self, step: Step) -> None:
+        """A transaction was committed."""
+        for letter, trouble in step.held_back:
+            self.sums.take(letter.id, trouble)
+        for letter, revived in step.sent:
+            self.sums.take(letter.id, revived)
+            self.sent.append(revived.replayed)
+
+    @property
+    def count(self) -> int:
+        """How many letters were looked at."""
+        return self.sums.sendable + self.sums.held_back_count
+
+
+async def send(
+    writer: Writer, outcomes: AsyncIterator[Outcome], count: int, rate: float | None = None
+) -> Done:
+    """Send what can be sent of `count` letters, at most `rate` a second. Raises BusUnavailable."""
+    at_once = CHANGES_MAX if rate is None else max(1, min(CHANGES_MAX, int(rate)))
+    done, began = Done(), time.monotonic()
+    with stopping() as stop, progress("sending", count) as advance:
+        try:
+            async for step in replaying(writer, outcomes, at_once=at_once):
+                done.take(step)
+                advance(len(step.sent) + len(step.held_back))
+                if done.count >= count:
+                    continue
+                if rate is not None:
+                    await slept(stop, began + len(done.sent) / rate - time.monotonic())
+                if stop.is_set():
+                    done.ended = "stopped"
+                    break
+        except Superseded:
+            done.ended = "superseded"
+    return done

@@ -1,0 +1,147 @@
+"""`answerbus replay show`: the whole story of one letter."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.json import JSON
+from rich.panel import Panel
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.failure import Invalid
+from answerbus.topics import LEDGER, TOPICS
+from answerbus.wire import format_timestamp
+from services.command_line import AsJson, Config, bus_of, stdout
+from services.explain import cause_text, failure_text, plain, problem_text, remedy
+from services.letters import fold
+from services.letters.fold import Letters
+from services.letters.letter import Letter
+from services.letters.revive import Trouble
+from services.reading.event_line import line_of
+from services.reading.reader import reading
+from services.reading.seen import Seen, seen
+from services.replay import views
+from services.replay.asking import mind_ids
+from services.replay.loading import loaded_once
+from services.reviving.bodies import Body, bodies
+from services.settings import from_environment
+
+_TOPICS = tuple(topic for topic in TOPICS if topic is not LEDGER)
+
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A letter, whole or why not, and the records about its request and its replay, in order."""
+
+    letter: Letter
+    letters: Letters
+    body: Body
+    records: Sequence[Seen]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """What became of each spend."""
+        found = [seen.event for seen in self.records if isinstance(seen.event, Attempt)]
+        return [one for one in found if one.request_id == self.letter.request_id]
+
+
+def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
+    """Tell all about one letter: request, attempts with their problems, account, what came of it.
+
+    Exit code 1 if there is no such letter.
+    """
+    story = asyncio.run(_story(bus_of(from_environment(config).kafka), letter_id))
+    if as_json:
+        views.print_json(_data(story))
+    else:
+        stdout().print(Group(*_parts(story)))
+
+
+async def _story(bus: Bus, letter_id: str) -> Story:
+    letters = await loaded_once(bus, fold.TOPICS, models=True)
+    letter = letters.get(letter_id)
+    if letter is None:
+        mind_ids(letters, (letter_id,))
+        raise typer.Exit(1)
+    ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
+    return Story(letter, letters, body, await _records(bus, letter))
+
+
+async def _records(bus: Bus, letter: Letter) -> list[Seen]:
+    if letter.workflow_id is None:
+        return []
+    about = {letter.request_id, letter.id}
+    if letter.sent:
+        about.add(letter.sent.request_id)
+    async with reading(bus, _TOPICS, workflow_id=letter.workflow_id) as reader:
+        found = [seen(stored) async for batch in reader.to_end() for stored in batch]
+    return sorted((one for one in found if one.subject in about), key=lambda one: one.at)
+
+
+def _data(story: Story) -> dict[str, object]:
+    body = story.body
+    return {
+        "letter": views.letter_data(story.letter, story.letters.fate(story.letter)),
+        "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
+        "attempts": [attempt.model_dump(mode="json") for attempt in story.attempts],
+        "timeline": [
+            {
+                "at": format_timestamp(one.at),
+                "topic": one.topic.name,
+                "partition": one.partition,
+                "offset": one.offset,
+                "kind": one.kind,
+                "subject": one.subject,
+            }
+            for one in story.records
+        ],
+    }
+
+
+def _parts(story: Story) -> Iterator[RenderableType]:
+    letter, body = story.letter, story.body
+    if isinstance(body, Trouble):
+        yield Text(body.text, "red")
+    else:
+        yield Panel(
+            Group(Text(cause_text(body.cause), "bold"), Text(remedy(body.cause))),
+            title=Text(plain(letter.id)),
+            border_style="red",
+            title_align="left",
+        )
+        yield _request(body)
+    if letter.spent:
+        yield Text(
+            plain(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
+        )
+    for attempt in story.attempts:
+        yield from _attempt(attempt)
+    yield views.letters_table([letter], story.letters)
+    yield from map(line_of, story.records)
+
+
+def _request(letter: DeadLetter) -> RenderableType:
+    if letter.request is None:
+        return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
+    return JSON(letter.request.model_dump_json(), ensure_ascii=False)
+
+
+def _attempt(attempt: Attempt) -> Iterator[Text]:
+    model = plain(attempt.model.model) if attempt.model else "-"
+    took = "" if attempt.duration_ms is None else f", {attempt.duration_ms:,} ms"
+    yield Text(f"Attempt {attempt.attempt} ({model}{took}): {attempt.outcome}", "bold")
+    match attempt.failure:
+        case None:
+            return
+        case Invalid(problems=problems):
+            yield from (Text(f"  {problem_text(problem)}") for problem in problems)
+        case failure:
+            yield Text(f"  {failure_text(failure)}")

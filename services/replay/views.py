@@ -1,0 +1,230 @@
+"""Letters, groups and forecasts as tables and as JSON data."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypedDict, get_args
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from answerbus.dead_letter import Replayed
+from answerbus.wire import format_timestamp
+from services.command_line import stderr
+from services.explain import plain
+from services.letters.fold import Ending, Fate, Letters
+from services.letters.forecast import Forecast
+from services.letters.groups import Group, Key
+from services.letters.letter import Funds, Letter
+from services.replay.stopping import HowEnded
+
+DEAD_AGAIN_SHOWN_MAX = 10
+_ENDINGS: tuple[Ending, ...] = get_args(Ending)
+
+
+def print_json(data: object) -> None:
+    """Data for programs."""
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def print_undecodable(letters: Letters) -> None:
+    """Say that records of the topic were no letters."""
+    if letters.undecodable:
+        said = f"{letters.undecodable} records in the topics are none of our events."
+        stderr().print(said, style="yellow")
+
+
+def groups_table(groups: Sequence[Group], keys: Sequence[Key]) -> Table:
+    """One row for each group, and their sum."""
+    table = Table(*map(str, keys), show_footer=True)
+    total = f"{sum(found.count for found in groups):,}"
+    table.add_column("letters", footer=total, justify="right", style="bold")
+    for name in ("oldest", "newest", "spent", "a sample"):
+        table.add_column(name)
+    for found in groups:
+        table.add_row(
+            *(_text(value) for value in found.values),
+            f"{found.count:,}",
+            _local(found.oldest_ms),
+            _local(found.newest_ms),
+            funds_text(found.spent),
+            _text(found.sample),
+        )
+    return table
+
+
+def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
+    """A group as JSON data."""
+    return {
+        "group": dict(zip(map(str, keys), group.values, strict=True)),
+        "count": group.count,
+        "oldest": _time(group.oldest_ms),
+        "newest": _time(group.newest_ms),
+        "sample": group.sample,
+        "spent": funds_data(group.spent),
+    }
+
+
+def letters_table(chosen: Sequence[Letter], letters: Letters) -> Table:
+    """One row for each letter."""
+    table = Table("died", "letter", "workflow", "cause", "schema", "profile", "status")
+    for letter in chosen:
+        table.add_row(
+            _local(letter.at_ms),
+            _text(letter.id),
+            _text(letter.workflow_id),
+            _text(_cause(letter)),
+            _text(letter.schema),
+            _text(letter.profile),
+            _text(_status(letter, letters.fate(letter))),
+        )
+    return table
+
+
+def letter_data(letter: Letter, fate: Fate | None) -> Mapping[str, object]:
+    """A letter as JSON data."""
+    sent, aside = letter.sent, letter.aside
+    return {
+        "dead_letter_id": letter.id,
+        "at": _time(letter.at_ms),
+        "cause": letter.cause,
+        "failure": letter.failure,
+        "request_id": letter.request_id,
+        "workflow_id": letter.workflow_id,
+        "schema": letter.schema,
+        "profile": letter.profile,
+        "model": letter.model,
+        "labels": dict(letter.labels),
+        "account_id": letter.account_id,
+        "spent": funds_data(letter.spent) if letter.spent else None,
+        "round": letter.round,
+        "partition": letter.place.partition,
+        "offset": letter.place.offset,
+        "status": letter.status,
+        "replayed_as": sent.request_id if sent else None,
+        "by": sent.by if sent else aside.by if aside else None,
+        "reason": sent.reason if sent else aside.reason if aside else None,
+        "fate": fate.ending if fate else None,
+        "new_letter": fate.letter_id if fate else None,
+    }
+
+
+class StatusData(TypedDict):
+    """What `status` says; `fates` are those of the replayed letters."""
+
+    open: int
+    dismissed: int
+    replayed: int
+    fates: dict[Ending, int]
+    dead_again: list[dict[str, str | None]]
+
+
+def status_data(chosen: Sequence[Letter], letters: Letters) -> StatusData:
+    """How many letters are where, as JSON data."""
+    fates = [(letter, letters.fate(letter)) for letter in chosen]
+    statuses = Counter(letter.status for letter in chosen)
+    endings = Counter(fate.ending for _, fate in fates if fate)
+    return {
+        "open": statuses["open"],
+        "dismissed": statuses["dismissed"],
+        "replayed": statuses["replayed"],
+        "fates": {ending: endings[ending] for ending in _ENDINGS},
+        "dead_again": [
+            {"dead_letter_id": letter.id, "new_letter": fate.letter_id}
+            for letter, fate in fates
+            if fate and fate.ending == "dead"
+        ],
+    }
+
+
+def status_table(data: StatusData) -> Table:
+    """The same for people, with a few of those that died again."""
+    table = Table("letters", "")
+    for count, name in (
+        (data["open"], "open"),
+        (data["dismissed"], "dismissed"),
+        (data["replayed"], "replayed, of which"),
+        *((data["fates"][ending], f"  {ending}") for ending in _ENDINGS),
+    ):
+        table.add_row(f"{count:,}", name)
+    for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
+        said = f"    {found['dead_letter_id']} -> {found['new_letter']}"
+        table.add_row("", Text(plain(said), "dim"))
+    return table
+
+
+def forecast_table(forecast: Forecast, verb: str) -> Table:
+    """What is sent and at what cost at worst; what is held back, why, and one of them."""
+    table = Table("letters", "", "a sample")
+    worst = funds_text(forecast.worst)
+    table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
+    for held in forecast.held_back.values():
+        forced = " (--force sends it)" if held.trouble.forcible else ""
+        said = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
+        table.add_row(f"{held.count:,}", _text(said), _text(held.sample), style="yellow")
+    return table
+
+
+def forecast_data(forecast: Forecast) -> dict[str, object]:
+    """The same as JSON data."""
+    return {
+        "sendable": forecast.sendable,
+        "worst": funds_data(forecast.worst),
+        "held_back": [
+            {
+                "code": held.trouble.code,
+                "text": held.trouble.text,
+                "forcible": held.trouble.forcible,
+                "count": held.count,
+                "sample": held.sample,
+            }
+            for held in forecast.held_back.values()
+        ],
+    }
+
+
+def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
+    """What was done, as JSON data."""
+    letters = [
+        {"dead_letter_id": one.dead_letter_id, "request_id": one.request_id, "round": one.round}
+        for one in sent
+    ]
+    return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": letters}
+
+
+def funds_text(funds: Funds) -> str:
+    """What was or may be spent; what has no limit says so."""
+    tokens = "any number of" if funds.tokens is None else f"{funds.tokens:,}"
+    money = "no limit in money" if funds.micro_usd is None else f"${funds.micro_usd / 1e6:,.4f}"
+    return f"{funds.attempts:,} attempts, {tokens} tokens, {money}"
+
+
+def funds_data(funds: Funds) -> Mapping[str, int | None]:
+    """The same as JSON data."""
+    return {
+        "attempts": funds.attempts,
+        "tokens": funds.tokens,
+        "micro_usd": funds.micro_usd,
+    }
+
+
+def _cause(letter: Letter) -> str:
+    return letter.cause + (f": {letter.failure}" if letter.failure else "")
+
+
+def _status(letter: Letter, fate: Fate | None) -> str:
+    return letter.status + (f", {fate.ending}" if fate else "")
+
+
+def _text(value: str | None) -> Text:
+    return Text("-" if value is None else plain(value))
+
+
+def _local(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _time(at_ms: int) -> str:
+    return format_timestamp(datetime.fromtimestamp(at_ms / 1000, UTC))

@@ -1,0 +1,1 @@
+"""Dead letters read again whole, and what operators decide written back."""

@@ -1,0 +1,110 @@
+"""Replays and dismissals written to Kafka, each whole or not at all, by one writer at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import ProducerFenced
+
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import Dismissed
+from answerbus.envelope import Encoded, encode
+from answerbus.partition import partition_of
+from answerbus.topics import DEAD_LETTERS, REQUESTS, Topic
+from services.letters.revive import Revived
+
+SOURCE = "/answerbus/replay"
+TRANSACTION_TIMEOUT_MS = 15_000
+COMMIT_TIMEOUT_S = 10.0
+CHANGES_MAX = 100  # in a transaction
+RETRY_BACKOFF_MS = 20
+_BATCH_BYTES = 256 * 1024
+_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
+
+
+class Superseded(Exception):
+    """Another writer has begun since; what this one had not committed was not done."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another operator's replay or dismissal has begun and has ended this one. What was "
+            "done so far stays done; run the same command again for the rest."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done with one letter, which stands in `partition`."""
+
+    done: Revived | Dismissed
+    partition: int
+
+
+class Writer:
+    """Made by `writing` alone."""
+
+    def __init__(self, bus: Bus, producer: AIOKafkaProducer, partitions: int) -> None:
+        self._bus, self._producer, self._partitions = bus, producer, partitions
+
+    async def commit(self, changes: Sequence[Change]) -> None:
+        """All changes in one transaction; at most CHANGES_MAX. Raises Superseded, BusUnavailable.
+
+        After either the writer is of no use, and whether the changes were made is known to who
+        reads the letters to their end after opening another writer.
+        """
+        with self._bus.explained():
+            try:
+                async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                    await self._commit(changes)
+            except ProducerFenced:
+                raise Superseded from None
+
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        await self._producer.begin_transaction()
+        sent = [
+            await self._producer.send(
+                topic.full_name(self._bus.prefix),
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                partition=partition,
+            )
+            for change in changes
+            for topic, partition, record in self._records(change)
+        ]
+        # Each one: a record that the broker refused is otherwise missing from a transaction that
+        # commits all the same.
+        await asyncio.gather(*sent)
+        await self._producer.commit_transaction()
+
+    def _records(self, change: Change) -> Iterator[tuple[Topic, int, Encoded]]:
+        match change.done:
+            case Dismissed() as dismissed:
+                yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE)
+            case Revived(request, replayed):
+                owner = partition_of(request.workflow_id, self._partitions)
+                yield REQUESTS, owner, encode(request, source=SOURCE)
+                yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE)
+
+
+@asynccontextmanager
+async def writing(bus: Bus) -> AsyncIterator[Writer]:
+    """The one writer: whoever wrote before is cut off, and what it left half done is undone.
+
+    Read the letters to their end after entering the block, not before: only then it is certain
+    that no one else replays what you still find open. Raises BusUnavailable.
+    """
+    partitions = await bus.partitions(REQUESTS, DEAD_LETTERS)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bus.servers,
+        transactional_id=f"{bus.prefix}.replay",
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+        max_batch_size=_BATCH_BYTES,
+        max_request_size=_REQUEST_BYTES_MAX,
+        **bus.options,
+    )
+    async with bus.running(producer):
+        yield Writer(bus, producer, partitions)

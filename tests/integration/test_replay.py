@@ -1,0 +1,139 @@
+"""Dead letters replayed on a real Kafka: each once, whoever tries, stops, dies or repeats."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.integration.bus import Bus, request
+from tests.integration.command_line import interrupt
+from tests.integration.dead_letters import WITH_REQUEST, letters, publish
+from tests.integration.replaying import (
+    ANSWERING,
+    BUDGET,
+    MENDING,
+    Replay,
+    killed_thrice,
+    request_ids,
+    seen_on_the_wire,
+)
+
+pytestmark = pytest.mark.kafka
+
+STORY = {"request": 2, "attempt": 5, "retry_request": 3, "dead_letter": 2, "replayed": 1}
+SOME = 600  # letters; tests/replay_at_scale.py takes 5,000
+
+
+@pytest.fixture
+def replay(bus: Bus) -> Replay:
+    return Replay(bus)
+
+
+async def test_letters_are_grouped_dry_run_replayed_once_and_answered(
+    bus: Bus, replay: Replay
+) -> None:
+    await publish(bus, letters(48))
+    bus.start_worker(bus.config(ANSWERING))
+
+    groups = await replay.data("groups", "--by", "cause")
+    assert {found["group"]["cause"]: found["count"] for found in groups} == {
+        body["cause"]["kind"]: 4 for body in letters(12)
+    }
+    dry = await replay.data("dry-run", code=1)
+    assert dry["sendable"] == 24
+    assert {held["code"]: held["count"] for held in dry["held_back"]} == {
+        "no_request": 8,
+        "schema": 8,
+        "unknown_profile": 4,
+        "unknown_contract": 4,
+    }
+    assert await request_ids(bus) == Counter()
+
+    dry = await replay.data("dry-run", *MENDING, "--where", "cause=unknown_profile")
+    assert (dry["sendable"], dry["worst"]["attempts"]) == (4, 8)
+
+    done = await replay.data("run", *MENDING, "--yes", code=1)
+    assert (done["end"], done["replayed"]) == ("done", 40)
+    assert [(held["code"], held["count"]) for held in done["held_back"]] == [("no_request", 8)]
+    again = await replay.data("run", *MENDING, "--yes", code=1)
+    assert again["replayed"] == 0
+
+    new = Counter({f"r-{n}.replay.1": 1 for n in range(48) if n % 12 < 10})
+    assert await request_ids(bus) == new
+    results = await bus.terminals(48 + 40)
+    answered = [body for body in results if body["kind"] == "result"]
+    assert Counter(body["request_id"] for body in answered) == new
+    for body in answered:
+        assert body["account"]["id"] == body["replay"]["account"]
+        assert body["account"]["limit"]["attempts"] == BUDGET
+    status = await replay.data("status")
+    assert (status["open"], status["replayed"]) == (8, 40)
+    assert status["fates"] == {"pending": 0, "answered": 40, "refused": 0, "dead": 0}
+
+
+async def test_a_run_that_is_killed_three_times_and_repeated_sends_each_request_once(
+    bus: Bus, replay: Replay, tmp_path: Path
+) -> None:
+    figures = await killed_thrice(bus, replay, SOME, tmp_path / "repair")
+
+    assert figures.groups_s < 10
+
+
+async def test_ctrl_c_stops_between_transactions_and_the_same_command_goes_on(
+    bus: Bus, replay: Replay
+) -> None:
+    await publish(bus, letters(40, WITH_REQUEST))
+    command = ("run", *MENDING, "--reason", "the bill was paid", "--yes", "--json")
+    process = await replay.begin(*command, "--rate", "5")
+    await seen_on_the_wire(bus, process, 5)
+    stopped = await interrupt(process)
+    done = json.loads(stopped.out)
+
+    assert (stopped.code, done["end"]) == (130, "stopped")
+    assert 0 < done["replayed"] < 40
+    assert sum((await request_ids(bus)).values()) == done["replayed"]
+    rest = await replay.data(*command[:-1])
+    assert rest["replayed"] == 40 - done["replayed"]
+    assert await request_ids(bus) == Counter({f"r-{n}.replay.1": 1 for n in range(40)})
+    (letter,) = await replay.data("list", "--status", "replayed", "--limit", "1")
+    assert (letter["reason"], letter["fate"]) == ("the bill was paid", "pending")
+
+
+async def test_a_dismissed_letter_is_not_replayed_and_says_why(bus: Bus, replay: Replay) -> None:
+    await publish(bus, letters(2, WITH_REQUEST))
+    one = ("--id", "r-0.dead-letter")
+    why = ("--reason", "customer gone", "--by", "ops@acme")
+
+    asked = await replay("dismiss", *one, *why)
+    assert (asked.code, "say --yes" in asked.err) == (2, True)
+    done = await replay.data("dismiss", *one, *why, "--yes")
+    assert done == {"end": "done", "dismissed": 1, "letters": ["r-0.dead-letter"]}
+    again = await replay("dismiss", *one, *why, "--yes")
+    assert "was dismissed by ops@acme: customer gone" in again.err
+    await replay.data("run", *MENDING, "--yes")
+    assert await request_ids(bus) == Counter({"r-1.replay.1": 1})
+    unknown = await replay("run", "--id", "r-9.dead-letter", "--yes")
+    assert (unknown.code, "There is no letter r-9.dead-letter." in unknown.err) == (1, True)
+
+
+async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) -> None:
+    """One that a real worker wrote, after attempts that failed."""
+    invalid = {"kind": "answered", "json": {"kind": "dep_bump"}}
+    bus.start_worker(bus.config([{"reply": invalid}]))
+    await bus.publish([request("r-1", "order-1", budget={"attempts": 2})])
+    await bus.terminals(1)
+    await replay.data("run", "--yes")
+    await bus.terminals(2)
+    story = await replay.data("show", "r-1.dead-letter")
+    shown = await replay("show", "r-1.dead-letter")
+
+    assert story["letter"]["fate"] == "dead"
+    assert story["letter"]["new_letter"] == "r-1.replay.1.dead-letter"
+    assert story["event"]["request"]["request_id"] == "r-1"
+    assert [attempt["attempt"] for attempt in story["attempts"]] == [1, 2]
+    problems = story["attempts"][0]["failure"]["problems"]
+    assert Counter(entry["kind"] for entry in story["timeline"]) == STORY
+    assert shown.code == 0
+    for said in ("budget of attempts is spent", problems[0]["path"], "Propose a change."):
+        assert said in shown.out
