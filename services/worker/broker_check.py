@@ -1,49 +1,73 @@
 """Whether the broker is there and has the topics as a worker needs them, found out at start."""
 
-import asyncio
-from typing import Any
+import logging
+from collections.abc import Mapping
 
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
-
-from answerbus.topics import TOPICS
-from services.kafka import client_options, topic_name
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import TOPICS, Topic
+from services.command_line import bus_of
+from services.kafka import topic_name
 from services.settings import KafkaSettings, SetUpError
+from services.topics.broker import topics_on
+from services.topics.plan import Change, Found, plan
 
-CONNECT_TIMEOUT_S = 10.0
+RECORD_LIMIT = "max.message.bytes"
+
+_log = logging.getLogger(__name__)
 
 
 async def partitions_of_topics(settings: KafkaSettings) -> int:
     """How many partitions all our topics have. Raises SetUpError with the remedy."""
-    counts = await _counts(settings, client_options(settings))
-    missing = [name for name, count in counts.items() if not count]
+    found = await _look(settings)
+    missing = [topic_name(settings, topic) for topic in TOPICS if topic not in found]
     if missing:
         raise SetUpError(
             f"The topic {missing[0]} is missing on {settings.bootstrap_servers}; create all "
             "topics with `answerbus topics apply`."
         )
+    counts = {topic_name(settings, topic): there.partitions for topic, there in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise SetUpError(
             f"All topics need the same number of partitions, but {listed}; recreate those that "
             "differ."
         )
-    return next(iter(counts.values()))
+    partitions = next(iter(counts.values()))
+    _compare(settings, found, partitions)
+    return partitions
 
 
-async def _counts(settings: KafkaSettings, options: dict[str, Any]) -> dict[str, int]:
-    names = [topic_name(settings, topic) for topic in TOPICS]
-    admin = AIOKafkaAdminClient(**options, request_timeout_ms=int(CONNECT_TIMEOUT_S * 1000))
+def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: int) -> None:
+    """A record that its topic never takes would keep its lane shut for good; the rest is told."""
+    steps = plan(found, partitions)
+    for step in steps if isinstance(steps, tuple) else ():
+        if not isinstance(step, Change):
+            continue
+        name = topic_name(settings, step.topic)
+        for difference in step.differences:
+            if difference.found is None:  # nobody lets us see it
+                continue
+            if difference.name == RECORD_LIMIT and int(difference.found) < int(difference.wanted):
+                raise SetUpError(
+                    f"The topic {name} takes records of at most {difference.found} bytes, and ours "
+                    f"may have {difference.wanted}; mend it with `answerbus topics apply`."
+                )
+            _log.warning(
+                "the topic %s has %s %s instead of %s: see `answerbus doctor`",
+                name,
+                difference.name,
+                difference.found,
+                difference.wanted,
+            )
+
+
+async def _look(settings: KafkaSettings) -> Mapping[Topic, Found]:
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await admin.start()
-            described = await admin.describe_topics(names)
-    except (KafkaError, TimeoutError, OSError) as error:
+        async with topics_on(bus_of(settings)) as topics:
+            return await topics.look()
+    except BusUnavailable as error:
+        reason = type(error.__cause__ or error).__name__
         raise SetUpError(
-            f"No Kafka broker answers at {settings.bootstrap_servers} ({type(error).__name__}); "
+            f"No Kafka broker answers at {settings.bootstrap_servers} ({reason}); "
             "start one (`make up`), or correct `kafka.bootstrap_servers`."
         ) from None
-    finally:
-        await admin.close()
-    counts = {topic["topic"]: len(topic["partitions"]) for topic in described}
-    return {name: counts.get(name, 0) for name in names}

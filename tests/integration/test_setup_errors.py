@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import RESULTS
 from infra.ports import free_ports
@@ -116,6 +117,22 @@ async def test_partition_counts_differ(bus: Bus, scripted: Path) -> None:
 async def partitions_of(admin: AIOKafkaAdminClient, topic: str) -> int:
     (described,) = await admin.describe_topics([topic])
     return len(described["partitions"])
+
+
+async def test_a_topic_that_would_refuse_our_largest_records(bus: Bus, scripted: Path) -> None:
+    name = bus.topic(RESULTS)
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    try:
+        limit = {"max.message.bytes": "100000"}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, limit)])
+    finally:
+        await admin.close()
+
+    assert await said_at_start(scripted) == (
+        f"The topic {name} takes records of at most 100000 bytes, and ours may have 1048588; "
+        "mend it with `answerbus topics apply`."
+    )
 
 
 async def test_an_unknown_setting(bus: Bus) -> None:
