@@ -11,7 +11,7 @@ from answerbus.client.bus import Bus
 from answerbus.limits import REQUEST_BYTES_MAX
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.letters.revive import Order
-from services.replay import views
+from services.replay import forecast_views, views
 from services.replay.asking import confirm, mind_ids
 from services.replay.exporting import SUFFIX
 from services.replay.loading import loading
@@ -42,9 +42,9 @@ def import_(
     bus, order = bus_of(from_environment(config).kafka), Order(operator(by), reason)
     done = asyncio.run(_import(bus, repaired, order, ask=not yes))
     if as_json:
-        views.print_json(views.done_data(done.sent, done.sums, done.ended))
+        views.print_json(forecast_views.done_data(done.sent, done.sums, done.ended))
     else:
-        stdout().print(views.forecast_table(done.sums, "sent"))
+        stdout().print(forecast_views.forecast_table(done.sums, "sent"))
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)

@@ -54,7 +54,7 @@ def groups(
     if as_json:
         views.print_json([views.group_data(one, keys) for one in found])
         return
-    stdout().print(views.groups_table(found, keys))
+    stdout().print(*views.groups_lines(found, keys), sep="\n")
     views.print_undecodable(letters)
 
 
@@ -76,7 +76,7 @@ def list_(
     if as_json:
         views.print_json([views.letter_data(letter, letters.fate(letter)) for letter in chosen])
         return
-    stdout().print(views.letters_table(chosen, letters))
+    stdout().print(*views.letters_lines(chosen, letters), sep="\n")
     views.print_undecodable(letters)
 
 

@@ -13,7 +13,7 @@ from services.letters.forecast import Forecast, Known
 from services.letters.letter import Letter
 from services.letters.revive import Order
 from services.letters.selection import Selection, select
-from services.replay import views
+from services.replay import forecast_views, views
 from services.replay.asking import confirm, mind_ids
 from services.replay.loading import loaded_once, loading
 from services.replay.options import (
@@ -72,9 +72,9 @@ def dry_run(
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings))
     forecast = asyncio.run(_dry_run(task))
     if as_json:
-        views.print_json(views.forecast_data(forecast))
+        views.print_json(forecast_views.forecast_data(forecast))
     else:
-        stdout().print(views.forecast_table(forecast, "to be replayed"))
+        stdout().print(forecast_views.forecast_table(forecast, "to be replayed"))
     if forecast.held_back:
         raise typer.Exit(1)
 
@@ -109,9 +109,9 @@ def run(
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings), rate)
     done = asyncio.run(replayed(task, ask=not yes))
     if as_json:
-        views.print_json(views.done_data(done.sent, done.sums, done.ended))
+        views.print_json(forecast_views.done_data(done.sent, done.sums, done.ended))
     else:
-        stdout().print(views.forecast_table(done.sums, "replayed"))
+        stdout().print(forecast_views.forecast_table(done.sums, "replayed"))
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)
@@ -170,7 +170,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             return Done()
         if ask:
             forecast = await _foreseen(task, chosen)
-            stderr().print(views.forecast_table(forecast, "to be replayed"))
+            stderr().print(forecast_views.forecast_table(forecast, "to be replayed"))
             confirm(f"Replay {forecast.sendable:,} letters as {task.order.by}?")
         async with writing(task.bus) as writer:
             await loaded.catch_up()

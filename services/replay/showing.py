@@ -15,6 +15,7 @@ from answerbus.attempt import Attempt
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Invalid
+from answerbus.request import Prior
 from answerbus.topics import LEDGER, TOPICS
 from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stdout
@@ -124,7 +125,9 @@ def _parts(story: Story) -> Iterator[RenderableType]:
         )
     for attempt in story.attempts:
         yield from _attempt(attempt)
-    yield views.letters_table([letter], story.letters)
+    if isinstance(body, DeadLetter) and not story.attempts:
+        yield from (_earlier(prior) for prior in body.prior)
+    yield from views.letters_lines([letter], story.letters)
     yield from map(line_of, story.records)
 
 
@@ -132,6 +135,11 @@ def _request(letter: DeadLetter) -> RenderableType:
     if letter.request is None:
         return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
     return JSON(letter.request.model_dump_json(), ensure_ascii=False)
+
+
+def _earlier(prior: Prior) -> Text:
+    """What the letter itself says of an attempt whose record is not kept any more."""
+    return Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
 
 
 def _attempt(attempt: Attempt) -> Iterator[Text]:

@@ -1,8 +1,8 @@
-"""Letters, groups and forecasts as tables and as JSON data."""
+"""Letters and groups as tables and as JSON data."""
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypedDict, get_args
 
@@ -10,15 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.dead_letter import Replayed
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
 from services.explain import plain
 from services.letters.fold import Ending, Fate, Letters
-from services.letters.forecast import Forecast
 from services.letters.groups import Group, Key
 from services.letters.letter import Funds, Letter
-from services.replay.stopping import HowEnded
 
 DEAD_AGAIN_SHOWN_MAX = 10
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)
@@ -36,23 +33,17 @@ def print_undecodable(letters: Letters) -> None:
         stderr().print(said, style="yellow")
 
 
-def groups_table(groups: Sequence[Group], keys: Sequence[Key]) -> Table:
-    """One row for each group, and their sum."""
-    table = Table(*map(str, keys), show_footer=True)
-    total = f"{sum(found.count for found in groups):,}"
-    table.add_column("letters", footer=total, justify="right", style="bold")
-    for name in ("oldest", "newest", "spent", "a sample"):
-        table.add_column(name)
-    for found in groups:
-        table.add_row(
-            *(_text(value) for value in found.values),
-            f"{found.count:,}",
-            _local(found.oldest_ms),
-            _local(found.newest_ms),
-            funds_text(found.spent),
-            _text(found.sample),
-        )
-    return table
+def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
+    """Two lines for each group, so that a sample's id can be copied on any screen."""
+    rows = [[f"{one.count:,}", *map(_said, one.values)] for one in groups]
+    heads, *lines = _aligned([["letters", *map(str, keys)], *rows])
+    yield Text(heads, "dim")
+    for one, line in zip(groups, lines, strict=True):
+        yield Text(line, "bold")
+        when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
+        said = f"{when}, {funds_text(one.spent)}, such as {plain(one.sample)}"
+        yield Text(f"        {said}", "dim")
+    yield Text(f"{sum(one.count for one in groups):,} letters in {len(groups):,} groups")
 
 
 def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
@@ -67,20 +58,20 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
     }
 
 
-def letters_table(chosen: Sequence[Letter], letters: Letters) -> Table:
-    """One row for each letter."""
-    table = Table("died", "letter", "workflow", "cause", "schema", "profile", "status")
-    for letter in chosen:
-        table.add_row(
+def letters_lines(chosen: Sequence[Letter], letters: Letters) -> Iterator[Text]:
+    """One line for each letter."""
+    heads = ["died", "letter", "workflow", "cause", "schema", "profile", "status"]
+    rows = [
+        [
             _local(letter.at_ms),
-            _text(letter.id),
-            _text(letter.workflow_id),
-            _text(_cause(letter)),
-            _text(letter.schema),
-            _text(letter.profile),
-            _text(_status(letter, letters.fate(letter))),
-        )
-    return table
+            *map(_said, (letter.id, letter.workflow_id, _cause(letter))),
+            *map(_said, (letter.schema, letter.profile, _status(letter, letters.fate(letter)))),
+        ]
+        for letter in chosen
+    ]
+    first, *lines = _aligned([heads, *rows])
+    yield Text(first, "dim")
+    yield from map(Text, lines)
 
 
 def letter_data(letter: Letter, fate: Fate | None) -> Mapping[str, object]:
@@ -155,45 +146,6 @@ def status_table(data: StatusData) -> Table:
     return table
 
 
-def forecast_table(forecast: Forecast, verb: str) -> Table:
-    """What is sent and at what cost at worst; what is held back, why, and one of them."""
-    table = Table("letters", "", "a sample")
-    worst = funds_text(forecast.worst)
-    table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
-    for held in forecast.held_back.values():
-        forced = " (--force sends it)" if held.trouble.forcible else ""
-        said = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
-        table.add_row(f"{held.count:,}", _text(said), _text(held.sample), style="yellow")
-    return table
-
-
-def forecast_data(forecast: Forecast) -> dict[str, object]:
-    """The same as JSON data."""
-    return {
-        "sendable": forecast.sendable,
-        "worst": funds_data(forecast.worst),
-        "held_back": [
-            {
-                "code": held.trouble.code,
-                "text": held.trouble.text,
-                "forcible": held.trouble.forcible,
-                "count": held.count,
-                "sample": held.sample,
-            }
-            for held in forecast.held_back.values()
-        ],
-    }
-
-
-def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
-    """What was done, as JSON data."""
-    letters = [
-        {"dead_letter_id": one.dead_letter_id, "request_id": one.request_id, "round": one.round}
-        for one in sent
-    ]
-    return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": letters}
-
-
 def funds_text(funds: Funds) -> str:
     """What was or may be spent; what has no limit says so."""
     tokens = "any number of" if funds.tokens is None else f"{funds.tokens:,}"
@@ -218,12 +170,20 @@ def _status(letter: Letter, fate: Fate | None) -> str:
     return letter.status + (f", {fate.ending}" if fate else "")
 
 
-def _text(value: str | None) -> Text:
-    return Text("-" if value is None else plain(value))
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows with their columns below one another, however wide the screen is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _said(value: str | None) -> str:
+    return "-" if value is None else plain(value)
 
 
 def _local(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%m-%d %H:%M}"
 
 
 def _time(at_ms: int) -> str:

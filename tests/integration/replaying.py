@@ -20,7 +20,8 @@ _CONTRACT = {"kind": "contract", "name": "plan_proposal", "version": 1}
 _PATCH = [{"op": "replace", "path": "/answer_schema", "value": _CONTRACT}]
 MENDING = ("--edit", json.dumps(_PATCH), "--profile", "default", "--budget", str(BUDGET))
 """What lets letters of any cause be answered."""
-KILLED_AT = (0.05, 0.4, 0.75)  # of the letters, seen on the wire, committed or not
+KILLED_AT = ((0.05, "read_uncommitted"), (0.4, "read_committed"), (0.75, "read_uncommitted"))
+"""The share of requests that were sent by then: in the midst of a transaction, or just behind."""
 LIMIT_S = 120.0
 
 
@@ -68,8 +69,8 @@ async def killed_thrice(bus: Bus, replay: Replay, count: int, folder: Path) -> F
     groups_s = await grouped_s(replay, found)
     bus.start_worker(bus.config(ANSWERING))
     command = ("run", *MENDING, "--where", "status=open", "--yes", "--rate", str(count / 4))
-    for share in KILLED_AT:
-        await kill(bus, await replay.begin(*command), int(count * share))
+    for share, isolation in KILLED_AT:
+        await kill(bus, await replay.begin(*command), int(count * share), isolation)
     began = time.monotonic()
     ended = await replay("run", *MENDING, "--yes")
     run_s = time.monotonic() - began
@@ -91,20 +92,25 @@ async def grouped_s(replay: Replay, found: Sequence[JsonObject]) -> float:
     return took_s
 
 
-async def kill(bus: Bus, process: asyncio.subprocess.Process, at: int) -> None:
-    """End it as a crash would, once so many requests were sent, committed or not."""
-    await seen_on_the_wire(bus, process, at)
+async def kill(bus: Bus, process: asyncio.subprocess.Process, at: int, isolation: str) -> None:
+    """End it as a crash would, once so many requests were sent."""
+    await seen_on_the_wire(bus, process, at, isolation)
     process.kill()
     await process.communicate()
 
 
-async def seen_on_the_wire(bus: Bus, process: asyncio.subprocess.Process, count: int) -> None:
-    """Wait until so many requests were sent, committed or not."""
+async def seen_on_the_wire(
+    bus: Bus,
+    process: asyncio.subprocess.Process,
+    count: int,
+    isolation: str = "read_uncommitted",
+) -> None:
+    """Wait until a reader has seen so many requests."""
     seen = 0
-    async with asyncio.timeout(LIMIT_S), bus.reader([bus.topic(REQUESTS)], "read_uncommitted") as c:
+    async with asyncio.timeout(LIMIT_S), bus.reader([bus.topic(REQUESTS)], isolation) as reader:
         while seen < count:
             assert process.returncode is None, "it has ended already"
-            seen += sum(map(len, (await c.getmany(timeout_ms=20)).values()))
+            seen += sum(map(len, (await reader.getmany(timeout_ms=20)).values()))
 
 
 def repair(exported: Sequence[JsonObject], found: Sequence[JsonObject]) -> list[str]:
