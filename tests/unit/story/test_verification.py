@@ -236,6 +236,51 @@ def result(partition: Partition, change: Callable[[dict[str, Any]], Any]) -> Rec
     return instead(partition.stored, record, changed(record, **body))
 
 
+def rechained(partition: Partition, number: int, **fields: Any) -> Records:
+    """One attempt changed by someone who can hash, and who mends chain and ledger behind it."""
+    records, head = list(partition.stored), None
+    for place, old in enumerate(attempts(partition.stored)):
+        changes = fields if place == number else {}
+        new = rehashed(old, **changes, previous=head)
+        head = json.loads(new.value or b"")["hash"]
+        records = instead(records, old, new)
+    account = partition.of(LEDGER)[-1]
+    return instead(records, account, changed(account, last_attempt_hash=head))
+
+
+def test_a_chain_is_not_the_only_thing_that_must_hold(partition: Partition) -> None:
+    assert verified(rechained(partition, 0)).breaks == []
+    skipped = only(verified(rechained(partition, 0, attempt=2)))
+    again = only(verified(rechained(partition, 1, attempt=1)))
+    uncounted = only(verified(rechained(partition, 0, counted=False)))
+    dear = {"input_tokens": 99_999, "output_tokens": 1}
+    dearer = only(verified(rechained(partition, 1, usage=dear)))
+
+    assert (skipped.kind, skipped.expected) == ("number", "attempt 1 of r-1")
+    assert (again.kind, again.expected) == ("number", "attempt 2 of r-1")
+    assert [uncounted.kind, dearer.kind] == ["spent", "spent"]
+
+
+def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+    partition = Partition()
+    partition.ask("r-1", budget={"attempts": 9})
+    partition.call(TimedOut(9.0))
+    partition.clock += timedelta(seconds=60)
+    ticket, spend = partition.spend()
+    partition.lose(spend)
+    partition.bury(ticket, DeadlinePassed())
+    partition.clock += timedelta(days=2)
+    partition.ask("r-1", budget={"attempts": 9}, ttl_s=9)
+    partition.call()
+
+    assert [json.loads(one.value or b"")["attempt"] for one in attempts(partition.stored)] == [
+        1,
+        2,
+        1,
+    ]
+    assert verified(partition.stored) == Verified(attempts=3, accounts=1)
+
+
 def test_a_terminal_that_counts_otherwise_is_found(partition: Partition) -> None:
     records = result(partition, lambda body: body["account"]["spent"].update(attempts=1))
 
