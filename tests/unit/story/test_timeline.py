@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed, UnknownProfile
 from answerbus.forwarding import header_of
 from answerbus.outcome import Origin
-from answerbus.topics import REQUESTS, RETRIES
+from answerbus.topics import LEDGER, REQUESTS, RETRIES
 from services.reading.stored import Stored
 from services.story.moment import STYLES, Moment
 from services.story.timeline import CLOCK_SKEW_MAX, may_concern, origin_of, timeline
@@ -186,9 +186,12 @@ def test_a_call_in_flight_is_told_until_it_is_settled() -> None:
         "attempt 1 is paid for, and its outcome is not known yet",
     )
 
+    behind = partition.of(LEDGER)
     partition.settle(ticket, spend)
+    ledger_is_behind = [one for one in partition.stored if one.topic is not LEDGER or one in behind]
 
     assert "in_flight" not in kinds(timeline(WORKFLOW, partition.stored))
+    assert "in_flight" not in kinds(timeline(WORKFLOW, ledger_is_behind))
 
 
 def test_a_forwarded_copy_says_where_from_and_a_conflict_that_it_is_one(

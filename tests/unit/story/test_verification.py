@@ -281,6 +281,16 @@ def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
     assert verified(partition.stored) == Verified(attempts=3, accounts=1)
 
 
+def test_an_answered_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+    partition = Partition()
+    for _ in range(2):
+        partition.ask("r-1", budget={"attempts": 9})
+        partition.call()
+        partition.clock += timedelta(days=2)
+
+    assert verified(partition.stored) == Verified(attempts=2, accounts=1)
+
+
 def test_a_terminal_that_counts_otherwise_is_found(partition: Partition) -> None:
     records = result(partition, lambda body: body["account"]["spent"].update(attempts=1))
 
@@ -339,11 +349,12 @@ def test_an_account_that_rested_for_a_week_begins_anew() -> None:
 def test_of_one_workflow_alone(partition: Partition) -> None:
     bad = partition.put(ATTEMPTS, b"k", attempts(partition.stored)[0].value)
     others = changed(bad, workflow_id="another")
-    records = instead(partition.stored, bad, others)
+    terminal = changed(partition.of(RESULTS)[0], workflow_id="another", request_id="r-77")
+    records = [*instead(partition.stored, bad, others), replace(terminal, offset=99)]
 
     assert verified(records, workflow_id=WORKFLOW) == Verified(attempts=5, accounts=1, in_flight=1)
     assert verified(records, workflow_id="none").attempts == 0
-    assert len(verified(records).breaks) == 1
+    assert only(verified(records)).kind == "changed"  # the first of its account
 
 
 def test_more_may_come_until_all_claims_are_met(partition: Partition) -> None:
@@ -357,6 +368,19 @@ def test_more_may_come_until_all_claims_are_met(partition: Partition) -> None:
 
     assert not verification.is_settled()
     verification.attempt(last)
+    assert verification.is_settled()
+
+
+def test_what_is_broken_is_not_waited_for(partition: Partition) -> None:
+    first, *others = attempts(partition.stored)
+    verification = Verification(cut=())
+    for stored in partition.stored:
+        if stored.topic in CLAIMING:
+            verification.claim(stored)
+    for stored in others:
+        verification.attempt(stored)
+
+    assert first.offset == 0
     assert verification.is_settled()
 
 
