@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import assert_never
 
 from answerbus.attempt import Attempt
@@ -19,6 +20,7 @@ from services.reading.stored import Place, Stored
 from services.story.moment import LETTER_SUFFIX, Moment, moment
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
+_SIGNS_MAX = 64  # workflows
 _AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is no cause of what follows
 
 
@@ -29,9 +31,17 @@ def may_concern(workflow_id: str, stored: Stored) -> bool:
     Operators' events and the ends of retries do not name their workflow.
     """
     value = stored.value
-    if value is None or workflow_id.encode() in value or b"\\" in value:
+    if value is None or workflow_id.encode() in value:
         return True
-    return b'"replayed"' in value or b'"dismissed"' in value or b'"workflow_id":null' in value
+    return any(sign in value for sign in _signs(workflow_id))
+
+
+@lru_cache(_SIGNS_MAX)
+def _signs(workflow_id: str) -> tuple[bytes, ...]:
+    """What a record has in it that may be about the workflow without spelling its id."""
+    is_plain = workflow_id.isprintable() and not set(workflow_id) & set('"/\\')
+    escapes = b"\\u" if is_plain else b"\\"
+    return (escapes, b'"replayed"', b'"dismissed"', b'"workflow_id":null')
 
 
 def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[Moment, ...]:

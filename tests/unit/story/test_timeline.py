@@ -2,20 +2,22 @@
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from pydantic_core import to_json
 
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed, UnknownProfile
 from answerbus.forwarding import header_of
 from answerbus.outcome import Origin
-from answerbus.topics import REQUESTS, RETRIES
+from answerbus.topics import LEDGER, REQUESTS, RETRIES
 from services.reading.stored import Stored
 from services.story.moment import STYLES, Moment
 from services.story.timeline import CLOCK_SKEW_MAX, may_concern, origin_of, timeline
 from services.worker.core.reply import CallFacts, Refused, TimedOut
-from tests.unit.builders import NOW, after, body
+from tests.unit.builders import NOW, after
 from tests.unit.story.telling import WORKFLOW, Partition
 
 
@@ -184,9 +186,12 @@ def test_a_call_in_flight_is_told_until_it_is_settled() -> None:
         "attempt 1 is paid for, and its outcome is not known yet",
     )
 
+    behind = partition.of(LEDGER)
     partition.settle(ticket, spend)
+    ledger_is_behind = [one for one in partition.stored if one.topic is not LEDGER or one in behind]
 
     assert "in_flight" not in kinds(timeline(WORKFLOW, partition.stored))
+    assert "in_flight" not in kinds(timeline(WORKFLOW, ledger_is_behind))
 
 
 def test_a_forwarded_copy_says_where_from_and_a_conflict_that_it_is_one(
@@ -225,18 +230,36 @@ def test_every_kind_has_a_style() -> None:
 
 
 @pytest.mark.parametrize(
+    "workflow_id", ["w-1", "w\u00e9", 'a"b', "a/b", "a\\b", "\n", "\u007f", "\U0001f600"]
+)
+@pytest.mark.parametrize(
+    "spell",
+    [
+        json.dumps,
+        lambda body: json.dumps(body, ensure_ascii=False),
+        lambda body: json.dumps(body).replace("/", "\\/"),
+        lambda body: "".join(f"\\u{ord(c):04x}" if c in "w1" else c for c in json.dumps(body)),
+        lambda body: to_json(body).decode(),
+    ],
+)
+def test_what_may_concern_a_workflow_is_never_thrown_away(
+    workflow_id: str, spell: Callable[[object], str]
+) -> None:
+    value = spell({"workflow_id": workflow_id}).encode()
+
+    assert may_concern(workflow_id, Stored(REQUESTS, 0, 0, 0, None, value, ()))
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (body("r-1", "w\u00e9"), True),
-        (b'{"workflow_id":"w\\u00e9"}', True),
-        (b'{"workflow_id":"other"}', False),
+        (b'{"workflow_id":"other","text":"two\\nlines"}', False),
         (b'{"kind":"replayed"}', True),
+        (b'{"kind":"dismissed"}', True),
         (None, True),
     ],
 )
-def test_what_may_concern_a_workflow_is_never_thrown_away(value: object, expected: object) -> None:
-    text = json.dumps(value, ensure_ascii=False).encode() if isinstance(value, dict) else value
-    assert isinstance(text, bytes | None)
-    stored = Stored(REQUESTS, 0, 0, 0, None, text, ())
-
-    assert may_concern("w\u00e9", stored) is expected
+def test_most_of_what_concerns_others_is_told_at_a_glance(
+    value: bytes | None, expected: object
+) -> None:
+    assert may_concern("w-1", Stored(REQUESTS, 0, 0, 0, None, value, ())) is expected

@@ -236,6 +236,61 @@ def result(partition: Partition, change: Callable[[dict[str, Any]], Any]) -> Rec
     return instead(partition.stored, record, changed(record, **body))
 
 
+def rechained(partition: Partition, number: int, **fields: Any) -> Records:
+    """One attempt changed by someone who can hash, and who mends chain and ledger behind it."""
+    records, head = list(partition.stored), None
+    for place, old in enumerate(attempts(partition.stored)):
+        changes = fields if place == number else {}
+        new = rehashed(old, **changes, previous=head)
+        head = json.loads(new.value or b"")["hash"]
+        records = instead(records, old, new)
+    account = partition.of(LEDGER)[-1]
+    return instead(records, account, changed(account, last_attempt_hash=head))
+
+
+def test_a_chain_is_not_the_only_thing_that_must_hold(partition: Partition) -> None:
+    assert verified(rechained(partition, 0)).breaks == []
+    skipped = only(verified(rechained(partition, 0, attempt=2)))
+    again = only(verified(rechained(partition, 1, attempt=1)))
+    uncounted = only(verified(rechained(partition, 0, counted=False)))
+    dear = {"input_tokens": 99_999, "output_tokens": 1}
+    dearer = only(verified(rechained(partition, 1, usage=dear)))
+
+    assert (skipped.kind, skipped.expected) == ("number", "attempt 1 of r-1")
+    assert (again.kind, again.expected) == ("number", "attempt 2 of r-1")
+    assert [uncounted.kind, dearer.kind] == ["spent", "spent"]
+
+
+def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+    partition = Partition()
+    partition.ask("r-1", budget={"attempts": 9})
+    partition.call(TimedOut(9.0))
+    partition.clock += timedelta(seconds=60)
+    ticket, spend = partition.spend()
+    partition.lose(spend)
+    partition.bury(ticket, DeadlinePassed())
+    partition.clock += timedelta(days=2)
+    partition.ask("r-1", budget={"attempts": 9}, ttl_s=9)
+    partition.call()
+
+    assert [json.loads(one.value or b"")["attempt"] for one in attempts(partition.stored)] == [
+        1,
+        2,
+        1,
+    ]
+    assert verified(partition.stored) == Verified(attempts=3, accounts=1)
+
+
+def test_an_answered_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+    partition = Partition()
+    for _ in range(2):
+        partition.ask("r-1", budget={"attempts": 9})
+        partition.call()
+        partition.clock += timedelta(days=2)
+
+    assert verified(partition.stored) == Verified(attempts=2, accounts=1)
+
+
 def test_a_terminal_that_counts_otherwise_is_found(partition: Partition) -> None:
     records = result(partition, lambda body: body["account"]["spent"].update(attempts=1))
 
@@ -294,11 +349,12 @@ def test_an_account_that_rested_for_a_week_begins_anew() -> None:
 def test_of_one_workflow_alone(partition: Partition) -> None:
     bad = partition.put(ATTEMPTS, b"k", attempts(partition.stored)[0].value)
     others = changed(bad, workflow_id="another")
-    records = instead(partition.stored, bad, others)
+    terminal = changed(partition.of(RESULTS)[0], workflow_id="another", request_id="r-77")
+    records = [*instead(partition.stored, bad, others), replace(terminal, offset=99)]
 
     assert verified(records, workflow_id=WORKFLOW) == Verified(attempts=5, accounts=1, in_flight=1)
     assert verified(records, workflow_id="none").attempts == 0
-    assert len(verified(records).breaks) == 1
+    assert only(verified(records)).kind == "changed"  # the first of its account
 
 
 def test_more_may_come_until_all_claims_are_met(partition: Partition) -> None:
@@ -312,6 +368,19 @@ def test_more_may_come_until_all_claims_are_met(partition: Partition) -> None:
 
     assert not verification.is_settled()
     verification.attempt(last)
+    assert verification.is_settled()
+
+
+def test_what_is_broken_is_not_waited_for(partition: Partition) -> None:
+    first, *others = attempts(partition.stored)
+    verification = Verification(cut=())
+    for stored in partition.stored:
+        if stored.topic in CLAIMING:
+            verification.claim(stored)
+    for stored in others:
+        verification.attempt(stored)
+
+    assert first.offset == 0
     assert verification.is_settled()
 
 
