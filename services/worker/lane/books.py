@@ -1,6 +1,6 @@
 """What a lane knows and writes: ledger, queue and watermark move here, and records come out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
@@ -27,6 +27,7 @@ from services.worker.core.ticket import Ticket, taken_in
 from services.worker.lane import letters
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
+from services.worker.observer import Observer, Several
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
@@ -52,6 +53,7 @@ class Books:
     ledger: Ledger
     watermark: Watermark
     queue: Queue
+    observer: Observer = field(default_factory=Several)
 
     def arrive(self, arrival: Arrival, now: datetime) -> Writing | None:
         """Take a record in: queue it, or write down at once what becomes of it."""
@@ -63,7 +65,9 @@ class Books:
         match admission:
             case Admitted():
                 self.ledger.account(admission.request, now)  # the first admitted sets the limit
-                self.queue.put(taken_in(arrival, admission))
+                ticket = taken_in(arrival, admission)
+                self.queue.put(ticket)
+                self.observer.taken(ticket)
                 return None
             case Duplicate():
                 if not self._is_held(arrival):
@@ -75,8 +79,10 @@ class Books:
                 copy = letters.forwarded(arrival, admission.workflow_id, admission.owner)
                 return self._dispose(arrival, copy, "forwarded", now)
             case Unfit():
-                letter = letters.unfit_record(admission, arrival, now, self.partition)
-                return self._dispose(arrival, letter, "dead_letter", now)
+                letter = letters.unfit_letter(admission, arrival, now)
+                self.observer.unfit(letter)
+                record = letters.unfit_record(letter, arrival, self.partition)
+                return self._dispose(arrival, record, "dead_letter", now)
             case _:
                 assert_never(admission)
 

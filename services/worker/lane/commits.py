@@ -53,12 +53,14 @@ async def spend(
 def use(lane: Lane, permit: Permit) -> None:
     """The call begins: from here on the spend is answered for, whatever becomes of the lane."""
     lane.calls[lane.unused.pop(permit.spend)] = permit.spend
+    lane.progressed()
 
 
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
     await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
     del lane.unused[permit.spend]
+    lane.context.observer.released(ticket, permit.spend)
 
 
 async def settle(lane: Lane, call: Call) -> Decision:
@@ -66,14 +68,16 @@ async def settle(lane: Lane, call: Call) -> Decision:
     while True:
         while not lane.writable.is_set():
             await lane.writable.wait()
-        context = lane.context
-        decision, writing = lane.books.settle(call, context.clock.now(), context.jitter())
+        context, now = lane.context, lane.context.clock.now()
+        decision, writing = lane.books.settle(call, now, context.jitter())
         try:
             await _put(lane, writing)
         except LaneLost:
             continue  # reopened, the lane still knows this call, or has ended this task
         del lane.calls[call.ticket]
         lane.books.confirm(call.ticket, decision)
+        lane.progressed()
+        context.observer.settled(call, decision, now)
         return decision
 
 
@@ -83,6 +87,8 @@ async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     letter, writing = lane.books.bury(ticket, cause, lane.context.clock.now())
     await _put(lane, writing)
     lane.books.confirm(ticket, letter)
+    lane.progressed()
+    lane.context.observer.buried(ticket, letter)
 
 
 async def _put(lane: Lane, writing: Writing) -> float:

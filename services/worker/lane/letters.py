@@ -49,10 +49,10 @@ def tried(attempt: Attempt, ticket: Ticket, partition: int) -> OutRecord:
     return record_of(attempt, partition, ticket.came_with.child(attempt.event_id))
 
 
-def unfit_record(unfit: Unfit, arrival: Arrival, now: datetime, partition: int) -> OutRecord:
+def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
     """The dead letter of a record that cannot become a request."""
     trace = came_with(arrival.headers, arrival.origin, arrival.place_id)
-    return record_of(unfit_letter(unfit, arrival, now), partition, trace.child(arrival.place_id))
+    return record_of(letter, partition, trace.child(arrival.place_id))
 
 
 def account_record(account: Account, partition: int) -> LateRecord:
