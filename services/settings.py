@@ -63,6 +63,7 @@ class WorkerSettings(Section):
     retry_factor: Annotated[float, Field(ge=1)] = 2.0
     retry_max_s: Annotated[float, Field(ge=0)] = 60.0
     drain_s: Annotated[float, Field(ge=0)] = 30.0
+    stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
 
 
 class Price(Section):

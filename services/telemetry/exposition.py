@@ -29,7 +29,7 @@ def exposition(samples: Iterable[Sample], spreads: Mapping[tuple[Metric, Labels]
     return generate_latest(registry)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Moment(Collector):
     samples: list[Sample]
     spreads: Mapping[tuple[Metric, Labels], Spread]
