@@ -21,8 +21,8 @@ def trouble_of(life: Life, context: Context, bound_s: float) -> str | None:
         case State.CLOSED:
             return None
         case State.OPENING:
-            late = f"has been opening for {since_s:.0f} s" if since_s > bound_s else None
-            return life.stuck or late
+            is_late = since_s > bound_s and not lane.leaving
+            return life.stuck or (f"has been opening for {since_s:.0f} s" if is_late else None)
         case State.SUSPENDED:
             if lane.leaving or since_s <= bound_s:
                 return None
@@ -82,7 +82,7 @@ def _wants(lane: Lane, profile: str) -> bool:
 def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:
     """Work, and nobody who waits for a provider, for its turn there, or for a limit."""
     queue, idle_s = lane.books.queue, _now() - lane.progressed_at
-    has_work = lane.tasks or queue.pressing > queue.held
+    has_work = lane.tasks or queue.pressing
     if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
         return None
     backends, names = context.planner.backends, {t.request.profile for t in lane.tasks}

@@ -8,7 +8,7 @@ from services.worker.context import Context
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
-from services.worker.lane.lane import State
+from services.worker.lane.lane import Lane, State
 from services.worker.lane.membership import Membership
 
 
@@ -36,6 +36,7 @@ class Verdict:
     """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes."""
 
     lanes: Mapping[int, State]
+    opening: tuple[int, ...]
     stuck: Mapping[int, str]
     sick: Mapping[str, str]
     reasons: tuple[str, ...]
@@ -43,8 +44,7 @@ class Verdict:
     @property
     def ready(self) -> bool:
         """An idle worker is ready, and so is one that waits for partitions or for a provider."""
-        is_opening = State.OPENING in self.lanes.values()
-        return not (self.stuck or self.sick or self.reasons or is_opening)
+        return not (self.opening or self.stuck or self.sick or self.reasons)
 
 
 def judge(watched: Watched) -> Verdict:
@@ -58,6 +58,7 @@ def judge(watched: Watched) -> Verdict:
     sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
     return Verdict(
         lanes={partition: life.lane.state for partition, life in lives},
+        opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
         reasons=tuple(why for why in (_standstill(watched) or _kafka(watched),) if why),
@@ -82,6 +83,10 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "kafka_silent_s": round(watched.probe.silent_s, 1),
         "loop": {"stalls": watched.pulse.stalls, "worst_s": round(watched.pulse.worst_s(), 2)},
     }
+
+
+def _is_opening(lane: Lane) -> bool:
+    return lane.state is State.OPENING and not lane.leaving
 
 
 def _kafka(watched: Watched) -> str | None:

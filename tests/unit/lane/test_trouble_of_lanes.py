@@ -55,7 +55,7 @@ def test_an_idle_lane_and_one_at_work_are_ready() -> None:
         watch = Watch(stage)
         await asyncio.sleep(1_000)
 
-        assert watch.verdict() == Verdict({0: State.OPEN}, {}, {}, ())
+        assert watch.verdict() == Verdict({0: State.OPEN}, (), {}, {}, ())
         assert watch.verdict().ready
         assert body_of(watch.verdict(), watch.watched)["ready"] is True
 
