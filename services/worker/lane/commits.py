@@ -1,9 +1,10 @@
 """The waits of the main path: a spend becomes a permit, a call an outcome, a ticket a letter."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
-from answerbus.dead_letter import BudgetExhausted, Cause
+from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
 from services.worker.core.account import Spend
 from services.worker.core.call import Call
 from services.worker.core.decide import Decision
@@ -16,6 +17,8 @@ from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import LaneLost
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ async def settle(lane: Lane, call: Call) -> Decision:
         lane.books.confirm(call.ticket, decision)
         lane.progressed()
         context.observer.settled(call, decision, now)
+        if isinstance(decision, DeadLetter):
+            _log.info("ended as a dead letter: %s", decision.cause.kind)
         return decision
 
 
@@ -89,6 +94,7 @@ async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     lane.books.confirm(ticket, letter)
     lane.progressed()
     lane.context.observer.buried(ticket, letter)
+    _log.info("ended as a dead letter: %s", letter.cause.kind)
 
 
 async def _put(lane: Lane, writing: Writing) -> float:

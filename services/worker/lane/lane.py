@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
+from services.telemetry.about import tell_of, tell_of_none
 from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
@@ -160,6 +161,7 @@ class Lane:
         task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
     async def _work(self, ticket: Ticket) -> None:
+        tell_of(ticket.request.request_id, ticket.request.workflow_id, ticket.came_with.trace_id)
         try:
             await self._handle(self, ticket)
         except LaneLost:
@@ -168,6 +170,7 @@ class Lane:
             # A bug. Starting over counts as an opening without progress, so it has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
             self.calls.pop(ticket, None)
+            tell_of_none()
             self.on_loss(error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
