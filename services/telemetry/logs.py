@@ -12,7 +12,7 @@ Level = Literal["debug", "info", "warning", "error"]
 _QUIET = ("aiokafka", "kafka", "faststream")
 # These may quote what they were given: arguments of calls, bodies of responses.
 _TALKATIVE = (
-    *("aiohttp", "asyncio", "py"),
+    *("aiohttp", "asyncio", "opentelemetry", "py"),
     *("httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google_genai", "ollama", "openai"),
 )
 

@@ -1,9 +1,11 @@
 """The composition root of the worker: everything is made and tied together here."""
 
+import asyncio
 import logging
 import os
 import random
 import socket
+from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaConnectionError
 from faststream import FastStream
@@ -12,7 +14,7 @@ from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError
+from services.settings import Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
@@ -31,6 +33,10 @@ from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
+from services.worker.spans import Spans
+
+if TYPE_CHECKING:
+    from services.telemetry.otlp import Otlp
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +46,10 @@ async def run(settings: Settings) -> None:
     registry = plugins.registry()
     partitions = await broker_check.partitions_of_topics(settings.kafka)
     measures = Measures(settings.profiles, registry)
-    context = _context(settings, partitions, registry, Several([measures]))
+    name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
+    otlp = _otlp(settings, name)
+    observers = Several([measures, Spans(otlp)] if otlp else [measures])
+    context = _context(settings, name, partitions, registry, observers)
     collector.calm()
     try:
         await backends.preflight(context.planner.backends)
@@ -48,6 +57,22 @@ async def run(settings: Settings) -> None:
     finally:
         for backend in context.planner.backends.values():
             await backend.provider.close()
+        if otlp:
+            await asyncio.to_thread(otlp.close)
+
+
+def _otlp(settings: Settings, name: str) -> "Otlp | None":
+    endpoint = otlp_endpoint(settings.telemetry)
+    if endpoint is None:
+        return None
+    try:
+        from services.telemetry.otlp import Otlp  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError:
+        raise SetUpError(
+            "Spans are to be sent to an OpenTelemetry collector, and its SDK is missing: "
+            "pip install 'answerbus-services[otlp]', or unset `telemetry.otlp_endpoint`."
+        ) from None
+    return Otlp(endpoint, name)
 
 
 async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
@@ -85,12 +110,12 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
 
 
 def _context(
-    settings: Settings, partitions: int, registry: Registry, observer: Observer
+    settings: Settings, name: str, partitions: int, registry: Registry, observer: Observer
 ) -> Context:
     clock, worker = SystemClock(), settings.worker
     planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
-        worker=worker.name or f"{socket.gethostname()}-{os.getpid()}",
+        worker=name,
         partitions=partitions,
         planner=planner,
         clock=clock,
