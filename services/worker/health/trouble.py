@@ -50,8 +50,8 @@ def _poison(lane: Lane) -> str | None:
     if count <= OPENINGS_BEFORE_SINGLE or not lane.books.queue.tickets:
         return None
     return (
-        f"was opened {count} times without progress: a request may crash its worker. It takes one "
-        f"at a time, and after {OPENINGS_BEFORE_BURIAL} such openings gives the first one up"
+        f"was opened {count} times without progress: a request crashes its worker, or Kafka fails "
+        f"it. It takes one at a time; after {OPENINGS_BEFORE_BURIAL} a request that crashes goes"
     )
 
 

@@ -10,6 +10,7 @@ from answerbus.budget import Spent
 from answerbus.dead_letter import DeadLetter, UnknownProfile
 from answerbus.envelope import decode, encode
 from answerbus.failure import Invalid, Problem
+from answerbus.forwarding import FORWARDED_HEADER
 from answerbus.ledger import LaneRecord
 from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
@@ -21,7 +22,6 @@ from services.worker.core.reply import Throttled, TimedOut
 from services.worker.core.tally import Tally
 from services.worker.core.ticket import Ticket
 from services.worker.lane.books import VALUE_BYTES_MAX, Books, Writing
-from services.worker.lane.letters import FORWARDED_HEADER
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
 from services.worker.ports import OutRecord
