@@ -63,6 +63,7 @@ class WorkerSettings(Section):
     retry_factor: Annotated[float, Field(ge=1)] = 2.0
     retry_max_s: Annotated[float, Field(ge=0)] = 60.0
     drain_s: Annotated[float, Field(ge=0)] = 30.0
+    stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
 
 
 class Price(Section):
@@ -146,11 +147,18 @@ RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
 Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]
 
 
+class TelemetrySettings(Section):
+    """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there."""
+
+    otlp_endpoint: str | None = None  # by default what OTEL_EXPORTER_OTLP_ENDPOINT says
+
+
 class Settings(Section):
     """The whole file."""
 
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
 
     @field_validator("profiles", mode="before")
@@ -188,6 +196,11 @@ def from_environment(path: Path | None) -> Settings:
 def secret(variable: str | None) -> str | None:
     """The value of the variable that a setting names, if it is set and not empty."""
     return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets live there
+
+
+def otlp_endpoint(settings: TelemetrySettings) -> str | None:
+    """Where the OpenTelemetry collector is; None if nothing is to be sent."""
+    return settings.otlp_endpoint or secret("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 
 def _read(path: Path | None) -> dict[str, Any]:

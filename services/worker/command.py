@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from services.settings import from_environment
-from services.telemetry import Level, start_logging
+from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.processes import Processes
 

@@ -8,6 +8,7 @@ from services.worker.core.plan import Plan
 from services.worker.core.tally import Tally
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
+from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
 from services.worker.ports import Clock
 
@@ -36,6 +37,7 @@ class Context:
     limits: Limits
     slots: Slots
     tally: Tally = field(default_factory=Tally)
+    observer: Observer = field(default_factory=Several)
 
     def gate(self, plan: Plan) -> Gate:
         """What limits the use of the plan's profile."""

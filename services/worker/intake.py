@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -114,6 +114,14 @@ class Inbox:
                 if life.lane.state is State.OPEN:
                     self.partition(partition).seek(life.lane.books.watermark.position)
             raise
+
+    async def ends(self) -> Mapping[int, int]:
+        """Where our partitions end, asked of the broker. Raises if it does not answer in time."""
+        consumer = self.consumer
+        places = consumer.assignment() or {TopicPartition(self._topic, 0)}
+        async with asyncio.timeout(OFFSET_TIMEOUT_S):
+            ends = await consumer.end_offsets(places)
+        return {place.partition: end for place, end in ends.items()}
 
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""

@@ -1,9 +1,11 @@
 """The composition root of the worker: everything is made and tied together here."""
 
+import asyncio
 import logging
 import os
 import random
 import socket
+from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaConnectionError
 from faststream import FastStream
@@ -12,19 +14,29 @@ from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError
+from services.settings import Settings, SetUpError, otlp_endpoint
+from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
 from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
-from services.worker.health import Health
+from services.worker.health.probe import Probe
+from services.worker.health.pulse import Pulse
+from services.worker.health.server import Health
+from services.worker.health.verdict import Bounds, Watched
 from services.worker.intake import Inbox
 from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.limits.slots import Slots
+from services.worker.measures import Measures
+from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
+from services.worker.spans import Spans
+
+if TYPE_CHECKING:
+    from services.telemetry.otlp import Otlp
 
 _log = logging.getLogger(__name__)
 
@@ -33,17 +45,37 @@ async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
     partitions = await broker_check.partitions_of_topics(settings.kafka)
-    context = _context(settings, partitions, registry)
+    measures = Measures(settings.profiles, registry)
+    name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
+    otlp = _otlp(settings, name)
+    observers = Several([measures, Spans(otlp)] if otlp else [measures])
+    context = _context(settings, name, partitions, registry, observers)
     collector.calm()
     try:
         await backends.preflight(context.planner.backends)
-        await _serve(settings, context)
+        await _serve(settings, context, measures.counts)
     finally:
         for backend in context.planner.backends.values():
             await backend.provider.close()
+        if otlp:
+            await asyncio.to_thread(otlp.close)
 
 
-async def _serve(settings: Settings, context: Context) -> None:
+def _otlp(settings: Settings, name: str) -> "Otlp | None":
+    endpoint = otlp_endpoint(settings.telemetry)
+    if endpoint is None:
+        return None
+    try:
+        from services.telemetry.otlp import Otlp  # noqa: PLC0415 - an extra, and slow to load
+    except ImportError:
+        raise SetUpError(
+            "Spans are to be sent to an OpenTelemetry collector, and its SDK is missing: "
+            "pip install 'answerbus-services[otlp]', or unset `telemetry.otlp_endpoint`."
+        ) from None
+    return Otlp(endpoint, name)
+
+
+async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
     inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
@@ -56,7 +88,9 @@ async def _serve(settings: Settings, context: Context) -> None:
 
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)
-    health = Health(settings.worker.health, membership, context)
+    bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
+    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds)
+    health = Health(settings.worker.health, watched, counts)
 
     async def drain() -> None:
         await membership.drain(settings.worker.drain_s)
@@ -75,11 +109,13 @@ async def _serve(settings: Settings, context: Context) -> None:
     _log.info("worker %s has drained", context.worker)
 
 
-def _context(settings: Settings, partitions: int, registry: Registry) -> Context:
+def _context(
+    settings: Settings, name: str, partitions: int, registry: Registry, observer: Observer
+) -> Context:
     clock, worker = SystemClock(), settings.worker
     planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
-        worker=worker.name or f"{socket.gethostname()}-{os.getpid()}",
+        worker=name,
         partitions=partitions,
         planner=planner,
         clock=clock,
@@ -93,4 +129,5 @@ def _context(settings: Settings, partitions: int, registry: Registry) -> Context
             handover_s=worker.drain_s,
         ),
         slots=Slots(worker.max_in_flight),
+        observer=observer,
     )

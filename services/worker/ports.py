@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from answerbus.envelope import Headers
 from answerbus.topics import Topic
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
@@ -98,6 +99,7 @@ class StoredRecord:
     topic: Topic
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()
 
 
 class Shard(Protocol):

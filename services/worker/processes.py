@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
 from services.settings import Settings, SetUpError
-from services.telemetry import Level, start_logging
+from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.shares import share
 

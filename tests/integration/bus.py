@@ -41,15 +41,18 @@ class Worker:
     @property
     def health(self) -> dict[str, Any]:
         """What it says of itself at `/ready`."""
-        said = next(line["message"] for line in self.log() if "health at" in line["message"])
-        address = said.rpartition("health at ")[2]
-        try:
-            with urlopen(f"{address}/ready", timeout=5) as response:
-                body: dict[str, Any] = json.load(response)
-        except HTTPError as unready:
-            with unready:
-                body = json.load(unready)
+        body: dict[str, Any] = json.loads(self.get("/ready"))
         return body
+
+    def get(self, path: str, limit_s: float = 5.0) -> bytes:
+        """What its health port answers, whatever the status."""
+        return fetch(self.addresses[0] + path, limit_s)
+
+    @property
+    def addresses(self) -> list[str]:
+        """The health ports of its processes."""
+        said = [line["message"] for line in self.log() if "health at" in line["message"]]
+        return [message.rpartition("health at ")[2] for message in said]
 
     def terminate(self, limit_s: float = 40.0) -> int:
         """Ask it to drain; give its exit code."""
@@ -60,6 +63,16 @@ class Worker:
         """What it logged."""
         lines = self.log_file.read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def fetch(url: str, limit_s: float = 5.0) -> bytes:
+    """What is answered, whatever the status."""
+    try:
+        with urlopen(url, timeout=limit_s) as response:
+            return bytes(response.read())
+    except HTTPError as error:
+        with error:
+            return error.read()
 
 
 @dataclass

@@ -27,7 +27,7 @@ from services.worker.core.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.prompt import Prompt, build
 from services.worker.core.reply import Answered, CallFacts, Reply
 from services.worker.core.schema import resolve
-from services.worker.core.ticket import Ticket
+from services.worker.core.ticket import Ticket, came_with
 from services.worker.dialects import prompted
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -100,7 +100,8 @@ def ticket(
     origin = Origin(topic=TOPIC, partition=0, offset=offset or 0, timestamp=at)
     asked = request(request_id, workflow_id, **more)
     digest = canonical_digest(body(request_id, workflow_id, **more))
-    return Ticket(asked, digest, origin, (), 100, offset)
+    trace = came_with((), origin, request_id)
+    return Ticket(asked, digest, origin, (), 100, offset, trace)
 
 
 def plan(

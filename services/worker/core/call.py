@@ -5,6 +5,7 @@ from typing import assert_never
 
 from answerbus import failure
 from answerbus.attempt import AttemptOutcome
+from answerbus.budget import Usage
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
@@ -46,10 +47,15 @@ class Call:
             dialect=self.plan.wire.dialect,
         )
 
+    @property
+    def usage(self) -> Usage:
+        """What the provider reported, with its price where there is one."""
+        usage, tariff = facts_of(self.reply).usage, self.plan.profile.tariff
+        return tariff.priced(usage) if tariff else usage
+
     def case(self) -> Case:
         """The case to decide."""
-        ticket, usage = self.ticket, facts_of(self.reply).usage
-        tariff = self.plan.profile.tariff
+        ticket = self.ticket
         return Case(
             request=ticket.request,
             body_digest=ticket.body_digest,
@@ -61,7 +67,7 @@ class Call:
             attempt=self.spend.attempt,
             plan=self.plan,
             model=self.model,
-            usage=tariff.priced(usage) if tariff else usage,
+            usage=self.usage,
         )
 
     def _uncounted_money(self) -> tuple[str, ...]:

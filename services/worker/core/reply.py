@@ -102,6 +102,32 @@ def facts_of(reply: Reply) -> CallFacts:
             assert_never(reply)
 
 
+ReplyKind = Literal[
+    "answered", "refused", "truncated", "throttled", "unavailable", "timed_out", "rejected"
+]
+
+
+def kind_of(reply: Reply) -> ReplyKind:
+    """What metrics and traces call it."""
+    match reply:
+        case Answered():
+            return "answered"
+        case Refused():
+            return "refused"
+        case Truncated():
+            return "truncated"
+        case Throttled():
+            return "throttled"
+        case Unavailable():
+            return "unavailable"
+        case TimedOut():
+            return "timed_out"
+        case Rejected():
+            return "rejected"
+        case _:
+            assert_never(reply)
+
+
 def failure_of(
     reply: Refused | Truncated | Throttled | Unavailable | TimedOut,
 ) -> failure.Failure:

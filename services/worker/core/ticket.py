@@ -4,8 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from answerbus.envelope import Headers
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.request import Prior, Request
+from answerbus.trace import Trace, new_trace, read_trace
+from answerbus.wire import format_timestamp
+from services.worker.core.admit import Admitted, Arrival
+from services.worker.core.events import bounded_notes
+from services.worker.core.history import bounded_prior
 
 
 class Stage(Enum):
@@ -24,6 +30,7 @@ class Ticket:
 
     `offset` is its place in the lane's partition while its record still holds the watermark, else
     None. `listed` says whether the retries topic has an entry for it, which its terminal must end.
+    `came_with` is the trace that upstream named, or the one that began here.
     """
 
     request: Request
@@ -32,6 +39,7 @@ class Ticket:
     notes: tuple[str, ...]
     size_bytes: int
     offset: int | None
+    came_with: Trace
     prior: tuple[Prior, ...] = ()
     waits: int = 0
     listed: bool = False
@@ -44,12 +52,44 @@ class Ticket:
         return self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
 
     @property
+    def trace(self) -> Trace:
+        """The request's own span, under which its attempts stand."""
+        return self.came_with.child(self.request.request_id)
+
+    @property
     def round(self) -> int:
         """How often operators have replayed it."""
         return self.request.replay.round if self.request.replay else 0
 
 
-def restored(entry: RetryRequest, size_bytes: int) -> Ticket:
+def came_with(headers: Headers, origin: Origin, name: str) -> Trace:
+    """The trace of a record, or one that begins here, at the span `name`.
+
+    It is derived from where the record stood first: whoever reads it again finds the same.
+    """
+    found = read_trace(headers)
+    if found is not None:
+        return found
+    at = format_timestamp(origin.timestamp)
+    return new_trace(f"{origin.topic}/{origin.partition}/{origin.offset}/{at}", name)
+
+
+def taken_in(arrival: Arrival, admitted: Admitted) -> Ticket:
+    """The ticket of a request that has just arrived."""
+    unknown = (f"unknown field {name} was ignored" for name in admitted.unknown_fields)
+    return Ticket(
+        request=admitted.request,
+        body_digest=arrival.digest,
+        origin=arrival.origin,
+        notes=bounded_notes(tuple(unknown)),
+        size_bytes=arrival.size_bytes,
+        offset=arrival.place.offset,
+        came_with=came_with(arrival.headers, arrival.origin, admitted.request.request_id),
+        prior=bounded_prior(admitted.request.prior),
+    )
+
+
+def restored(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request that the retries topic says is still being tried."""
     return Ticket(
         request=entry.request,
@@ -58,6 +98,7 @@ def restored(entry: RetryRequest, size_bytes: int) -> Ticket:
         notes=entry.notes,
         size_bytes=size_bytes,
         offset=None,
+        came_with=came_with(headers, entry.origin, entry.request_id),
         prior=entry.prior,
         waits=entry.waits,
         listed=True,

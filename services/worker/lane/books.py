@@ -1,6 +1,6 @@
 """What a lane knows and writes: ledger, queue and watermark move here, and records come out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from answerbus.event import Event
 from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
-from services.worker.core import events, history
+from services.worker.core import events
 from services.worker.core.account import Spend
 from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.audit import chain, give_back
@@ -23,10 +23,11 @@ from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import is_counted
 from services.worker.core.tally import Tally
-from services.worker.core.ticket import Ticket
+from services.worker.core.ticket import Ticket, taken_in
 from services.worker.lane import letters
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
+from services.worker.observer import Observer, Several
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
@@ -52,6 +53,7 @@ class Books:
     ledger: Ledger
     watermark: Watermark
     queue: Queue
+    observer: Observer = field(default_factory=Several)
 
     def arrive(self, arrival: Arrival, now: datetime) -> Writing | None:
         """Take a record in: queue it, or write down at once what becomes of it."""
@@ -63,7 +65,9 @@ class Books:
         match admission:
             case Admitted():
                 self.ledger.account(admission.request, now)  # the first admitted sets the limit
-                self.queue.put(_ticket(arrival, admission))
+                ticket = taken_in(arrival, admission)
+                self.queue.put(ticket)
+                self.observer.taken(ticket)
                 return None
             case Duplicate():
                 if not self._is_held(arrival):
@@ -75,8 +79,10 @@ class Books:
                 copy = letters.forwarded(arrival, admission.workflow_id, admission.owner)
                 return self._dispose(arrival, copy, "forwarded", now)
             case Unfit():
-                letter = self._record(letters.unfit_letter(admission, arrival, now))
-                return self._dispose(arrival, letter, "dead_letter", now)
+                letter = letters.unfit_letter(admission, arrival, now)
+                self.observer.unfit(letter)
+                record = letters.unfit_record(letter, arrival, self.partition)
+                return self._dispose(arrival, record, "dead_letter", now)
             case _:
                 assert_never(admission)
 
@@ -96,13 +102,15 @@ class Books:
         account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
         around = Circumstances(account.state, self.backoff, now, jitter)
         decision = decide(case, call.reply, call.checked, around)
-        told = [] if isinstance(decision, Wait) else [self._record(decision)]
+        told = (
+            [] if isinstance(decision, Wait) else [letters.told(decision, ticket, self.partition)]
+        )
         if told and _oversized(told[0]):
             decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
-            told = [self._record(decision)]
+            told = [letters.told(decision, ticket, self.partition)]
         trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
-        told.append(self._record(attempt))
+        told.append(letters.tried(attempt, ticket, self.partition))
         match decision:
             case Wait():
                 return decision, self._writing(*told, self._account(ticket))
@@ -115,7 +123,7 @@ class Books:
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
-        return self._writing(self._record(attempt), self._account(ticket))
+        return self._writing(letters.tried(attempt, ticket, self.partition), self._account(ticket))
 
     def bury(self, ticket: Ticket, cause: Cause, now: datetime) -> tuple[DeadLetter, Writing]:
         """End a request without another call."""
@@ -123,7 +131,9 @@ class Books:
         letter = events.letter(
             ticket.request, cause, ticket.origin, ticket.prior, ticket.notes, account.state, now
         )
-        return letter, self._terminal(ticket, letter.kind, now, self._record(letter))
+        return letter, self._terminal(
+            ticket, letter.kind, now, letters.told(letter, ticket, self.partition)
+        )
 
     def confirm(self, ticket: Ticket, decision: Decision) -> None:
         """Let a committed decision take effect on the queue."""
@@ -230,20 +240,6 @@ class Books:
 
     def _writing(self, *records: Outgoing) -> Writing:
         return Writing(records, self.watermark.committable)
-
-
-def _ticket(arrival: Arrival, admitted: Admitted) -> Ticket:
-    return Ticket(
-        request=admitted.request,
-        body_digest=arrival.digest,
-        origin=arrival.origin,
-        notes=events.bounded_notes(
-            tuple(f"unknown field {name} was ignored" for name in admitted.unknown_fields)
-        ),
-        size_bytes=arrival.size_bytes,
-        offset=arrival.place.offset,
-        prior=history.bounded_prior(admitted.request.prior),
-    )
 
 
 def _oversized(record: OutRecord) -> bool:

@@ -1,9 +1,10 @@
 """The waits of the main path: a spend becomes a permit, a call an outcome, a ticket a letter."""
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
-from answerbus.dead_letter import BudgetExhausted, Cause
+from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
 from services.worker.core.account import Spend
 from services.worker.core.call import Call
 from services.worker.core.decide import Decision
@@ -16,6 +17,8 @@ from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import LaneLost
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,14 @@ async def spend(
 def use(lane: Lane, permit: Permit) -> None:
     """The call begins: from here on the spend is answered for, whatever becomes of the lane."""
     lane.calls[lane.unused.pop(permit.spend)] = permit.spend
+    lane.progressed()
 
 
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
     await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
     del lane.unused[permit.spend]
+    lane.context.observer.released(ticket, permit.spend)
 
 
 async def settle(lane: Lane, call: Call) -> Decision:
@@ -66,14 +71,18 @@ async def settle(lane: Lane, call: Call) -> Decision:
     while True:
         while not lane.writable.is_set():
             await lane.writable.wait()
-        context = lane.context
-        decision, writing = lane.books.settle(call, context.clock.now(), context.jitter())
+        context, now = lane.context, lane.context.clock.now()
+        decision, writing = lane.books.settle(call, now, context.jitter())
         try:
             await _put(lane, writing)
         except LaneLost:
             continue  # reopened, the lane still knows this call, or has ended this task
         del lane.calls[call.ticket]
         lane.books.confirm(call.ticket, decision)
+        lane.progressed()
+        context.observer.settled(call, decision, now)
+        if isinstance(decision, DeadLetter):
+            _log.info("ended as a dead letter: %s", decision.cause.kind)
         return decision
 
 
@@ -83,6 +92,9 @@ async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     letter, writing = lane.books.bury(ticket, cause, lane.context.clock.now())
     await _put(lane, writing)
     lane.books.confirm(ticket, letter)
+    lane.progressed()
+    lane.context.observer.buried(ticket, letter)
+    _log.info("ended as a dead letter: %s", letter.cause.kind)
 
 
 async def _put(lane: Lane, writing: Writing) -> float:

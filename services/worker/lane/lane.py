@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
+from services.telemetry.about import tell_of, tell_of_none
 from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
@@ -62,12 +63,15 @@ class Lane:
         self.suspect_openings: int | None = None  # the next ticket is given up as a crasher
         self.single = False  # one at a time
         self.calm_at = 0.0  # loop time
+        self.entered_at = self.progressed_at = _now()
         self.on_loss: Callable[[BaseException], None]
         self._handle = handle
         self._alarm: asyncio.TimerHandle | None = None
 
     def enter(self, state: State) -> None:
         """Change state, and with it who may go on."""
+        if state is not self.state:
+            self.entered_at = _now()
         self.state = state
         _switch(self.writable, on=state in {State.OPEN, State.SUSPENDED})
         _switch(self.spendable, on=state is State.OPEN)
@@ -118,6 +122,10 @@ class Lane:
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
 
+    def progressed(self) -> None:
+        """Something was done that brings a request nearer to its end."""
+        self.progressed_at = _now()
+
     def cancel_uncalled(self) -> None:
         """End the tasks whose call has not begun: their tickets come again."""
         for ticket, task in self.tasks.items():
@@ -147,11 +155,14 @@ class Lane:
                 self.outbox = None
 
     def _start(self, ticket: Ticket) -> None:
+        if not self.tasks:
+            self.progressed()  # before that there was nothing to do
         task = asyncio.create_task(self._work(ticket))
         self.tasks[ticket] = task
         task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
     async def _work(self, ticket: Ticket) -> None:
+        tell_of(ticket.request.request_id, ticket.request.workflow_id, ticket.came_with.trace_id)
         try:
             await self._handle(self, ticket)
         except LaneLost:
@@ -160,6 +171,7 @@ class Lane:
             # A bug. Starting over counts as an opening without progress, so it has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
             self.calls.pop(ticket, None)
+            tell_of_none()
             self.on_loss(error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
@@ -182,6 +194,10 @@ class Lane:
 
 
 Handle = Callable[[Lane, Ticket], Awaitable[None]]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _switch(event: asyncio.Event, *, on: bool) -> None:

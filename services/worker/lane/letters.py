@@ -5,6 +5,7 @@ import hashlib
 from datetime import datetime
 
 from answerbus import topics
+from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode, headers_of
 from answerbus.event import Event
@@ -15,22 +16,43 @@ from answerbus.limits import (
     RAW_HEADER_BYTES_MAX,
     RAW_HEADERS_MAX,
 )
+from answerbus.outcome import RetryRequest
 from answerbus.topics import RETRIES
+from answerbus.trace import Trace, read_trace
 from answerbus.wire import format_timestamp
 from services.worker.core.account import Account
 from services.worker.core.admit import Arrival, Unfit
+from services.worker.core.decide import Outcome
+from services.worker.core.ticket import Ticket, came_with
 from services.worker.ports import LateRecord, OutRecord
 
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way
 
 
-def record_of(event: Event, partition: int) -> OutRecord:
+def record_of(event: Event, partition: int, trace: Trace | None = None) -> OutRecord:
     """An event for this lane's partition of the topic that its kind belongs to."""
-    encoded = encode(event)
+    encoded = encode(event, trace=None if trace is None else trace.headers())
     return OutRecord(
         topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
     )
+
+
+def told(outcome: Outcome, ticket: Ticket, partition: int) -> OutRecord:
+    """An outcome; a retry carries what its request came with, so that this outlives the worker."""
+    is_retry = isinstance(outcome, RetryRequest)
+    return record_of(outcome, partition, ticket.came_with if is_retry else ticket.trace)
+
+
+def tried(attempt: Attempt, ticket: Ticket, partition: int) -> OutRecord:
+    """An attempt, with a span of its own."""
+    return record_of(attempt, partition, ticket.came_with.child(attempt.event_id))
+
+
+def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
+    """The dead letter of a record that cannot become a request."""
+    trace = came_with(arrival.headers, arrival.origin, arrival.place_id)
+    return record_of(letter, partition, trace.child(arrival.place_id))
 
 
 def account_record(account: Account, partition: int) -> LateRecord:
@@ -61,7 +83,9 @@ def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
     """The very record for its owner's partition, with the place and time of its first append."""
     kept = [(name, content) for name, content in arrival.headers if content is not None]
     if sum(len(name.encode()) + len(content) for name, content in kept) > ENVELOPE_EXTRA_BYTES_MAX:
-        kept = []  # the record must fit; the body is complete in itself
+        # The record must fit; the body is complete in itself.
+        trace = read_trace(kept)
+        kept = [(name, text.encode()) for name, text in trace.headers().items()] if trace else []
     headers = [*kept, header_of(arrival.origin)]
     return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
 

@@ -28,6 +28,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Life]
     ) -> None:
         self.lives: dict[int, Life] = {}
+        self.assigned_at = float("-inf")  # loop time
         self._draining = False
         self._consumer = consumer
         self._new_life = new_life
@@ -40,6 +41,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Pause first: records are delivered while this callback runs."""
+        self.assigned_at = asyncio.get_running_loop().time()
         places = list(assigned)
         self._consumer().pause(*places)
         ours = {place.partition for place in places}

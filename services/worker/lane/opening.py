@@ -33,7 +33,7 @@ class Restored:
     """What the topics of a partition say of its past."""
 
     ledger: Ledger = field(default_factory=Ledger)
-    retries: dict[bytes, tuple[RetryRequest, int]] = field(default_factory=dict)
+    retries: dict[bytes, Ticket] = field(default_factory=dict)
     taken: int = 0  # records
 
     def is_in_use(self, worker: str) -> bool:
@@ -68,7 +68,8 @@ class Restored:
             case RetryRequest():
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
-                self.retries[record.key or b""] = event, len(record.value)
+                size = len(record.value)
+                self.retries[record.key or b""] = restored(event, size, record.headers)
             case Undecodable():
                 reason = event.problems[0].expected
                 raise UnreadableState(f"{record.topic.name} {record.key!r}: expected {reason}")
@@ -77,8 +78,7 @@ class Restored:
 
     def tickets(self) -> list[Ticket]:
         """The requests still being tried, in the order in which they first arrived."""
-        entries = sorted(self.retries.values(), key=lambda pair: pair[0].origin.offset)
-        return [restored(entry, size) for entry, size in entries]
+        return sorted(self.retries.values(), key=lambda ticket: ticket.origin.offset)
 
 
 async def restore(shard: Shard, worker: str, handover_s: float) -> Restored:

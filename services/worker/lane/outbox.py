@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from services.worker.observer import Observer, Several
 from services.worker.ports import Outgoing, OutRecord, Shard
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
@@ -36,8 +37,14 @@ class Outbox:
     consistent; of ledger records with one key only the last of a batch is sent.
     """
 
-    def __init__(self, shard: Shard, on_lost: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        on_lost: Callable[[BaseException], None],
+        observer: Observer | None = None,
+    ) -> None:
         self._shard = shard
+        self._observer = observer or Several()
         self._on_lost = on_lost
         self._writes: deque[_Write] = deque()
         self._awake = asyncio.Event()
@@ -104,9 +111,11 @@ class Outbox:
                 self._fail(batch)
                 self._fail(self._writes)
                 if isinstance(error, Exception):
+                    self._observer.lost()
                     self._on_lost(error)
                     return
                 raise
+            self._observer.committed(_now() - began)
             for write in batch:
                 self.backlog_bytes -= write.size_bytes
                 if not write.done.done():

@@ -38,7 +38,7 @@ async def open_once(
     except BaseException:
         await shard.close()
         raise
-    lane.outbox = Outbox(shard, on_lost)
+    lane.outbox = Outbox(shard, on_lost, lane.context.observer)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
@@ -52,6 +52,7 @@ async def open_once(
     if set(lane.calls.values()) != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
     _install(lane, books, past, record.openings_without_progress, blame=blame)
+    lane.context.observer.opened(lane.partition, left_over)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
@@ -72,6 +73,7 @@ def _books(lane: Lane, ledger: Ledger) -> Books:
         ledger=ledger,
         watermark=Watermark(0),
         queue=Queue(),
+        observer=context.observer,
     )
 
 

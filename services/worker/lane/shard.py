@@ -69,7 +69,8 @@ class KafkaShard:
                 found = await reader.getmany(timeout_ms=_POLL_MS)
                 for place, records in found.items():
                     for record in records:
-                        take(StoredRecord(topics[place.topic], record.key, record.value))
+                        topic = topics[place.topic]
+                        take(StoredRecord(topic, record.key, record.value, record.headers))
 
     async def _start_reader(self, places: Sequence[TopicPartition]) -> AIOKafkaConsumer:
         self._reader = reader = AIOKafkaConsumer(

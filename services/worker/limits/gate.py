@@ -2,10 +2,19 @@
 
 import asyncio
 
-from services.worker.core.reply import Answered, Refused, Reply, Throttled, Truncated
+from services.worker.core.reply import (
+    Answered,
+    Refused,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
 from services.worker.limits.breaker import Breaker
 from services.worker.limits.concurrency import Concurrency
 from services.worker.limits.rate import Bucket
+from services.worker.limits.silence import Silence
 from services.worker.limits.slots import Place, Slots
 
 
@@ -23,6 +32,7 @@ class Gate(Slots):
     ) -> None:
         super().__init__(slots)
         self.breaker = Breaker()
+        self.silence = Silence()
         self._concurrency = Concurrency(slots)
         self._requests = Bucket(requests_per_minute) if requests_per_minute else None
         self._tokens = Bucket(tokens_per_minute) if tokens_per_minute else None
@@ -42,13 +52,27 @@ class Gate(Slots):
         """Whether its holder may call: something may have happened since it was given out."""
         return place.is_probe or not self.breaker.is_off
 
+    @property
+    def silent_s(self) -> float:
+        """How long calls have been tried without a word from the provider."""
+        now = asyncio.get_running_loop().time()
+        return self.silence.lasts_s(now, calls=self.calling > 0)
+
+    async def begin_call(self, spend_s: float) -> float:
+        """See Slots."""
+        began = await super().begin_call(spend_s)
+        self.silence.called(began, others=self.calling > 1)
+        return began
+
     def report(self, reply: Reply, duration_s: float, place: Place) -> None:
         """Learn from a reply to the holder of a place."""
         now = asyncio.get_running_loop().time()
         self.breaker.report(reply, now, is_probe=place.is_probe)
+        self._listen(reply, now)
         match reply:
             case Answered() | Refused() | Truncated():
                 self._concurrency.served(duration_s)
+                self.silence.served(duration_s)
             case Throttled():
                 self._concurrency.throttled(now)
             case _:
@@ -57,6 +81,13 @@ class Gate(Slots):
         self._put_back(reply, place.tokens, now)
         self._fill()
         self._let_in()
+
+    def _listen(self, reply: Reply, now: float) -> None:
+        match reply:
+            case TimedOut() | Unavailable(status=None):
+                self.silence.missed(now)
+            case _:
+                self.silence.heard(now, others=self.calling > 1)
 
     def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
         """What a call used is known only afterwards; it had been taken at its worst case."""

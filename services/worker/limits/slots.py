@@ -82,6 +82,11 @@ class Slots:
         self._free()
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for a place."""
+        return self._line.first() is not None
+
+    @property
     def ahead(self) -> int:
         """How many may have a place beside those who call."""
         if not self._call_s:

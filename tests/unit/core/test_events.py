@@ -13,6 +13,7 @@ from answerbus.envelope import decode, encode
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
 from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
+from answerbus.trace import Trace
 from services.worker.core import events, history
 from services.worker.core.asked import Accepted
 from services.worker.core.case import Case
@@ -66,14 +67,18 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
     }  # fmt: skip
 
 
+TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
+
+
 def retry_of(of: Case) -> RetryRequest:
     return events.retry(of, INVALID, after(5), account(), NOW, counted=True)
 
 
 def through_the_log(retry: RetryRequest) -> Ticket:
-    event = decode(encode(retry).value)
+    record = encode(retry, trace=TRACE.headers())
+    event = decode(record.value)
     assert isinstance(event, RetryRequest)
-    return restored(event, 100)
+    return restored(event, 100, record.headers)
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,6 +95,7 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
     assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.prior, of.notes)
     assert (ticket.waits, ticket.listed, ticket.offset) == (3, True, None)
     assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
+    assert ticket.came_with == TRACE
     assert (ticket.origin, ticket.body_digest) == (of.origin, of.body_digest)
 
 

@@ -5,11 +5,15 @@ import logging
 import sys
 from typing import Literal
 
+from services.telemetry.about import ABOUT
+
 Level = Literal["debug", "info", "warning", "error"]
 
-_QUIET = (
-    *("aiokafka", "kafka", "faststream", "aiohttp", "asyncio"),
-    *("httpx", "httpx2", "anthropic", "google_genai", "ollama", "openai"),
+_QUIET = ("aiokafka", "kafka", "faststream")
+# These may quote what they were given: arguments of calls, bodies of responses.
+_TALKATIVE = (
+    *("aiohttp", "asyncio", "opentelemetry", "py"),
+    *("httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google_genai", "ollama", "openai"),
 )
 
 
@@ -22,11 +26,12 @@ class JsonLines(logging.Formatter):
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _said(record),
+            **(ABOUT.get() or {}),
         }
         if record.exc_info and record.exc_info[0]:
             line["exception"] = record.exc_info[0].__name__
-            line["trace"] = self._where(record)
+            line["where"] = self._where(record)
         return json.dumps(line, ensure_ascii=False)
 
     @staticmethod
@@ -40,10 +45,21 @@ class JsonLines(logging.Formatter):
         return " < ".join(reversed(frames))
 
 
+def _said(record: logging.LogRecord) -> str:
+    """Of those who may quote, what is sure to be their own: the text before anything is put in."""
+    if record.name.partition(".")[0] not in _TALKATIVE:
+        return record.getMessage()
+    if record.name == "py.warnings":
+        return ": ".join(record.getMessage().split(": ")[:2])  # the place and the category
+    return str(record.msg).partition("\n")[0]
+
+
 def start_logging(level: Level) -> None:
     """Send everything to stderr; libraries speak from warnings up."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for name in _QUIET:
+    logging.captureWarnings(capture=True)
+    for name in (*_QUIET, *_TALKATIVE):
         logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("py.warnings").setLevel(logging.WARNING)

@@ -1,0 +1,45 @@
+"""What was counted since the start, by metric and labels: cheap to write, read when asked."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from services.telemetry.metrics import Metric
+
+Labels = tuple[str, ...]
+Sample = tuple[Metric, Labels, float]
+
+
+@dataclass(slots=True)
+class Spread:
+    """A histogram of one set of labels: how many fell into each bucket, the last without end."""
+
+    buckets: list[int]
+    total: float = 0.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Not for several threads: a worker has one event loop."""
+
+    totals: dict[tuple[Metric, Labels], float] = field(default_factory=lambda: defaultdict(float))
+    spreads: dict[tuple[Metric, Labels], Spread] = field(default_factory=dict)
+
+    def add(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
+        """Count; as many labels as the metric has, in its order."""
+        self.totals[metric, labels] += by
+
+    def observe(self, metric: Metric, *labels: str, value: float) -> None:
+        """Put a value into its bucket."""
+        spread = self.spreads.get((metric, labels))
+        if spread is None:
+            spread = Spread([0] * (len(metric.buckets) + 1))
+            self.spreads[metric, labels] = spread
+        spread.buckets[bisect_left(metric.buckets, value)] += 1
+        spread.total += value
+
+    def samples(self) -> Iterable[Sample]:
+        """All counters."""
+        for (metric, labels), total in self.totals.items():
+            yield metric, labels, total

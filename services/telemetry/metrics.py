@@ -1,0 +1,187 @@
+"""Every metric of answerbus by name: the one place where names, labels and buckets are declared.
+
+Labels are bounded: by settings (profile), by what is installed (contract, else `inline`, `text` or
+`unknown`), by Kafka (partition) and by closed unions. None is ever an id, or text of a stranger.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+CALL_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+COMMIT_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+REQUEST_BUCKETS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One name; buckets are the upper bounds of a histogram's, in the unit of its name."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    meaning: str
+    buckets: tuple[float, ...] = ()
+
+
+TAKEN = Metric(
+    "answerbus_requests_taken_total",
+    "counter",
+    ("contract", "profile"),
+    "Requests that a lane has taken in; those that come again after a reopening count again.",
+)
+DUPLICATES = Metric(
+    "answerbus_requests_duplicate_total",
+    "counter",
+    (),
+    "Copies of known requests, dropped.",
+)
+FORWARDED = Metric(
+    "answerbus_requests_forwarded_total",
+    "counter",
+    (),
+    "Requests in another's partition, sent on to its owner's.",
+)
+UNREAD = Metric(
+    "answerbus_requests_unread_total",
+    "counter",
+    (),
+    "Requests that retention deleted before they were read: lost.",
+)
+TERMINALS = Metric(
+    "answerbus_terminals_total",
+    "counter",
+    ("kind", "contract", "profile"),
+    "Requests that have had their one terminal event.",
+)
+DEAD_LETTERS = Metric(
+    "answerbus_dead_letters_total",
+    "counter",
+    ("cause", "profile"),
+    "The dead letters among them.",
+)
+REQUEST_DURATION = Metric(
+    "answerbus_request_duration_seconds",
+    "histogram",
+    ("kind",),
+    "From a request's append to its terminal.",
+    REQUEST_BUCKETS_S,
+)
+ATTEMPTS = Metric(
+    "answerbus_attempts_total",
+    "counter",
+    ("outcome", "failure", "counted", "profile"),
+    "Spends by what became of them; `failure` is `none` where the call gave a result.",
+)
+TOKENS = Metric(
+    "answerbus_tokens_total",
+    "counter",
+    ("direction", "profile"),
+    "Tokens as providers reported them, `input` and `output`.",
+)
+SPENT = Metric(
+    "answerbus_spent_micro_usd_total",
+    "counter",
+    ("profile",),
+    "What they cost, in millionths of a US dollar, where the profile has a price.",
+)
+CALL_DURATION = Metric(
+    "answerbus_call_duration_seconds",
+    "histogram",
+    ("reply", "profile"),
+    "Calls to providers, by what they came to.",
+    CALL_BUCKETS_S,
+)
+COMMIT_DURATION = Metric(
+    "answerbus_commit_duration_seconds",
+    "histogram",
+    (),
+    "Transactions that were committed.",
+    COMMIT_BUCKETS_S,
+)
+TRANSACTIONS = Metric(
+    "answerbus_transactions_total",
+    "counter",
+    ("result",),
+    "Transactions, `committed` or `lost`: what is lost may or may not have happened.",
+)
+OPENINGS = Metric(
+    "answerbus_lane_openings_total",
+    "counter",
+    ("partition",),
+    "How often a lane was opened, first or again.",
+)
+IN_FLIGHT = Metric(
+    "answerbus_calls_in_flight", "gauge", ("profile",), "Calls that providers work on now."
+)
+HELD = Metric("answerbus_retries_held", "gauge", (), "Retries in memory that wait for their time.")
+LANE_STATE = Metric(
+    "answerbus_lane_state",
+    "gauge",
+    ("partition", "state"),
+    "1 for the state a lane is in: opening, open, suspended or closed.",
+)
+LANE_STUCK = Metric(
+    "answerbus_lane_stuck",
+    "gauge",
+    ("partition",),
+    "1 while a lane has work and makes no progress; `/ready` says why.",
+)
+LANE_QUEUE = Metric(
+    "answerbus_lane_requests", "gauge", ("partition",), "Requests in a lane's hands."
+)
+LANE_LAG = Metric(
+    "answerbus_lane_lag",
+    "gauge",
+    ("partition",),
+    "Offsets from the first unfinished request to the end of the partition.",
+)
+OLDEST = Metric(
+    "answerbus_lane_oldest_request_age_seconds",
+    "gauge",
+    ("partition",),
+    "Age of the oldest request that a lane has not finished.",
+)
+FAILED_OPENINGS = Metric(
+    "answerbus_lane_openings_without_progress",
+    "gauge",
+    ("partition",),
+    "Openings since the lane last got anything done.",
+)
+SICK = Metric(
+    "answerbus_profile_sick", "gauge", ("profile",), "1 while the provider rejects the set-up."
+)
+BREAKER_OPEN = Metric(
+    "answerbus_profile_breaker_open",
+    "gauge",
+    ("profile",),
+    "1 while a profile is left alone but for probes.",
+)
+SILENCE = Metric(
+    "answerbus_profile_silence_seconds",
+    "gauge",
+    ("profile",),
+    "How long calls have been tried without a word from the provider.",
+)
+KAFKA_SILENCE = Metric(
+    "answerbus_kafka_silence_seconds", "gauge", (), "Since the broker last answered the worker."
+)
+STALLS = Metric(
+    "answerbus_event_loop_stalls_total",
+    "counter",
+    (),
+    "How often the event loop stood still for half a second or longer.",
+)
+LATENESS = Metric(
+    "answerbus_event_loop_lateness_seconds",
+    "gauge",
+    (),
+    "The longest that the event loop stood still in the last minute.",
+)
+READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
+
+METRICS = (
+    *(TAKEN, DUPLICATES, FORWARDED, UNREAD, TERMINALS, DEAD_LETTERS, REQUEST_DURATION),
+    *(ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS, OPENINGS),
+    *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, OLDEST, FAILED_OPENINGS),
+    *(SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, STALLS, LATENESS, READY),
+)

@@ -1,0 +1,112 @@
+"""What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.worker.context import Context
+from services.worker.health.probe import Probe
+from services.worker.health.pulse import Pulse
+from services.worker.health.trouble import trouble_of
+from services.worker.lane.lane import Lane, State
+from services.worker.lane.membership import Membership
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Seconds: without progress, and until the group gives a silent member's partitions away."""
+
+    stuck_after_s: float
+    session_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """All that a verdict is drawn from."""
+
+    membership: Membership
+    context: Context
+    pulse: Pulse
+    probe: Probe
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes."""
+
+    lanes: Mapping[int, State]
+    opening: tuple[int, ...]
+    stuck: Mapping[int, str]
+    sick: Mapping[str, str]
+    reasons: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        """An idle worker is ready, and so is one that waits for partitions or for a provider."""
+        return not (self.opening or self.stuck or self.sick or self.reasons)
+
+
+def judge(watched: Watched) -> Verdict:
+    """The verdict of this moment."""
+    watched.pulse.feel()
+    context, lives = watched.context, sorted(watched.membership.lives.items())
+    troubles = {
+        partition: trouble_of(life, context, watched.bounds.stuck_after_s)
+        for partition, life in lives
+    }
+    sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
+    return Verdict(
+        lanes={partition: life.lane.state for partition, life in lives},
+        opening=tuple(p for p, life in lives if _is_opening(life.lane)),
+        stuck={partition: why for partition, why in troubles.items() if why},
+        sick={name: why for name, why in sick.items() if why},
+        reasons=tuple(why for why in (_standstill(watched) or _kafka(watched),) if why),
+    )
+
+
+def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
+    """What an operator is told."""
+    context, lives = watched.context, watched.membership.lives.values()
+    return {
+        "ready": verdict.ready,
+        "worker": context.worker,
+        "reasons": verdict.reasons,
+        "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
+        "stuck": {str(p): why for p, why in verdict.stuck.items()},
+        "sick_profiles": verdict.sick,
+        "in_flight": sum(len(life.lane.calls) for life in lives),
+        "held": context.tally.held,
+        "duplicates": context.tally.duplicates,
+        "forwarded": context.tally.forwarded,
+        "unread": context.tally.unread,
+        "kafka_silent_s": round(watched.probe.silent_s, 1),
+        "loop": {"stalls": watched.pulse.stalls, "worst_s": round(watched.pulse.worst_s(), 2)},
+    }
+
+
+def _is_opening(lane: Lane) -> bool:
+    return lane.state is State.OPENING and not lane.leaving
+
+
+def _kafka(watched: Watched) -> str | None:
+    silent_s = watched.probe.silent_s
+    if silent_s <= watched.bounds.stuck_after_s:
+        return None
+    return f"Kafka has not answered for {silent_s:.0f} s"
+
+
+def _standstill(watched: Watched) -> str | None:
+    """After it stood still a worker may own nothing any more, and not know it yet."""
+    stall, now = watched.pulse.standstill, asyncio.get_running_loop().time()
+    if stall is None:
+        return None
+    stood = f"the process stood still for {stall.lasted_s:.0f} s"
+    if watched.probe.heard_at <= stall.ended_at:
+        return f"{stood}, and Kafka has not answered since"
+    session_s = watched.bounds.session_s
+    has_been_evicted = stall.lasted_s >= session_s
+    has_returned = watched.membership.assigned_at > stall.ended_at
+    if has_been_evicted and not has_returned and now - stall.ended_at < session_s:
+        return f"{stood}, and its partitions have not been given back"
+    return None

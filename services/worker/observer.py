@@ -1,0 +1,95 @@
+"""Whoever is told what lanes do, once it is done: for metrics and traces."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter
+from services.worker.core.account import Spend
+from services.worker.core.call import Call
+from services.worker.core.decide import Decision
+from services.worker.core.ticket import Ticket
+
+
+class Observer(Protocol):
+    """Told of what happened; must return at once and must not raise."""
+
+    def taken(self, ticket: Ticket) -> None:
+        """A request was admitted."""
+        ...
+
+    def unfit(self, letter: DeadLetter) -> None:
+        """A record that cannot become a request is about to have its dead letter."""
+        ...
+
+    def settled(self, call: Call, decision: Decision, now: datetime) -> None:
+        """What became of a call that ended at `now` is committed."""
+        ...
+
+    def released(self, ticket: Ticket, spend: Spend) -> None:
+        """A spend was given back; its call never began."""
+        ...
+
+    def buried(self, ticket: Ticket, letter: DeadLetter) -> None:
+        """A request was ended without another call, and that is committed."""
+        ...
+
+    def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
+        """A lane was opened, and what its predecessor left over is settled."""
+        ...
+
+    def committed(self, took_s: float) -> None:
+        """A transaction is committed."""
+        ...
+
+    def lost(self) -> None:
+        """A transaction may or may not be committed."""
+        ...
+
+
+class Several:
+    """An observer that tells several others."""
+
+    def __init__(self, observers: Sequence[Observer] = ()) -> None:
+        self._observers = tuple(observers)
+
+    def taken(self, ticket: Ticket) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.taken(ticket)
+
+    def unfit(self, letter: DeadLetter) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.unfit(letter)
+
+    def settled(self, call: Call, decision: Decision, now: datetime) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.settled(call, decision, now)
+
+    def released(self, ticket: Ticket, spend: Spend) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.released(ticket, spend)
+
+    def buried(self, ticket: Ticket, letter: DeadLetter) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.buried(ticket, letter)
+
+    def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.opened(partition, left_over)
+
+    def committed(self, took_s: float) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.committed(took_s)
+
+    def lost(self) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.lost()

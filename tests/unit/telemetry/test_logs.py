@@ -1,0 +1,63 @@
+"""Lines of the log: what they are about, and what is never in one."""
+
+import json
+import logging
+import sys
+from contextvars import copy_context
+from typing import Any
+
+import pytest
+
+from services.telemetry.about import tell_of, tell_of_none
+from services.telemetry.logs import JsonLines
+
+SECRET = "sk-very-secret"
+
+
+def line(name: str, message: str, *args: object, **more: Any) -> dict[str, Any]:
+    record = logging.LogRecord(name, logging.ERROR, "x.py", 1, message, args, more.get("exc_info"))
+    found: dict[str, Any] = json.loads(JsonLines().format(record))
+    del found["at"]
+    return found
+
+
+def test_a_line_about_a_request_names_it_and_its_trace() -> None:
+    def inside() -> list[dict[str, Any]]:
+        tell_of("r-1", "order-1", "ab" * 16)
+        about_it = line("services.worker.handle", "lane %d", 7)
+        tell_of_none()
+        return [about_it, line("services.worker.handle", "lane %d", 7)]
+
+    plain = {"level": "error", "logger": "services.worker.handle", "message": "lane 7"}
+    ids = {"request_id": "r-1", "workflow_id": "order-1", "trace_id": "ab" * 16}
+    assert copy_context().run(inside) == [{**plain, **ids}, plain]
+    assert line("services.worker.handle", "lane %d", 7) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "args", "said"),
+    [
+        ("asyncio", f"Task exception was never retrieved\nfuture: {SECRET}", (), 0),
+        ("httpx", "Request: %s", (SECRET,), "Request: %s"),
+        ("openai._base_client", "%s", (SECRET,), "%s"),
+        ("py.warnings", "%s", (f"a.py:3: UserWarning: unexpected value {SECRET}",), 1),
+    ],
+)
+def test_what_a_library_may_quote_is_left_out(
+    name: str, message: str, args: tuple[str, ...], said: str | int
+) -> None:
+    known = {0: "Task exception was never retrieved", 1: "a.py:3: UserWarning"}
+    expected = known[said] if isinstance(said, int) else said
+
+    assert line(name, message, *args)["message"] == expected
+
+
+def test_of_an_exception_its_type_and_place_are_told_and_not_its_words() -> None:
+    try:
+        int(SECRET)
+    except ValueError:
+        told = line("services.x", "it broke", exc_info=sys.exc_info())
+
+    assert (told["exception"], told["message"]) == ("ValueError", "it broke")
+    assert told["where"].startswith("test_logs.py:")
+    assert SECRET not in json.dumps(told)
