@@ -49,7 +49,10 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
 
 async def _verified(settings: KafkaSettings, workflow: str | None) -> Verified:
     columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr(), transient=True) as bar:
+    console = stderr()
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
         task = bar.add_task("", total=None)
         return await verify_topics(
             bus_of(settings),
