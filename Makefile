@@ -60,8 +60,9 @@ test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e
 
-schemas: install  ## Write contracts/schemas anew from the types
+schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew from the types
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
+	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
 
 up: install  ## Start broker, model and two workers in the background
 	@$(RUN) -m infra.stack up

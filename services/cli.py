@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from answerbus.client.errors import BusUnavailable
+from services.audit import verify_command
+from services.audit.workflow_command import workflow
 from services.command_line import stderr
 from services.commands import contracts, topics
 from services.commands.ask import ask
@@ -48,6 +50,8 @@ def application() -> typer.Typer:
     )
     app.command()(ask)
     app.command()(watch)
+    app.command()(workflow)
+    app.add_typer(verify_command.app, name="audit")
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
     app.add_typer(replay, name="replay")

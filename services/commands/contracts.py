@@ -1,21 +1,18 @@
-"""`answerbus contracts`: write the JSON Schemas of all events and contracts."""
+"""`answerbus contracts`: write the JSON Schemas of all events and contracts, and AsyncAPI."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from answerbus import asyncapi as bus_document
 from answerbus.schema_export import documents
 from services import plugins
 
 app = typer.Typer(help="The contracts of the bus.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")]
-
-
-@app.callback()
-def contracts() -> None:
-    """Keep `export` a command of its own, since typer would melt a single one into the group."""
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")]
 
 
 @app.command()
@@ -30,3 +27,11 @@ def export(folder: Folder = Path("contracts/schemas")) -> None:
             path.write_text(text, encoding="utf-8")
             changed += 1
     typer.echo(f"{len(written)} schemas in {folder}, {changed} changed")
+
+
+@app.command()
+def asyncapi(file: File = Path("contracts/asyncapi.json")) -> None:
+    """Write the bus as an AsyncAPI 3 document: channels, operations, messages and bindings."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(bus_document.text(), encoding="utf-8")
+    typer.echo(f"{file}: {len(bus_document.document()['channels'])} channels")

@@ -5,15 +5,13 @@ import json
 from typing import Annotated
 
 import typer
-from pydantic_core import to_jsonable_python
 
-from answerbus.envelope import Undecodable
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
-from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stdout
+from services.reading.event_data import as_data
 from services.reading.event_line import STYLES, line_of
 from services.reading.reader import reading
-from services.reading.seen import RetryEnded, Seen, Wanted, seen
+from services.reading.seen import Wanted, seen
 from services.settings import KafkaSettings, from_environment
 
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
@@ -66,23 +64,3 @@ async def _watch(
                 shown += 1
                 if shown == limit:
                     return
-
-
-def as_data(seen: Seen) -> dict[str, object]:
-    """A record as JSON data: where it stands, and the event as it is on the wire."""
-    return {
-        "topic": seen.topic.name,
-        "partition": seen.partition,
-        "offset": seen.offset,
-        "at": format_timestamp(seen.at),
-        "kind": seen.kind,
-        "event": _event(seen),
-    }
-
-
-def _event(seen: Seen) -> object:
-    match seen.event:
-        case Undecodable() | RetryEnded() as other:
-            return to_jsonable_python(other)
-        case event:
-            return event.model_dump(mode="json")

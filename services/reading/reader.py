@@ -20,10 +20,20 @@ class Reader:
     def __init__(self, bus: Bus, consumer: AIOKafkaConsumer, topics: Mapping[str, Topic]) -> None:
         self._bus, self._consumer, self._topics = bus, consumer, topics
 
-    async def to_end(self) -> AsyncIterator[Sequence[Stored]]:
-        """What is committed by now and was not read yet, in batches; then it ends."""
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The numbers of the partitions that are read."""
+        return sorted({at.partition for at in self._consumer.assignment()})
+
+    async def to_end(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> AsyncIterator[Sequence[Stored]]:
+        """What is committed by now and was not read yet, in batches; then it ends.
+
+        Of some of the topics, or of one partition, if they are named.
+        """
         with self._bus.explained():
-            ends = await self._consumer.end_offsets(list(self._consumer.assignment()))
+            ends = await self._consumer.end_offsets(self._places(topics, partition))
         while behind := await self._behind(ends):
             if found := await self._poll(behind):
                 yield found
@@ -41,6 +51,22 @@ class Reader:
             return sum(
                 [max(0, end - await self._consumer.position(at)) for at, end in ends.items()]
             )
+
+    async def cut(self, partition: int) -> frozenset[Topic]:
+        """The topics of which retention has deleted the beginning of a partition."""
+        with self._bus.explained():
+            starts = await self._consumer.beginning_offsets(self._places(None, partition))
+        return frozenset(self._topics[at.topic] for at, start in starts.items() if start > 0)
+
+    def _places(
+        self, topics: Collection[Topic] | None, partition: int | None
+    ) -> list[TopicPartition]:
+        return [
+            at
+            for at in self._consumer.assignment()
+            if partition in (None, at.partition)
+            and (topics is None or self._topics[at.topic] in topics)
+        ]
 
     async def _behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         with self._bus.explained():

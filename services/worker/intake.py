@@ -16,13 +16,13 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
+from answerbus.forwarding import FORWARDED_HEADER, first_place
 from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.worker.core.admit import Arrival
 from services.worker.lane.lane import State
-from services.worker.lane.letters import FORWARDED_HEADER, first_place
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 

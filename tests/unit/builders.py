@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.budget import AccountState, Budget, Spent, Usage
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
+from answerbus.forwarding import FORWARDED_HEADER, first_place
 from answerbus.outcome import ModelUsed, Origin
 from answerbus.partition import partition_of
 from answerbus.registry import Registry
@@ -28,7 +29,6 @@ from services.worker.core.reply import Answered, CallFacts, Reply
 from services.worker.core.schema import resolve
 from services.worker.core.ticket import Ticket
 from services.worker.dialects import prompted
-from services.worker.lane.letters import FORWARDED_HEADER, first_place
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 PARTITIONS = 12

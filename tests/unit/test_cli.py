@@ -34,7 +34,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("command", ["ask", "watch", "topics", "contracts"])
+@pytest.mark.parametrize("command", ["ask", "watch", "workflow", "audit", "topics", "contracts"])
 def test_every_command_explains_itself(command: str) -> None:
     done = CliRunner().invoke(cli.application(), [command, "--help"])
 
@@ -46,7 +46,7 @@ def test_the_overview_names_all_commands() -> None:
     done = run("--help")
 
     assert done.returncode == 0, done.stderr
-    for command in ("worker", "ask", "watch", "topics", "contracts"):
+    for command in ("worker", "ask", "watch", "workflow", "audit", "topics", "contracts"):
         assert f" {command} " in done.stdout
 
 
@@ -54,6 +54,8 @@ def test_the_overview_names_all_commands() -> None:
     "arguments",
     [
         ("watch",),
+        ("workflow", "order-1"),
+        ("audit", "verify"),
         ("topics", "apply"),
         ("ask", "Hi"),
         ("ask", "Hi", "--no-wait"),

@@ -2,27 +2,25 @@
 
 import base64
 import hashlib
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from answerbus import topics
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode, headers_of
 from answerbus.event import Event
+from answerbus.forwarding import header_of
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
     RAW_HEADER_BYTES_MAX,
     RAW_HEADERS_MAX,
 )
-from answerbus.outcome import Origin
 from answerbus.topics import RETRIES
 from answerbus.wire import format_timestamp
 from services.worker.core.account import Account
 from services.worker.core.admit import Arrival, Unfit
 from services.worker.ports import LateRecord, OutRecord
 
-FORWARDED_HEADER = "answerbus_forwarded"
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way
 
@@ -61,32 +59,11 @@ def end_of_retries(request_id: str, partition: int) -> OutRecord:
 
 def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
     """The very record for its owner's partition, with the place and time of its first append."""
-    origin = arrival.origin
-    place = f"{origin.partition}/{origin.offset}/{_milliseconds(origin.timestamp)}"
     kept = [(name, content) for name, content in arrival.headers if content is not None]
     if sum(len(name.encode()) + len(content) for name, content in kept) > ENVELOPE_EXTRA_BYTES_MAX:
         kept = []  # the record must fit; the body is complete in itself
-    headers = [*kept, (FORWARDED_HEADER, place.encode())]
+    headers = [*kept, header_of(arrival.origin)]
     return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
-
-
-def first_place(headers: Headers, topic: str) -> Origin | None:
-    """Where a forwarded record stood first, if its header says so in the form that we write."""
-    written = [content for name, content in headers if name == FORWARDED_HEADER]
-    found = _PLACE.fullmatch(written[-1] or b"") if written else None
-    if found is None:
-        return None
-    partition, offset, milliseconds = (int(number) for number in found.groups())
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    return Origin(topic=topic, partition=partition, offset=offset, timestamp=moment)
-
-
-_PLACE = re.compile(rb"(\d{1,9})/(\d{1,18})/(\d{1,14})")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _milliseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def unfit_letter(unfit: Unfit, arrival: Arrival, now: datetime) -> DeadLetter:

@@ -11,7 +11,8 @@ from answerbus.event import Event
 from answerbus.failure import Problem
 from answerbus.outcome import Refusal
 from answerbus.topics import DEAD_LETTERS, RETRIES, TOPIC_OF_KIND
-from services.commands.watch import TOPICS, as_data
+from services.commands.watch import TOPICS
+from services.reading.event_data import as_data
 from services.reading.event_line import STYLES, line_of
 from services.reading.seen import RetryEnded, Seen, Wanted
 

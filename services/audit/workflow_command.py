@@ -1,0 +1,138 @@
+"""`answerbus workflow`: one timeline of everything that happened to a workflow."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.request import Request
+from answerbus.topics import TOPICS
+from answerbus.wire import format_timestamp
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.explain import plain
+from services.reading.event_data import event_data
+from services.reading.picker import picking
+from services.reading.reader import reading
+from services.reading.stored import Place, Stored
+from services.settings import from_environment
+from services.story.moment import STYLES, Moment
+from services.story.timeline import may_concern, origin_of, timeline
+
+EXIT_UNKNOWN = 1
+_KIND_WIDTH = max(map(len, STYLES))
+
+WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow.")]
+ShowContent = Annotated[
+    bool, typer.Option("--show-content", help="Also contexts, answers and what the model said.")
+]
+
+
+def workflow(
+    workflow_id: WorkflowId,
+    *,
+    show_content: ShowContent = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Show everything that happened to a workflow, in one order. Exit code 1: nothing is kept."""
+    settings = from_environment(config).kafka
+    with stderr().status("reading"):
+        records = asyncio.run(_records(bus_of(settings), workflow_id))
+    moments = timeline(workflow_id, records)
+    if as_json:
+        data = [as_data(one, show_content=show_content) for one in moments]
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        _show(stdout(), moments, show_content=show_content)
+    if not moments:
+        stderr().print(f"Nothing of the workflow {plain(workflow_id)} is kept.", markup=False)
+        raise typer.Exit(EXIT_UNKNOWN)
+
+
+async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
+    """What may concern the workflow, and where forwarded copies stood first."""
+    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+        found = [
+            stored
+            async for batch in reader.to_end()
+            for stored in batch
+            if may_concern(workflow_id, stored)
+        ]
+    origins = {origin for stored in found if (origin := origin_of(stored))}
+    return found + await _picked(bus, origins) if origins else found
+
+
+async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
+    async with picking(bus) as picker:
+        return await picker.pick_all(places)
+
+
+def as_data(one: Moment, *, show_content: bool) -> Mapping[str, object]:
+    """An entry for programs."""
+    place = one.place
+    data: dict[str, object] = {
+        "at": format_timestamp(one.at),
+        "kind": one.kind,
+        "request_id": one.request_id,
+        "text": one.text,
+        "topic": place.topic.name,
+        "partition": place.partition,
+        "offset": place.offset,
+    }
+    if show_content:
+        data["event"] = event_data(one.seen)
+    return data
+
+
+def line_of(one: Moment) -> Text:
+    """An entry for people."""
+    place = one.place
+    return Text.assemble(
+        (f"{one.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+        (one.kind.ljust(_KIND_WIDTH), STYLES.get(one.kind, "")),
+        (f" {plain(one.request_id or '-')} ", "bold"),
+        one.text.replace("\n", " "),
+        (f" [{place.topic.name}-{place.partition}@{place.offset}]", "dim"),
+    )
+
+
+def _show(console: Console, moments: Iterable[Moment], *, show_content: bool) -> None:
+    for one in moments:
+        console.print(line_of(one))
+        if show_content:
+            for said in _content(one):
+                console.print(Padding(said, (0, 0, 0, 4)))
+
+
+def _content(one: Moment) -> Iterable[Text]:
+    if one.said:
+        yield Text(one.said, "italic")
+    content = _content_of(one)
+    if content is not None:
+        yield Text(plain(json.dumps(content, indent=2, ensure_ascii=False)))
+
+
+def _content_of(one: Moment) -> JsonValue:
+    match one.seen.event:
+        case Request(context=context):
+            return {"context": context.model_dump(mode="json")}
+        case Result(answer=answer) | Refusal(answer=answer):
+            return {"answer": answer}
+        case UnvalidatedResult(unvalidated_answer=answer):
+            return {"unvalidated_answer": answer}
+        case RetryRequest(prior=prior) | DeadLetter(prior=prior):
+            return {"prior": [earlier.model_dump(mode="json") for earlier in prior]}
+        case Attempt() as attempt:
+            return attempt.model_dump(mode="json", exclude_none=True)
+        case _:
+            return None

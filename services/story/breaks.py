@@ -1,0 +1,49 @@
+"""Where a chain of attempts does not hold, as data; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from services.reading.stored import Place
+
+BreakKind = Literal[
+    "unreadable",
+    "changed",
+    "twice",
+    "link",
+    "number",
+    "spent",
+    "head",
+    "in_flight",
+    "limit",
+    "terminal",
+    "no_terminal",
+]
+
+MEANINGS: Mapping[BreakKind, str] = MappingProxyType(
+    {
+        "unreadable": "the record is no attempt",
+        "changed": "the record is not what was written",
+        "twice": "the attempt stands here twice",
+        "link": "the attempt does not follow on the one before it",
+        "number": "the attempts of the request are not numbered 1, 2, 3",
+        "spent": "what was charged does not add up",
+        "head": "the ledger's last attempt is not in the chain",
+        "in_flight": "the ledger has a settled call in flight",
+        "limit": "more is spent than the budget allows",
+        "terminal": "the terminal event has no attempt that it came from",
+        "no_terminal": "the attempt ended its request, and its event is not there",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """One fault: of which account, told by which event, where, and what should be there instead."""
+
+    kind: BreakKind
+    account_id: str | None
+    event_id: str | None
+    place: Place
+    expected: str
