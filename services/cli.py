@@ -2,6 +2,9 @@
 
 import logging
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -18,24 +21,25 @@ from services.replay.command import app as replay
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
+_HEAVY: Mapping[str, str] = MappingProxyType(
+    {"worker": "services.worker.command", "console": "services.console.command"}
+)
 
 
 class _Commands(TyperGroup):
-    """Loads the worker only when it is asked for: its libraries take longer than most commands.
+    """Loads these only when they are asked for: their libraries take longer than most commands.
 
     What typer is made of has no public types any more, hence the `Any`.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["worker", *super().list_commands(ctx)]
+        return [*_HEAVY, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name != "worker":
+        if cmd_name not in _HEAVY:
             return super().get_command(ctx, cmd_name)
-        from services.worker.command import worker  # noqa: PLC0415 - see above
-
         alone = typer.Typer(add_completion=False)
-        alone.command()(worker)
+        alone.command()(getattr(import_module(_HEAVY[cmd_name]), cmd_name))
         return typer.main.get_command(alone)
 
 
