@@ -46,7 +46,16 @@ def test_the_overview_names_all_commands() -> None:
     done = run("--help")
 
     assert done.returncode == 0, done.stderr
-    for command in ("worker", "console", "ask", "watch", "workflow", "audit", "topics", "contracts"):
+    for command in (
+        "worker",
+        "console",
+        "ask",
+        "watch",
+        "workflow",
+        "audit",
+        "topics",
+        "contracts",
+    ):
         assert f" {command} " in done.stdout
 
 
