@@ -1,4 +1,7 @@
-"""Replays of thousands of dead letters with three kills: `python -m tests.replay_at_scale 5000`."""
+"""Thousands of dead letters replayed with three kills: `python -m tests.replay_at_scale 5000`.
+
+With `groups` behind the number they are grouped only.
+"""
 
 import asyncio
 import sys
@@ -8,16 +11,21 @@ from pathlib import Path
 
 from infra.kafka import start_broker
 from tests.integration.bus import Bus, create_topics
-from tests.integration.replaying import Figures, Replay, killed_thrice
+from tests.integration.dead_letters import letters, publish
+from tests.integration.replaying import Figures, Replay, grouped_s, killed_thrice
 
 PARTITIONS = 12
 LETTERS_DEFAULT = 5_000
 
 
-async def measured(bootstrap: str, folder: Path, count: int) -> Figures:
-    """The figures, once all that must hold was found to hold."""
+async def measured(bootstrap: str, folder: Path, count: int, what: str) -> Figures | float:
+    """The figures, once all that must hold was found to hold; of groups, seconds."""
     bus = Bus(bootstrap, f"scale-{uuid.uuid4().hex[:8]}", PARTITIONS, folder)
     await create_topics(bus)
+    if what == "groups":
+        found = letters(count)
+        await publish(bus, found)
+        return await grouped_s(Replay(bus), found)
     try:
         return await killed_thrice(bus, Replay(bus), count, folder / "repair")
     finally:
@@ -27,10 +35,12 @@ async def measured(bootstrap: str, folder: Path, count: int) -> Figures:
 def main() -> None:
     """Print the figures."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else LETTERS_DEFAULT
+    what = sys.argv[2] if len(sys.argv) > 2 else "all"
     with tempfile.TemporaryDirectory() as name:
         broker = start_broker(Path(name) / "kafka")
         try:
-            print(asyncio.run(measured(broker.bootstrap_servers, Path(name), count)))  # noqa: T201
+            servers = broker.bootstrap_servers
+            print(asyncio.run(measured(servers, Path(name), count, what)))  # noqa: T201
         finally:
             broker.stop()
 

@@ -107,7 +107,7 @@ def run(
     order = _order(operator(by), reason, edit, profile, budget, fresh=fresh, force=force)
     settings = from_environment(config)
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings), rate)
-    done = asyncio.run(_run(task, ask=not yes))
+    done = asyncio.run(replayed(task, ask=not yes))
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
@@ -161,7 +161,8 @@ async def _foreseen(task: Task, chosen: Sequence[Letter]) -> Forecast:
     return forecast
 
 
-async def _run(task: Task, *, ask: bool) -> Done:
+async def replayed(task: Task, *, ask: bool) -> Done:
+    """Carry out the task; letters that others settle meanwhile are left alone."""
     async with loading(task.bus, models=task.selection.needs_models) as loaded:
         mind_ids(loaded.letters, task.selection.ids)
         chosen = select(loaded.letters, task.selection)

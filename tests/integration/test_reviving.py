@@ -1,16 +1,22 @@
 """The one writer of replays on a real Kafka: who opens it cuts off whoever had it before."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.dead_letter import DeadLetter, Dismissed
+from answerbus.registry import Registry
 from answerbus.topics import DEAD_LETTERS, REQUESTS
 from services.letters.fold import Letters
+from services.letters.forecast import Known
 from services.letters.letter import Letter
 from services.letters.revive import Order, Revived, Trouble, revive
+from services.letters.selection import Selection
 from services.reading.reader import reading
+from services.replay import running
 from services.reviving import bodies as module
 from services.reviving.bodies import bodies
 from services.reviving.writer import Change, Superseded, Writer, writing
@@ -66,6 +72,31 @@ async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
         f"{one.request_id}.replay.1": "first@acme",
         f"{two.request_id}.replay.1": "second@acme",
     }
+
+
+async def test_what_another_did_while_one_looked_is_left_alone(
+    bus: Bus, outside: ClientBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await publish(bus, letters(2, WITH_REQUEST))
+    one, two = await found(outside)
+
+    @asynccontextmanager
+    async def writing_later(bus: ClientBus) -> AsyncIterator[Writer]:
+        async with writing(bus) as another:
+            await replay(bus, another, one, "another@acme")
+        async with writing(bus) as writer:
+            yield writer
+
+    monkeypatch.setattr(running, "writing", writing_later)
+    order = Order("ops@acme", "", force=True)
+    task = running.Task(outside, Selection(), order, Known(None, Registry()))
+    done = await running.replayed(task, ask=False)
+
+    assert [link.dead_letter_id for link in done.sent] == [two.id]
+    assert [letter.sent.by if letter.sent else None for letter in await found(outside)] == [
+        "another@acme",
+        "ops@acme",
+    ]
 
 
 async def test_what_is_written_is_keyed_and_headed_as_the_contract_says(
