@@ -2,9 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Mapping
-from importlib import import_module
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -21,26 +19,40 @@ from services.replay.command import app as replay
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
-_HEAVY: Mapping[str, str] = MappingProxyType(
-    {"worker": "services.worker.command", "console": "services.console.command"}
-)
+_LATE = ("worker", "console", "doctor")
 
 
 class _Commands(TyperGroup):
-    """Loads these only when they are asked for: their libraries take longer than most commands.
+    """Loads some commands only when asked for: their libraries take longer than most commands.
 
     What typer is made of has no public types any more, hence the `Any`.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*_HEAVY, *super().list_commands(ctx)]
+        return [*_LATE, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _HEAVY:
+        if cmd_name not in _LATE:
             return super().get_command(ctx, cmd_name)
         alone = typer.Typer(add_completion=False)
-        alone.command()(getattr(import_module(_HEAVY[cmd_name]), cmd_name))
+        alone.command()(_late(cmd_name))
         return typer.main.get_command(alone)
+
+
+def _late(name: str) -> Callable[..., None]:
+    match name:
+        case "worker":
+            from services.worker.command import worker  # noqa: PLC0415 - see above
+
+            return worker
+        case "console":
+            from services.console.command import console  # noqa: PLC0415
+
+            return console
+        case _:
+            from services.doctor.command import doctor  # noqa: PLC0415 - see above
+
+            return doctor
 
 
 def application() -> typer.Typer:
@@ -56,9 +68,9 @@ def application() -> typer.Typer:
     app.command()(watch)
     app.command()(workflow)
     app.add_typer(verify_command.app, name="audit")
+    app.add_typer(replay, name="replay")
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
-    app.add_typer(replay, name="replay")
     return app
 
 

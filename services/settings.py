@@ -44,6 +44,11 @@ class KafkaSettings(Section):
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
 
+    @property
+    def worker_group(self) -> str:
+        """The consumer group of the workers."""
+        return self.group_id or f"{self.topic_prefix}.worker"
+
 
 class WorkerSettings(Section):
     """`[worker]`: how much a worker does at once, and how long it waits."""

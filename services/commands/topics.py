@@ -11,9 +11,9 @@ from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.commands.topics_broker import topics_on
-from services.commands.topics_plan import Change, Create, Keep, Refused, Step, plan
 from services.settings import KafkaSettings, SetUpError, from_environment
+from services.topics.broker import topics_on
+from services.topics.plan import Change, Create, Keep, Refused, Step, plan
 
 _DAY_MS = 86_400_000
 

@@ -51,6 +51,7 @@ def application(desk: Desk) -> web.Application:
             web.get("/tail", tail.tail),
             web.get("/contracts", reference.contracts),
             web.get("/topics", reference.topics),
+            web.get("/asyncapi.json", reference.asyncapi),
             web.static("/static", _STATIC),
         ]
     )

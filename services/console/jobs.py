@@ -104,7 +104,7 @@ class Jobs:
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
             await self._feed.reach_end()
-            letters = [letter for letter in self._letters(job) if letter.sent is None]
+            letters = [letter for letter in self._letters(job) if letter.status == "open"]
             async for step in replaying(writer, self._revived(job, letters)):
                 for letter, sent in step.sent:
                     job.forecast.take(letter.id, sent)

@@ -45,7 +45,7 @@ async def run(settings: Settings) -> None:
 
 async def _serve(settings: Settings, context: Context) -> None:
     kafka = settings.kafka
-    group_id = kafka.group_id or f"{kafka.topic_prefix}.worker"
+    group_id = kafka.worker_group
     inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
     options = client_options(kafka)
 

@@ -34,7 +34,9 @@ def run(
     )
 
 
-@pytest.mark.parametrize("command", ["ask", "watch", "workflow", "audit", "topics", "contracts"])
+@pytest.mark.parametrize(
+    "command", ["ask", "watch", "workflow", "audit", "doctor", "topics", "contracts"]
+)
 def test_every_command_explains_itself(command: str) -> None:
     done = CliRunner().invoke(cli.application(), [command, "--help"])
 
@@ -47,14 +49,8 @@ def test_the_overview_names_all_commands() -> None:
 
     assert done.returncode == 0, done.stderr
     for command in (
-        "worker",
-        "console",
-        "ask",
-        "watch",
-        "workflow",
-        "audit",
-        "topics",
-        "contracts",
+        *("worker", "console", "ask", "watch", "workflow", "audit", "replay", "doctor"),
+        *("topics", "contracts"),
     ):
         assert f" {command} " in done.stdout
 

@@ -58,12 +58,11 @@ class Bus:
         return AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
 
     def consumer(self, **choices: Any) -> AIOKafkaConsumer:
-        """A consumer of committed records, which commits no offset by itself."""
+        """A consumer of committed records (unless chosen otherwise), which commits no offset."""
         return AIOKafkaConsumer(
             bootstrap_servers=self.servers,
-            isolation_level="read_committed",
             enable_auto_commit=False,
-            **{**self.options, **choices},
+            **{"isolation_level": "read_committed", **self.options, **choices},
         )
 
     @asynccontextmanager

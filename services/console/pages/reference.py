@@ -1,9 +1,10 @@
-"""Contracts and topics, as documentation."""
+"""Contracts, topics and the whole bus, as documentation."""
 
 import json
 
 from aiohttp import web
 
+from answerbus import asyncapi as bus_document
 from answerbus.topics import TOPICS
 from services.console.desk import DESK
 from services.console.render import page
@@ -16,6 +17,11 @@ async def contracts(request: web.Request) -> web.Response:
         for contract in request.app[DESK].registry
     ]
     return page(request, "contracts.html", contracts=found)
+
+
+async def asyncapi(_: web.Request) -> web.Response:
+    """What `answerbus contracts asyncapi` writes."""
+    return web.Response(text=bus_document.text(), content_type="application/json")
 
 
 async def topics(request: web.Request) -> web.Response:

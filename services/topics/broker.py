@@ -10,8 +10,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import TOPICS, Topic
-from services.commands.topics_plan import Change, Create, Found, Step
 from services.settings import SetUpError
+from services.topics.plan import Change, Create, Found, Step
 
 LOOKS_MAX = 200
 _LOOK_AGAIN_S = 0.1
@@ -33,14 +33,10 @@ class TopicsOnBroker:
         there = {
             topic["topic"]: topic["partitions"] for topic in await self._admin.describe_topics()
         }
-        partitions = {
-            topic: len(there[name]) for topic, name in self._names.items() if name in there
-        }
-        if not partitions:
+        ours = {topic: there[name] for topic, name in self._names.items() if name in there}
+        if not ours:
             return {}
-        asked = [
-            ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in partitions
-        ]
+        asked = [ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in ours]
         answers = await self._admin.describe_configs(asked)
         settings = {
             name: entries
@@ -48,8 +44,8 @@ class TopicsOnBroker:
             for _code, _text, _type, name, entries in answer.resources
         }
         return {
-            topic: _found(count, settings[self._names[topic]])
-            for topic, count in partitions.items()
+            topic: _found(partitions, settings[self._names[topic]])
+            for topic, partitions in ours.items()
         }
 
     async def carry_out(
@@ -107,12 +103,13 @@ async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
             await admin.close()
 
 
-def _found(partitions: int, entries: Iterable[tuple[Any, ...]]) -> Found:
+def _found(partitions: Sequence[Mapping[str, Any]], entries: Iterable[tuple[Any, ...]]) -> Found:
     known = [(name, value, source) for name, value, _read_only, source, *_ in entries]
     return Found(
-        partitions,
+        len(partitions),
         in_force={name: value for name, value, _ in known if value is not None},
         own={name: value for name, value, source in known if source == _SET_ON_TOPIC},
+        replicas=min(len(partition["replicas"]) for partition in partitions),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from answerbus.topics import LEDGER, RESULTS, RETRIES, TOPICS
-from services.commands.topics_plan import Change, Create, Difference, Found, Keep, Refused, plan
+from services.topics.plan import Change, Create, Difference, Found, Keep, Refused, plan
 
 AS_IT_SHOULD_BE = {topic: Found(12, topic.settings(), topic.settings()) for topic in TOPICS}
 

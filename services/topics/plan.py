@@ -8,11 +8,15 @@ from answerbus.topics import TOPICS, Topic
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A topic as the broker has it: `in_force` are all its settings, `own` those set on itself."""
+    """A topic as the broker has it: `in_force` are all its settings, `own` those set on itself.
+
+    `replicas`: how many copies the partition with the fewest has.
+    """
 
     partitions: int
     in_force: Mapping[str, str]
     own: Mapping[str, str] = field(default_factory=dict)
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,123 @@
+"""One look at a broker, without writing anything."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.admin import ApiVersionRequest
+
+from answerbus.client.bus import START_TIMEOUT_S, Bus
+from answerbus.topics import REQUESTS, TOPICS, Topic
+from services.doctor.controller_time import controller_time_ms
+from services.doctor.facts import BrokerTime, Cluster, Group, Look
+from services.doctor.judge import OPEN_TRANSACTION_S
+from services.topics.broker import topics_on
+from services.topics.plan import Found
+
+_PRODUCE = 0  # Kafka's number of the call
+_INTERNAL = ("__consumer_offsets", "__transaction_state")
+_LOOK_AGAIN_S = 0.2
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Now = Callable[[], datetime]
+
+
+async def look(bus: Bus, group: str, now: Now) -> Look:
+    """Everything we judge a broker by. Raises BusUnavailable."""
+    async with topics_on(bus) as topics:
+        found = await topics.look()
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
+    client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
+    with bus.explained():
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await client.bootstrap()
+                await admin.start()
+                cluster, time = await _cluster(client, admin), await _time(client, now)
+                members = await _members(admin, group)
+                committed = await admin.list_consumer_group_offsets(group)
+        finally:
+            await client.close()
+            await admin.close()
+    complete = len({there.partitions for there in found.values()}) == 1 and len(found) == len(
+        TOPICS
+    )
+    if not complete:
+        return Look(cluster, found, time, None, ())
+    offsets = {place: meta.offset for place, meta in committed.items()}
+    behind, stuck = await _reading(bus, found, offsets)
+    return Look(cluster, found, time, Group(group, members, behind), stuck)
+
+
+async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
+    versions = []
+    brokers = client.cluster.brokers()
+    for broker in brokers:
+        answer = await client.send(broker.nodeId, ApiVersionRequest())
+        versions += [most for call, _, most in answer.api_versions if call == _PRODUCE]
+    described = await admin.describe_topics()
+    replicas = {
+        topic["topic"]: min(len(partition["replicas"]) for partition in topic["partitions"])
+        for topic in described
+        if topic["topic"] in _INTERNAL
+    }
+    return Cluster(len(brokers), min(versions), replicas)
+
+
+async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
+    before = now()
+    try:
+        told = await controller_time_ms(client)
+    except KafkaError:
+        return None
+    after = now()
+    return None if told is None else BrokerTime(before, _EPOCH + _milliseconds(told), after)
+
+
+def _milliseconds(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+async def _members(admin: AIOKafkaAdminClient, group: str) -> int:
+    answers: list[Any] = await admin.describe_consumer_groups([group])
+    return sum(len(one["members"]) for answer in answers for one in answer.to_object()["groups"])
+
+
+async def _reading(
+    bus: Bus, found: Mapping[Topic, Found], committed: Mapping[TopicPartition, int]
+) -> tuple[Mapping[int, int], list[str]]:
+    """How much the workers have still to read, and where an open transaction holds readers."""
+    places = [
+        bus.place(topic, number) for topic, it in found.items() for number in range(it.partitions)
+    ]
+    behind: dict[int, int] = {}
+    async with (
+        bus.running(bus.consumer()) as readers,
+        bus.running(bus.consumer(isolation_level="read_uncommitted")) as writers,
+    ):
+        with bus.explained():
+            requests = [at for at in places if at.topic == REQUESTS.full_name(bus.prefix)]
+            starts = await readers.beginning_offsets(requests)
+            ends = await writers.end_offsets(places)
+            for at in requests:
+                position = max(committed.get(at, 0), starts[at])
+                behind[at.partition] = ends[at] - position
+            stuck = await _stuck(readers.end_offsets, ends)
+    return {number: count for number, count in behind.items() if count >= 0}, stuck
+
+
+async def _stuck(readable: Callable[..., Any], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """The partitions that readers cannot read up to where writers were, even after a while."""
+    held = [*ends]
+    for _ in range(int(OPEN_TRANSACTION_S / _LOOK_AGAIN_S)):
+        now = await readable(held)
+        held = [at for at in held if now[at] < ends[at]]
+        if not held:
+            break
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    return [f"{at.topic}-{at.partition}" for at in held]

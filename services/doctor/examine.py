@@ -1,0 +1,77 @@
+"""All checks in order; what one finds wrong does not keep the others from being made."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from answerbus.client.errors import BusUnavailable
+from services import plugins
+from services.command_line import bus_of
+from services.doctor import broker, machine
+from services.doctor.finding import Finding
+from services.doctor.judge import findings
+from services.settings import (
+    FILE_DEFAULT,
+    KafkaSettings,
+    Profile,
+    Settings,
+    SetUpError,
+    from_environment,
+)
+from services.worker.clock import SystemClock
+from services.worker.profile_check import fault_of
+
+
+async def examined(config: Path | None) -> AsyncIterator[Finding]:
+    """The findings as they come."""
+    yield machine.libraries()
+    yield _contracts()
+    try:
+        settings = from_environment(config)
+    except SetUpError as error:
+        yield Finding("settings", "wrong", str(error))
+        return
+    yield _settings(settings, config or FILE_DEFAULT)
+    yield machine.open_files(settings.worker)
+    async for finding in _broker(settings.kafka):
+        yield finding
+    async for finding in _profiles(settings.profiles):
+        yield finding
+
+
+def _settings(settings: Settings, file: Path) -> Finding:
+    origin = f"{file} and variables" if file.exists() else f"variables alone, no {file}"
+    count = "1 profile" if len(settings.profiles) == 1 else f"{len(settings.profiles)} profiles"
+    return Finding("settings", "ok", f"from {origin}, {count}")
+
+
+def _contracts() -> Finding:
+    try:
+        count = len(list(plugins.registry()))
+    except SetUpError as error:
+        return Finding("contracts", "wrong", str(error))
+    return Finding("contracts", "ok", f"{count}, with those of plugins")
+
+
+async def _broker(settings: KafkaSettings) -> AsyncIterator[Finding]:
+    try:
+        bus = bus_of(settings)
+        look = await broker.look(bus, settings.worker_group, SystemClock().now)
+    except (BusUnavailable, SetUpError) as error:
+        yield Finding("broker", "wrong", str(error))
+        return
+    yield Finding("broker", "ok", f"Kafka at {settings.bootstrap_servers} answers")
+    for finding in findings(look, settings):
+        yield finding
+
+
+async def _profiles(profiles: Mapping[str, Profile]) -> AsyncIterator[Finding]:
+    if not profiles:
+        text = "none is configured: add a table [profiles.default] that names provider and model"
+        yield Finding("profiles", "wrong", text)
+    for name, profile in profiles.items():
+        fault = await fault_of(name, profile)
+        about = f"profile {name}"
+        if fault:
+            yield Finding(about, "wrong", fault.removeprefix(f"Profile `{name}`: "))
+        else:
+            yield Finding(about, "ok", f"{profile.model} of {profile.provider} can be asked")

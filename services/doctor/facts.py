@@ -1,0 +1,46 @@
+"""What a look at a broker brings home."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from answerbus.topics import Topic
+from services.topics.plan import Found
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The brokers: how many, and the highest version of the Produce call that all understand."""
+
+    brokers: int
+    produce_version: int
+    internal_replicas: Mapping[str, int]  # by topic, as far as they exist
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTime:
+    """The time that the cluster's controller gave between two looks at our own clock."""
+
+    before: datetime
+    told: datetime
+    after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The workers' group: `behind` are records to be read by partition, None where none were."""
+
+    name: str
+    members: int
+    behind: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """All of it; the time is None where the cluster does not tell, `stuck` are partitions."""
+
+    cluster: Cluster
+    topics: Mapping[Topic, Found]
+    time: BrokerTime | None
+    group: Group | None
+    stuck: Sequence[str]

@@ -1,0 +1,148 @@
+"""What is well with a broker and what is not, judged by what we assume of it; pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from answerbus.topics import TOPICS, Topic
+from services.doctor.facts import BrokerTime, Cluster, Group, Look
+from services.doctor.finding import Finding, Verdict
+from services.settings import KafkaSettings
+from services.topics.plan import Change, Create, Found, Refused, plan
+
+PRODUCE_VERSION_MIN = 10  # Kafka 3.7
+REPLICAS_MIN = 3
+IN_SYNC_MIN = 2
+SKEW_WARNING_S = 1.0
+SKEW_WRONG_S = 30.0  # half of what a terminal may come after its deadline
+STEPS_SHOWN_MAX = 3
+OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
+_APPLY = "run `answerbus topics apply`"
+
+
+def findings(look: Look, settings: KafkaSettings) -> Iterator[Finding]:
+    """One line for each thing that we assume of a broker."""
+    yield _version(look.cluster)
+    yield _topics(look.topics, settings)
+    if look.topics:
+        yield from _safety(look.cluster, look.topics)
+    yield _clock(look.time)
+    if look.group:
+        yield _group(look.group)
+        yield _transactions(look.stuck)
+
+
+def _version(cluster: Cluster) -> Finding:
+    count = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    if cluster.produce_version < PRODUCE_VERSION_MIN:
+        text = f"{count}, older than Kafka 3.7, which we do not test: upgrade to 3.7 or newer"
+        return Finding("version", "wrong", text)
+    return Finding("version", "ok", f"{count} of Kafka 3.7 or newer")
+
+
+def _topics(found: Mapping[Topic, Found], settings: KafkaSettings) -> Finding:
+    steps = plan(found, settings.partitions)
+    if isinstance(steps, Refused):
+        return Finding("topics", "wrong", steps.reason)
+    prefix = settings.topic_prefix
+    faults = [
+        text
+        for step in steps
+        if isinstance(step, Create | Change)
+        for text in _faults(step, step.topic.full_name(prefix))
+    ]
+    if faults:
+        shown = "; ".join(faults[:STEPS_SHOWN_MAX])
+        more = len(faults) - STEPS_SHOWN_MAX
+        rest = f"; and {more} more" if more > 0 else ""
+        return Finding("topics", "wrong", f"{shown}{rest}: {_APPLY}")
+    text = f"{len(TOPICS)} topics of {settings.partitions} partitions, kept as they should be"
+    return Finding("topics", "ok", text)
+
+
+def _faults(step: Create | Change, name: str) -> Iterator[str]:
+    if isinstance(step, Create):
+        yield f"{name} is missing"
+        return
+    for diff in step.differences:
+        yield f"{diff.name} of {name} is {diff.found} and should be {diff.wanted}"
+
+
+def _safety(cluster: Cluster, topics: Mapping[Topic, Found]) -> Iterator[Finding]:
+    """Whether a broker may die; where there are too few brokers for that, it is no mistake."""
+    short: Verdict = "wrong" if cluster.brokers >= REPLICAS_MIN else "warning"
+    replicas = {topic.name: found.replicas for topic, found in topics.items()}
+    yield _copies("replication", {**replicas, **cluster.internal_replicas}, short)
+    in_sync = min(int(found.in_force.get("min.insync.replicas", 1)) for found in topics.values())
+    if in_sync < IN_SYNC_MIN:
+        text = (
+            f"min.insync.replicas is {in_sync}: a write is acknowledged when {in_sync} broker has "
+            f"it, and is lost with that broker; set it to {IN_SYNC_MIN}, with 3 brokers or more"
+        )
+        yield Finding("in sync", short, text)
+    else:
+        yield Finding("in sync", "ok", f"min.insync.replicas is {in_sync}")
+    unclean = [
+        topic.name
+        for topic, found in topics.items()
+        if found.in_force.get("unclean.leader.election.enable") == "true"
+    ]
+    if unclean:
+        text = (
+            f"unclean.leader.election.enable is true for {', '.join(unclean)}: what is committed "
+            "may vanish; set it to false"
+        )
+        yield Finding("elections", "wrong", text)
+    else:
+        yield Finding("elections", "ok", "no unclean leader elections")
+
+
+def _copies(about: str, replicas: Mapping[str, int], short: Verdict) -> Finding:
+    fewest = min(replicas.values())
+    if fewest >= REPLICAS_MIN:
+        return Finding(about, "ok", f"{fewest} copies of each partition")
+    names = ", ".join(name for name, count in replicas.items() if count == fewest)
+    copies = "1 copy" if fewest == 1 else f"{fewest} copies"
+    text = (
+        f"{copies} of {names}: our promises assume {REPLICAS_MIN}; run {REPLICAS_MIN} brokers and "
+        f"set `kafka.replication_factor` to {REPLICAS_MIN} before the topics are made"
+    )
+    return Finding(about, short, text)
+
+
+def _clock(time: BrokerTime | None) -> Finding:
+    if time is None:
+        text = "the cluster does not tell its time (no KRaft, or no right to describe it)"
+        return Finding("clock", "warning", f"{text}: compare the clocks by hand")
+    late = (time.before - time.told).total_seconds()
+    early = (time.told - time.after).total_seconds()
+    skew, which = max((late, "behind"), (early, "ahead of"))
+    if skew <= SKEW_WARNING_S:
+        return Finding("clock", "ok", "ours and the broker's differ by less than a second or so")
+    verdict: Verdict = "wrong" if skew > SKEW_WRONG_S else "warning"
+    text = (
+        f"the broker's clock is {skew:.1f} s {which} ours: deadlines count from the broker's and "
+        "are held by the workers'; run NTP on both"
+    )
+    return Finding("clock", verdict, text)
+
+
+def _group(group: Group) -> Finding:
+    behind = sum(group.behind.values())
+    waiting = f"{behind:,} records to be read in {len(group.behind)} partitions"
+    if group.members == 0:
+        text = f"no worker is in the group {group.name}, {waiting}: start `answerbus worker`"
+        return Finding("workers", "warning", text)
+    most = max(group.behind, key=lambda number: group.behind[number], default=0)
+    worst = f", most in partition {most}: {group.behind[most]:,}" if behind else ""
+    members = "1 member" if group.members == 1 else f"{group.members} members"
+    return Finding("workers", "ok", f"{members} of {group.name}, {waiting}{worst}")
+
+
+def _transactions(stuck: Sequence[str]) -> Finding:
+    if not stuck:
+        return Finding("transactions", "ok", "none holds readers back")
+    named = ", ".join(stuck[:STEPS_SHOWN_MAX])
+    text = (
+        f"one is open in {named} for {OPEN_TRANSACTION_S:g} s and more, and readers wait for its "
+        "end: a worker hangs, or was killed a moment ago (the broker ends it in half a minute)"
+    )
+    return Finding("transactions", "warning", text)

@@ -1,0 +1,141 @@
+"""What `answerbus doctor` says about real set-ups: a good one, and several that are not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from answerbus.topics import RESULTS
+from infra.ports import free_ports
+from tests.integration.bus import ANSWERED, Bus, request
+from tests.integration.command_line import ended, start
+
+pytestmark = pytest.mark.kafka
+
+Said = dict[str, tuple[str, str]]
+
+
+async def said(bus: Bus, config: Path, **settings: str) -> tuple[int, Said]:
+    given = {"partitions": str(bus.partitions), **settings}
+    arguments = ("doctor", "--json", "--config", str(config))
+    done = await ended(await start(bus.bootstrap, bus.prefix, *arguments, **given))
+    assert (done.err, done.code in {0, 1}) == ("", True)
+    findings: list[dict[str, Any]] = json.loads(done.out)
+    return done.code, {one["about"]: (one["verdict"], one["said"]) for one in findings}
+
+
+def wrong(told: Said) -> Said:
+    return {about: it for about, it in told.items() if it[0] == "wrong"}
+
+
+async def test_a_set_up_that_works(bus: Bus) -> None:
+    config = bus.config([{"reply": ANSWERED}])
+    bus.start_worker(config)
+    await bus.publish([request("r-1", "order-1")])
+    await bus.terminals(1)
+
+    code, told = await said(bus, config)
+
+    assert (code, wrong(told)) == (0, {})
+    assert told["broker"] == ("ok", f"Kafka at {bus.bootstrap} answers")
+    assert told["version"] == ("ok", "1 broker of Kafka 3.7 or newer")
+    assert told["topics"] == ("ok", "7 topics of 4 partitions, kept as they should be")
+    assert told["replication"][0] == told["in sync"][0] == "warning"  # one broker alone
+    assert told["clock"][0] == "ok"
+    assert told["workers"][1].startswith(f"1 member of {bus.prefix}.worker, 0 records to be read")
+    assert told["transactions"] == ("ok", "none holds readers back")
+    assert told["profile default"] == ("ok", "scripted of scripted can be asked")
+    assert told["libraries"][0] == "ok"
+    assert told.keys() == {
+        "libraries",
+        "contracts",
+        "settings",
+        "files",
+        "broker",
+        "version",
+        "topics",
+        "replication",
+        "in sync",
+        "elections",
+        "clock",
+        "workers",
+        "transactions",
+        "profile default",
+    }
+
+
+async def test_a_set_up_with_faults_has_each_of_them_named(bus: Bus) -> None:
+    """No worker, a topic kept otherwise, a key that is missing, a model server that is away."""
+    (port,) = free_ports(1)
+    away = (
+        f'[profiles.away]\nprovider = "ollama"\nmodel = "m"\nbase_url = "http://127.0.0.1:{port}"\n'
+    )
+    keyless = '[profiles.keyless]\nprovider = "openai"\nmodel = "m"\napi_key_env = "NO_SUCH_KEY"\n'
+    config = bus.config([{"reply": ANSWERED}], profiles=away + keyless)
+    await bus.publish([request("r-1", "order-1")])
+    await keep_otherwise(bus)
+
+    code, told = await said(bus, config)
+
+    assert (code, set(wrong(told))) == (1, {"topics", "profile away", "profile keyless"})
+    assert told["topics"][1] == (
+        f"retention.ms of {bus.topic(RESULTS)} is 1000 and should be 604800000: run `answerbus "
+        "topics apply`"
+    )
+    assert told["profile away"][1].startswith(f"there is no server at http://127.0.0.1:{port}")
+    assert told["profile keyless"][1].startswith("the variable NO_SUCH_KEY is not set; ")
+    assert told["profile default"][0] == "ok"
+    assert told["workers"] == (
+        "warning",
+        (
+            f"no worker is in the group {bus.prefix}.worker, 1 records to be read in 4 "
+            "partitions: start `answerbus worker`"
+        ),
+    )
+
+
+async def keep_otherwise(bus: Bus) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    try:
+        settings = {**RESULTS.settings(), "retention.ms": "1000"}
+        resource = ConfigResource(ConfigResourceType.TOPIC, bus.topic(RESULTS), settings)
+        await admin.alter_configs([resource])
+    finally:
+        await admin.close()
+
+
+async def test_topics_that_are_not_there_or_of_another_size(bus: Bus) -> None:
+    config = bus.config([{"reply": ANSWERED}])
+
+    _, elsewhere = await said(bus, config, topic_prefix=f"{bus.prefix}-elsewhere")
+    _, larger = await said(bus, config, partitions="12")
+
+    assert set(wrong(elsewhere)) == set(wrong(larger)) == {"topics"}
+    assert elsewhere["topics"][1].startswith(f"{bus.prefix}-elsewhere.requests.v1 is missing; ")
+    assert larger["topics"][1].startswith(
+        "The topics have 4 partitions and `kafka.partitions` is 12: set it to 4"
+    )
+
+
+async def test_a_broker_that_is_away_keeps_no_other_check_from_being_made(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    nowhere = Bus(f"127.0.0.1:{port}", "nowhere", 1, tmp_path)
+    config = nowhere.config([{"reply": ANSWERED}])
+    code, told = await said(nowhere, config)
+
+    assert (code, set(wrong(told))) == (1, {"broker"})
+    assert told["broker"][1].startswith(f"Kafka at {nowhere.bootstrap} cannot be used, ")
+    assert told["profile default"][0] == "ok"
+
+
+async def test_settings_that_cannot_be_read_are_one_line(bus: Bus, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text("[worker]\nmax_in_fligth = 5\n")
+    code, told = await said(bus, file)
+
+    assert (code, set(wrong(told))) == (1, {"settings"})
+    assert told["settings"][1].startswith("Setting `worker.max_in_fligth`: Extra inputs are not")
