@@ -5,6 +5,7 @@ from collections import deque
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
 from services.console.board import Board
 from services.console.glimpse import RETRY_ENDED, Glimpse, glimpse
+from services.console.groupings import Groupings
 from services.console.index import WorkflowIndex, letter_key, retry_key
 from services.console.lanes import Lanes
 from services.letters.fold import Letters
@@ -21,6 +22,7 @@ class Picture:
         self.board = Board()
         self.lanes = Lanes()
         self.letters = Letters()
+        self.groupings = Groupings(self.letters)
         self.workflows = WorkflowIndex()
         self.records = 0
         self._tail: deque[Glimpse] = deque(maxlen=TAIL_RECORDS)
@@ -38,6 +40,8 @@ class Picture:
         self._tail.append(seen)
         if _is_of_letters(stored.topic, seen):
             self.letters.take(stored)
+        if stored.topic is DEAD_LETTERS:
+            self.groupings.forget()
 
     def tail(self) -> list[Glimpse]:
         """The newest records, the newest first; those of the ledger are left out."""

@@ -5,7 +5,7 @@ from aiohttp import web
 from services.console.chosen import chosen_of
 from services.console.desk import DESK
 from services.console.render import page
-from services.letters.groups import KEYS, group, key_of
+from services.letters.groups import KEYS, key_of
 from services.letters.letter import STATUSES
 from services.letters.selection import select
 
@@ -19,10 +19,8 @@ async def groups(request: web.Request) -> web.Response:
     chosen = chosen_of(request.query.items())
     given = [*request.query.getall("by", []), *_label(request)]
     keys = [key for text in dict.fromkeys(given or BY_DEFAULT) if (key := key_of(text))]
-    letters = request.app[DESK].feed.picture.letters
-    admitted = [letter for letter in letters if chosen.selection.admits(letter)]
-    found = group(admitted, keys) if keys else []
-    rows = [(one, chosen.narrowed(keys, one.values).query) for one in found[:GROUPS_MAX]]
+    found = request.app[DESK].feed.picture.groupings.of(chosen, keys)
+    rows = [(one, chosen.narrowed(keys, one.values).query) for one in found.groups[:GROUPS_MAX]]
     return page(
         request,
         "groups.html",
@@ -31,8 +29,8 @@ async def groups(request: web.Request) -> web.Response:
         all_keys=KEYS,
         statuses=STATUSES,
         rows=rows,
-        left_out=len(found) - len(rows),
-        count=len(admitted),
+        left_out=len(found.groups) - len(rows),
+        count=found.count,
     )
 
 

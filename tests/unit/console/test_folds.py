@@ -6,11 +6,14 @@ from collections import Counter
 import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS, RETRIES, TOPICS
+from services.console.chosen import Chosen
 from services.console.glimpse import Glimpse, glimpse
+from services.console.groupings import Grouped
 from services.console.index import RUN_RECORDS, WorkflowIndex
 from services.console.lanes import Lanes, LaneSeen
 from services.console.picture import TAIL_RECORDS, Picture
 from services.console.plot import HEIGHT, Part, Plot, stacked
+from services.letters.groups import Key
 from services.reading.stored import Place, Stored
 from tests.unit.console.records import EXAMPLES, NOON_MS, body_of, stored
 
@@ -124,3 +127,20 @@ def test_the_picture_keeps_a_tail_without_the_ledger_and_finds_operators_deeds()
     assert [one.id for one in picture.letters] == ["x.dead-letter"]
 
     assert picture.workflows.find("letter\0x.dead-letter") == [Place(DEAD_LETTERS, 0, 1)]
+
+
+def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> None:
+    picture = Picture()
+    picture.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+    keys = [Key("cause")]
+    first = picture.groupings.of(Chosen(), keys)
+
+    picture.take(stored("result/dep_bump"))
+    assert picture.groupings.of(Chosen(), keys) is first
+
+    picture.take(stored("dead_letter/unknown_schema", dead_letter_id="y.dead-letter"))
+    picture.take(stored("dismissed/dismissed", dead_letter_id="x.dead-letter"))
+    found = picture.groupings.of(Chosen(), keys)
+    assert [(one.values, one.count) for one in found.groups] == [(("unknown_schema",), 1)]
+    assert picture.groupings.of(Chosen(status=None), keys).count == 2
+    assert Picture().groupings.of(Chosen(), keys) == Grouped(0, [])
