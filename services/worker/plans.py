@@ -1,6 +1,6 @@
 """From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from answerbus.dead_letter import Cause, UnknownProfile
@@ -30,6 +30,14 @@ class Planner:
     def __init__(self, backends: Mapping[str, Backend], registry: Registry) -> None:
         self.backends = backends
         self._schemas = SchemaCache(registry)
+
+    def away(self, profiles: Iterable[str]) -> Collection[str]:
+        """Those of `profiles` whose provider is left alone, while another one is not; else none."""
+        away = [name for name in profiles if self._is_off(name)]
+        return () if not away or all(map(self._is_off, self.backends)) else away
+
+    def _is_off(self, name: str) -> bool:
+        return name in self.backends and self.backends[name].gate.breaker.is_off
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""

@@ -62,6 +62,17 @@ def test_a_clean_history_keeps_all_promises() -> None:
     assert audit(clean().history()) == []
 
 
+def test_a_request_behind_a_full_lane_has_its_minute_from_when_it_was_read() -> None:
+    story = Story()
+    story.ask("first")
+    story.ask("behind", "another", ttl_s=1)
+    story.work("first")
+    story.tick(70)
+    story.end("behind", "dead_letter")
+
+    assert audit(story.history()) == []
+
+
 def test_unordered_requests_may_run_in_any_order() -> None:
     story = Story()
     for id_ in ("one", "two"):

@@ -89,6 +89,11 @@ async def test_the_environment_changes_nothing_of_what_is_sent(
 
 LATER = "Sat, 21 Nov 2026 10:00:30 GMT"
 QUOTA = {"error": {"message": f"no money, {SECRET}", "type": "insufficient_quota", "code": None}}
+OVER_THE_MINUTE = {"error": {
+    "message": "Request too large for gpt-4o in organization org-x on tokens per min (TPM): Limit "
+    "30000, Requested 60000. The input or output tokens must be reduced in order to run "
+    "successfully.",
+    "type": "tokens", "param": None, "code": "rate_limit_exceeded"}}  # fmt: skip
 STATUSES: list[tuple[int, dict[str, str | bytes], Any, Reply]] = [
     (400, {}, {"error": {"code": None, "type": "invalid_request_error"}},
      Rejected("request", 400, "invalid_request_error")),
@@ -105,6 +110,7 @@ STATUSES: list[tuple[int, dict[str, str | bytes], Any, Reply]] = [
     (429, {"retry-after": "7"}, QUOTA, Rejected("profile", 429, "insufficient_quota")),
     (429, {"content-type": "text/plain; charset=undefined"}, QUOTA,
      Rejected("profile", 429, "insufficient_quota")),
+    (429, {"retry-after": "7"}, OVER_THE_MINUTE, Rejected("request", 429, "request_too_large")),
     (500, {}, {"error": "text"}, Unavailable(500, ran=True)),
     (503, {}, {}, Unavailable(503, ran=True)),
     (503, {"retry-after": "2"}, {}, Throttled(2.0)),

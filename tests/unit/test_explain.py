@@ -10,7 +10,7 @@ from answerbus.failure import Failure, Malformed, Throttled, Unavailable, Unknow
 from answerbus.outcome import RetryRequest
 from services.explain import cause_text, failure_text, plain, remedy
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "contracts/examples").rglob("*.json"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
 
 
 def causes() -> list[Cause]:

@@ -11,7 +11,7 @@ from answerbus.budget import AccountState
 from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
-from services.worker.core import events, history
+from services.worker.core import events, history, means
 from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
 from services.worker.core.backoff import Backoff
@@ -56,9 +56,8 @@ def decide(
                 raise ValueError("an answer is checked before anything is decided")
             return _answered(case, reply, checked, around)
         case replies.Refused():
-            if case.request.policy.on_refusal == "retry" and _budget_left(around):
-                return _again(case, replies.failure_of(reply), around)
-            return events.refusal_by_provider(case, reply, around.account, around.now)
+            again = _after_refusal(case, replies.failure_of(reply), around)
+            return again or events.refusal_by_provider(case, reply, around.account, around.now)
         case replies.Truncated() | replies.TimedOut():
             return _again(case, replies.failure_of(reply), around)
         case replies.Unavailable(ran=True):
@@ -81,15 +80,14 @@ def _answered(
         case Accepted(declined=None):
             return _published(case, checked, around)
         case Accepted():
-            if case.request.policy.on_refusal == "retry" and _budget_left(around):
-                reason = checked.declined.reason if checked.declined else ""
-                refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
-                return _again(case, refused, around)
-            return _published(case, checked, around)
+            reason = checked.declined.reason if checked.declined else ""
+            refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
+            return _after_refusal(case, refused, around) or _published(case, checked, around)
         case failure.Malformed() | failure.Invalid():
-            if case.request.policy.on_invalid == "retry" and _budget_left(around):
-                return _again(case, checked, around, history.kept_answer(case, reply.content))
-            return _at_last(case, reply.content, checked, around)
+            tried = history.with_failure(case, checked, history.kept_answer(case, reply.content))
+            retries = case.request.policy.on_invalid == "retry"
+            again = _another(tried, checked, around) if retries else None
+            return again or _at_last(case, tried, reply.content, checked, around)
         case TooLarge():
             return events.dead_letter(
                 case, dead_letter.AnswerTooLarge(), around.account, around.now
@@ -106,6 +104,7 @@ def _published(case: Case, accepted: Accepted, around: Circumstances) -> Decisio
 
 def _at_last(
     case: Case,
+    tried: Case,
     content: str,
     failed: failure.Malformed | failure.Invalid,
     around: Circumstances,
@@ -117,23 +116,37 @@ def _at_last(
         as_text = check_as_text(content, case.plan.asked)
         if isinstance(as_text, Accepted):
             return _published(case, as_text, around)
-    cause: dead_letter.Cause = dead_letter.InvalidAnswer(failure=failed)
     if policy.on_invalid == "retry":
-        cause = dead_letter.BudgetExhausted(which="attempts")
-    tried = history.with_failure(case, failed, history.kept_answer(case, content))
+        return _used_up(tried, around)
+    cause = dead_letter.InvalidAnswer(failure=failed)
     return events.dead_letter(tried, cause, around.account, around.now)
 
 
-def _again(
-    case: Case, failed: failure.Failure, around: Circumstances, answer: JsonValue = None
-) -> Decision:
+def _after_refusal(
+    case: Case, refused: failure.Failure, around: Circumstances
+) -> RetryRequest | None:
+    if case.request.policy.on_refusal != "retry":
+        return None
+    return _another(history.with_failure(case, refused, None), refused, around)
+
+
+def _again(case: Case, failed: failure.Failure, around: Circumstances) -> Decision:
+    tried = history.with_failure(case, failed, None)
+    return _another(tried, failed, around) or _used_up(tried, around)
+
+
+def _another(tried: Case, failed: failure.Failure, around: Circumstances) -> RetryRequest | None:
     """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    tried = history.with_failure(case, failed, answer)
-    if not _budget_left(around):
-        cause = dead_letter.BudgetExhausted(which="attempts")
-        return events.dead_letter(tried, cause, around.account, around.now)
+    if means.lacking(tried, around.account):
+        return None
     delay_s = around.backoff.delay_s(len(tried.prior), around.jitter)
     return _retry(tried, failed, delay_s, around, counted=True)
+
+
+def _used_up(tried: Case, around: Circumstances) -> dead_letter.DeadLetter:
+    which = means.lacking(tried, around.account) or "attempts"
+    cause = dead_letter.BudgetExhausted(which=which)
+    return events.dead_letter(tried, cause, around.account, around.now)
 
 
 def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decision:
@@ -158,8 +171,3 @@ def _retry(
     delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
     not_before = min(around.now + delay, case.deadline)
     return events.retry(case, failed, not_before, around.account, around.now, counted=counted)
-
-
-def _budget_left(around: Circumstances) -> bool:
-    account = around.account
-    return account.spent.attempts < account.limit.attempts

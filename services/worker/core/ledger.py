@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
 
-from answerbus.budget import Budget, Usage
+from answerbus.budget import Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.ledger import (
     AccountRecord,
@@ -16,6 +15,7 @@ from answerbus.ledger import (
 from answerbus.request import Request
 from services.worker.core.account import Account, Spend, restored
 from services.worker.core.closed import Closed, ClosedIds
+from services.worker.core.means import exceeded
 
 ACCOUNT_MEMORY = timedelta(days=7)
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
@@ -63,7 +63,7 @@ class Ledger:
         account = self.account(request, now)
         attempts, tokens_charged, micro_usd_charged = account.charged
         charged = (attempts + 1, tokens_charged + tokens, micro_usd_charged + micro_usd)
-        if which := _exceeded(account.limit, charged):
+        if which := exceeded(account.limit, charged):
             return BudgetExhausted(which=which)
         pending = account.in_flight.values()
         reserved = (
@@ -71,7 +71,7 @@ class Ledger:
             sum(spend.tokens for spend in pending),
             sum(spend.micro_usd for spend in pending),
         )
-        if _exceeded(account.limit, _plus(charged, reserved)):
+        if exceeded(account.limit, _plus(charged, reserved)):
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()
@@ -139,20 +139,6 @@ def closed_record(
         offset=offset,
         at=now,
     )
-
-
-def _exceeded(
-    limit: Budget, charged: tuple[int, int, int]
-) -> Literal["attempts", "tokens", "micro_usd"] | None:
-    """Which limit this breaks, if any; None is no limit, and 0 is nothing at all."""
-    attempts, tokens, micro_usd = charged
-    if attempts > limit.attempts:
-        return "attempts"
-    if limit.tokens is not None and tokens > limit.tokens:
-        return "tokens"
-    if limit.micro_usd is not None and micro_usd > limit.micro_usd:
-        return "micro_usd"
-    return None
 
 
 def _plus(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:

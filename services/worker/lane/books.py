@@ -211,8 +211,9 @@ class Books:
         """The offset in this partition up to which the ticket's record may be delivered again."""
         if ticket.offset is not None:
             return ticket.offset
+        position = self.watermark.position  # a forwarded record stands somewhere below it
         ours = ticket.origin.partition == self.partition
-        return min(ticket.origin.offset, self.watermark.position) if ours else 0
+        return min(ticket.origin.offset, position) if ours else position
 
     def _release_offset(self, ticket: Ticket) -> None:
         if ticket.offset is not None:

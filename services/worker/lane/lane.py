@@ -112,7 +112,8 @@ class Lane:
             self._start(ticket)
         else:
             asyncio.get_running_loop().call_soon(self.pump)
-        self.valve.regulate(queue, self.outbox.backlog_bytes if self.outbox else 0)
+        backlog_bytes = self.outbox.backlog_bytes if self.outbox else 0
+        self.valve.regulate(queue, backlog_bytes, self.context.planner.away(queue.profiles))
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))

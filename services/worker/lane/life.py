@@ -50,6 +50,7 @@ class Life:
         self._orphaned = False
         self._draining = False
         self._losses = 0  # since it was last calm
+        self._blame = True  # a request may be why the lane must be opened
         self._steps = Steps()
         lane.on_loss = self._lose
 
@@ -89,9 +90,6 @@ class Life:
         lane.cancel_uncalled()
         if lane.tasks:
             await asyncio.wait(list(lane.tasks.values()), timeout=limit_s)
-        if lane.outbox and lane.state is State.SUSPENDED:
-            progress = lane.books.progress(lane.context.clock.now())
-            lane.outbox.put([progress] if progress else [], None)
         await self._depart()
 
     async def close(self) -> None:
@@ -124,10 +122,12 @@ class Life:
         await self._depart()
 
     async def _depart(self) -> None:
-        """Return what was not used, while nobody has fenced us, and close."""
+        """Return what was not used, say that nothing crashed, and close."""
         lane = self.lane
         if lane.outbox and lane.state is State.SUSPENDED:
             lane.give_back()
+            progress = lane.books.progress(lane.context.clock.now())
+            lane.outbox.put([progress] if progress else [], None)
             await lane.outbox.flush()
         await self.close()
 
@@ -137,7 +137,14 @@ class Life:
         while True:
             self.lane.enter(State.OPENING)
             try:
-                await open_once(self.lane, self._intake, self._new_shard, self._lose, prove=prove)
+                await open_once(
+                    self.lane,
+                    self._intake,
+                    self._new_shard,
+                    partial(self._lose, blame=False),
+                    prove=prove,
+                    blame=self._blame,
+                )
                 self._go_on()
             except opening.UnreadableState as error:
                 self.stuck = str(error)
@@ -182,8 +189,11 @@ class Life:
             _log.exception("lane %d could not go on", self.lane.partition)
             self._lose(error)
 
-    def _lose(self, error: BaseException) -> None:
-        """The producer is gone: whoever has a call in flight waits, everything else starts over."""
+    def _lose(self, error: BaseException, *, blame: bool = True) -> None:
+        """The producer is gone: whoever has a call in flight waits, everything else starts over.
+
+        No request is to `blame` if the broker did it.
+        """
         lane = self.lane
         if lane.state is State.CLOSED:
             return
@@ -192,6 +202,7 @@ class Life:
             return  # whoever opens it hears of it, and tries again
         lane.enter(State.OPENING)
         lane.cancel_uncalled()
+        self._blame = blame
         if self._assigned:
             lane.valve.shut()
             self._steps.start(partial(self._open, prove=True, after_s=self._pace_s()))

@@ -3,6 +3,8 @@
 import heapq
 import sys
 from collections import deque
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -114,12 +116,17 @@ class Queue:
         return self._turns.running
 
     @property
-    def pressing(self) -> int:
+    def profiles(self) -> AbstractSet[str]:
+        """Those of whom some request runs or could."""
+        return self._turns.profiles
+
+    def pressing(self, away: Container[str] = ()) -> int:
         """Requests that run, or are the next of their workflow to run.
 
-        All others are retries that wait for their moment, or stand behind another request.
+        All others are retries that wait for their moment, stand behind another request, or want a
+        profile that is `away`.
         """
-        return self._turns.running + self._turns.workflows
+        return self._turns.pressing(away)
 
     @property
     def held(self) -> int:

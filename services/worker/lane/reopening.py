@@ -23,8 +23,12 @@ async def open_once(
     on_lost: Callable[[BaseException], None],
     *,
     prove: bool,
+    blame: bool,
 ) -> None:
-    """Give the lane a new producer and new books. Raises if that fails; it may be tried again."""
+    """Give the lane a new producer and new books. Raises if that fails; it may be tried again.
+
+    `blame` says whether a request may be why it must be opened: a crash, or a bug, but no outage.
+    """
     await lane.drop_outbox()
     if prove:
         await intake.prove((await intake.start_offset())[0])
@@ -47,7 +51,7 @@ async def open_once(
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
-    _install(lane, books, past, record.openings_without_progress)
+    _install(lane, books, past, record.openings_without_progress, blame=blame)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
@@ -71,7 +75,9 @@ def _books(lane: Lane, ledger: Ledger) -> Books:
     )
 
 
-def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) -> None:
+def _install(
+    lane: Lane, books: Books, past: opening.Restored, openings: int, *, blame: bool
+) -> None:
     """Queue what is unfinished, calls in flight first."""
     for ticket in lane.calls:
         books.queue.adopt(ticket)
@@ -80,5 +86,6 @@ def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) ->
             books.queue.put(ticket)
     lane.books = books
     lane.single = openings > opening.OPENINGS_BEFORE_SINGLE
-    lane.suspect_openings = openings if openings > opening.OPENINGS_BEFORE_BURIAL else None
+    is_suspect = blame and openings > opening.OPENINGS_BEFORE_BURIAL
+    lane.suspect_openings = openings if is_suspect else None
     lane.calm_at = asyncio.get_running_loop().time() + CALM_S

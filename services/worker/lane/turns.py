@@ -2,6 +2,8 @@
 
 import sys
 from collections import Counter, OrderedDict, deque
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from services.worker.core.ticket import Stage, Ticket
@@ -22,9 +24,15 @@ class Turns:
     _ready: OrderedDict[str, _Workflows] = field(default_factory=OrderedDict)
 
     @property
-    def workflows(self) -> int:
-        """How many have somebody ready."""
-        return sum(map(len, self._ready.values()))
+    def profiles(self) -> AbstractSet[str]:
+        """Those of whom somebody runs or is ready."""
+        return self._running_of.keys() | self._ready.keys()
+
+    def pressing(self, away: Container[str]) -> int:
+        """Requests that run and workflows that have somebody ready, but for profiles `away`."""
+        running = sum(n for profile, n in self._running_of.items() if profile not in away)
+        ready = (len(found) for profile, found in self._ready.items() if profile not in away)
+        return running + sum(ready)
 
     def line_up(self, ticket: Ticket) -> None:
         """Its turn will come."""

@@ -1,11 +1,13 @@
 """Back-pressure: a lane pauses its partition above high marks and resumes below half of them."""
 
+from collections.abc import Container
+
 from services.worker.context import Limits
 from services.worker.core.tally import Tally
 from services.worker.lane.queue import Queue
 from services.worker.ports import Intake
 
-CROWD_FACTOR = 8  # so many that stand behind others of their workflow count as one request
+CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request
 ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
 
 
@@ -32,14 +34,16 @@ class Valve:
         self._intake.pause()
         self._shut = True
 
-    def regulate(self, queue: Queue, backlog_bytes: int) -> None:
+    def regulate(self, queue: Queue, backlog_bytes: int, away: Container[str] = ()) -> None:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
 
         Neither a workflow with thousands of requests nor thousands of retries that wait for hours
         keep others from being read: the first count for less, the second have a limit of their own.
+        So do requests for a profile that is `away` count for less.
         """
-        crowd = max(len(queue) - queue.pressing - queue.held, 0)
-        requests = queue.pressing + crowd // CROWD_FACTOR
+        pressing = queue.pressing(away)
+        crowd = max(len(queue) - pressing - queue.held, 0)
+        requests = pressing + crowd // CROWD_FACTOR
         self._count(queue.held, requests, lanes=1)
         load = self._load(requests, queue.bytes + backlog_bytes)
         if not self._shut and load >= 1:

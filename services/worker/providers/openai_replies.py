@@ -46,6 +46,9 @@ _PROFILE_CODES = {
 }
 
 
+# One request asks for more tokens than a minute allows: refused for ever, and nobody else's fault.
+_REQUEST_TOO_LARGE = "request_too_large"
+_OVER_THE_MINUTE = "Request too large for"
 _NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
 
 
@@ -81,6 +84,8 @@ def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime
         return Refused("the provider's filter stopped the request", facts, "content_filter")
     if status == 400 and _NO_SCHEMAS in _words(body):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
+    if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
+        return Rejected("request", status, _REQUEST_TOO_LARGE)
     return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 
 
@@ -106,6 +111,15 @@ def _codes(body: bytes) -> tuple[str, ...]:
             return tuple(name for name in named if name is not None)
         case _:
             return ()
+
+
+def _message(body: bytes) -> str:
+    """The prose of an error."""
+    match json_in(body):
+        case {"error": {"message": str(words)}}:
+            return words
+        case _:
+            return ""
 
 
 def _words(body: bytes) -> str:

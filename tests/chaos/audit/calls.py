@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from tests.chaos.audit.canonical import moment
-from tests.chaos.audit.history import Call, History, Json, Spend, Violation
-from tests.chaos.audit.terminals import ended_at
+from tests.chaos.audit.history import Call, History, Json, Spend, Violation, ended_at
 
 PERMIT = timedelta(seconds=5)
 # Between the worker's look at its clock and the provider's note of the call lies a moment.

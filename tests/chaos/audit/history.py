@@ -90,6 +90,30 @@ class History:
         """When the lane was opened that was there at that time."""
         return max((opened for opened in self.openings[partition] if opened <= at), default=None)
 
+    def read_at(self, place: Place, since: datetime) -> datetime | None:
+        """When the record had been read by a lane that was opened then, at the latest.
+
+        Nobody notes that. But a partition is read in order, so whatever is done about a record
+        tells that those before it were read.
+        """
+        times = (at for offset, at in self._deeds[place[0]] if offset >= place[1] and at >= since)
+        return min(times, default=None)
+
+    @cached_property
+    def _deeds(self) -> Mapping[int, list[tuple[int, datetime]]]:
+        """By partition: the offset of a record about which something was done, and when."""
+        found: dict[int, list[tuple[int, datetime]]] = defaultdict(list)
+        for request_id, arrivals in self.accepted.items():
+            partition, offset = arrivals[0].place
+            ends = [ended_at(event) for event in self.terminals.get(request_id, [])]
+            starts = self._starts.get(request_id, [])
+            found[partition] += [(offset, at) for at in (*starts, *ends)]
+        return found
+
+    @cached_property
+    def _starts(self) -> Mapping[str, list[datetime]]:
+        return _grouped((call.request_id, call.started) for call in self.calls)
+
     @cached_property
     def arrivals(self) -> list[Arrival]:
         """The records of the requests topic."""
@@ -202,6 +226,11 @@ def body_of(record: Record) -> Json | None:
     except NotStrictError:
         return None
     return body if isinstance(body, dict) and "kind" in body else None
+
+
+def ended_at(terminal: Event) -> datetime:
+    """When the worker decided."""
+    return moment(terminal.body.get("finished_at") or terminal.body["at"])
 
 
 def account_of(request: Json) -> str:

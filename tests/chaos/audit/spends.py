@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.chaos.audit.canonical import moment
-from tests.chaos.audit.history import Event, History, Spend, Violation, account_of
-from tests.chaos.audit.terminals import ended_at
+from tests.chaos.audit.history import Event, History, Spend, Violation, account_of, ended_at
 
 ENDING = ("result", "unvalidated_result", "refusal", "dead_letter")
 

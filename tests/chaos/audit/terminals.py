@@ -1,11 +1,11 @@
 """G2, G8 and G9: one terminal a request, its closed entry, its schema, its deadline."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from tests.chaos.audit import schemas
-from tests.chaos.audit.canonical import digest, moment, sorted_digest
-from tests.chaos.audit.history import Event, History, Json, Violation
+from tests.chaos.audit.canonical import digest, sorted_digest
+from tests.chaos.audit.history import Event, History, Json, Violation, ended_at
 
 TERMINAL_AFTER_DEADLINE = timedelta(seconds=60)  # while a worker runs
 SUFFIX = {"result": "result", "unvalidated_result": "result", "refusal": "refusal"}
@@ -25,11 +25,6 @@ def check(history: History) -> Iterator[Violation]:
     yield from _closed_places(history)
     yield from _closed_for_nothing(history)
     yield from _still_listed(history)
-
-
-def ended_at(terminal: Event) -> datetime:
-    """When the worker decided."""
-    return moment(terminal.body.get("finished_at") or terminal.body["at"])
 
 
 def _unique(request_id: str, terminals: list[Event]) -> Iterator[Violation]:
@@ -81,9 +76,10 @@ def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Vio
     arrival = history.accepted[request_id][0]
     deadline = arrival.deadline
     at = ended_at(terminal)
-    # A lane that was shut by a fault could do nothing; since then it has 60 s.
-    opened = history.opened_before(terminal.record.partition, at) or deadline
-    awaited = max(deadline, opened, history.awaited_from.get(arrival.place, deadline))
+    # A lane that was shut by a fault could do nothing, and one that is full does not read on.
+    opened = history.opened_before(terminal.record.partition, at) or arrival.asked_at
+    read = history.read_at(arrival.place, opened) or at
+    awaited = max(deadline, opened, read, history.awaited_from.get(arrival.place, deadline))
     if at > awaited + TERMINAL_AFTER_DEADLINE:
         yield Violation("G9", request_id, f"its terminal came at {at}, its deadline was {deadline}")
     cause = terminal.body.get("cause", {}).get("kind")

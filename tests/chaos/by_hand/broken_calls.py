@@ -68,6 +68,8 @@ def called_after_the_deadline(story: Story) -> None:
 @breaks("G9", "r", "its deadline was")
 def ended_long_after_the_deadline(story: Story) -> None:
     story.ask("r", ttl_s=1)
+    story.ask("later", "another")
+    story.work("later")
     story.tick(70)
     story.end("r", "dead_letter")
 

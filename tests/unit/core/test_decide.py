@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from answerbus import dead_letter, failure
+from answerbus.budget import AccountState, Budget, Spent
 from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
@@ -16,10 +17,12 @@ from services.worker.core.decide import (
     WAIT_IN_MEMORY_S_MAX,
     WAITS_MAX,
     Checked,
+    Circumstances,
     Decision,
     Wait,
     decide,
 )
+from services.worker.core.plan import Tariff
 from services.worker.core.reply import (
     CallFacts,
     Refused,
@@ -30,7 +33,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from tests.unit.builders import NOW, OBJECT, after, answered, around, case, plan, request
+from tests.unit.builders import BACKOFF, NOW, OBJECT, after, answered, around, case, plan, request
 
 INVALID = failure.Invalid(problems=(failure.Problem.of("/a", "type", "a number"),))
 MALFORMED = failure.Malformed(position=3, excerpt="{,")
@@ -203,3 +206,41 @@ def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
 
     assert isinstance(retry, RetryRequest)
     assert retry.not_before == after(-5) < NOW
+
+
+@pytest.mark.parametrize(
+    ("budget", "which"),
+    [
+        ({"tokens": 1_000}, "tokens"),
+        ({"micro_usd": 1_000}, "micro_usd"),
+        ({"tokens": 100_000, "micro_usd": 100_000}, None),
+    ],
+)
+def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
+    budget: dict[str, int], which: str | None
+) -> None:
+    """What at_last and on_refusal say is for the last attempt, whichever limit made it so."""
+    limit = Budget(attempts=9, **budget)
+    state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
+    now = Circumstances(state, BACKOFF, NOW, 0.5)
+    way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
+
+    def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:
+        return decide(case(request(policy=policy), plan_=way), reply, checked, now)
+
+    decisions = (
+        of(answered('{"a":"x"}'), INVALID, at_last="unvalidated"),
+        of(Refused("no", FACTS), on_refusal="retry"),
+        of(answered(), DECLINED, on_refusal="retry"),
+        of(TimedOut(1.0)),
+    )
+
+    if which is None:
+        assert {type(one) for one in decisions} == {RetryRequest}
+        return
+    assert [type(one) for one in decisions[:3]] == [UnvalidatedResult, Refusal, Refusal]
+    letter = decisions[3]
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause == dead_letter.BudgetExhausted.model_validate(
+        {"kind": "budget_exhausted", "which": which}
+    )

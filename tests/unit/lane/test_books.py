@@ -10,6 +10,7 @@ from answerbus.budget import Spent
 from answerbus.dead_letter import DeadLetter, UnknownProfile
 from answerbus.envelope import decode, encode
 from answerbus.failure import Invalid, Problem
+from answerbus.forwarding import FORWARDED_HEADER
 from answerbus.ledger import LaneRecord
 from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
@@ -245,6 +246,29 @@ def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
     lane.queue.take()
     closed = json.loads(written(settled(lane, called(lane, retried))[1])[-1].value or b"")
     assert closed["offset"] == 4
+
+
+def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut() -> None:
+    lane = books(position=3)
+    older = body("older", workflow_of(0, 1), ttl_s=86_400)
+    lane.arrive(arrival(older, 3), NOW)
+    lane.queue.take()  # and is not done when all workers leave
+    first_append = [(FORWARDED_HEADER, f"5/17/{int(NOW.timestamp() * 1000)}".encode())]
+    forwarded = arrival(body("r-1", OURS), 4, headers=first_append)
+    assert lane.arrive(forwarded, NOW) is None
+    ticket = lane.queue.take()
+    assert ticket
+    settled(lane, called(lane, ticket, TimedOut(1.0)))
+    lane.queue.wake(after(9))
+    assert lane.queue.take() is ticket
+    decision, _ = settled(lane, called(lane, ticket))
+    assert isinstance(decision, Result)
+
+    reopened = books(position=3, ledger=lane.ledger)
+    later = after(25 * 3_600)
+    reopened.arrive(arrival(older, 3), later)
+    assert reopened.arrive(forwarded, later) is not None
+    assert reopened.tally.duplicates == 1
 
 
 def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:

@@ -1,6 +1,9 @@
 """Profiles side by side: what one of them lacks is not the others' loss."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 
 from services.worker.context import Limits
 from services.worker.core.reply import Throttled
@@ -20,34 +23,37 @@ def add_profile(stage: Stage, name: str, gate: Gate, provider: FakeProvider) -> 
     backends[name] = replace(backends["default"], gate=gate, provider=provider, facts=facts)
 
 
-async def served_after_s(other: FakeProvider) -> float:
+async def served_after_s(other: FakeProvider, ahead: int) -> float:
     """A request of a healthy profile, behind many of another one that takes one call at a time."""
     stage = Stage(
         FakeProvider(lambda *_: (0.1, answered())),
         limits=Limits(IN_FLIGHT, held_max=1_000, lane_requests_max=1_000, lane_bytes_max=10**7),
     )
     add_profile(stage, "other", Gate(1), other)
-    for number in range(IN_FLIGHT + 5):
+    for number in range(ahead):
         stage.publish(f"o-{number}", workflow_id=workflow_of(0, number), profile="other")
-    stage.publish("mine", workflow_id=workflow_of(0, 50))
-    began = now()
     await stage.worker.open()
+    await asyncio.sleep(1)
+    stage.publish("mine", workflow_id=workflow_of(0, ahead))
+    began = now()
     await until(lambda: done(stage.broker, ["mine"]), 10_000)
     took_s = now() - began
     await stage.worker.drain()
     return took_s
 
 
-def test_a_profile_that_is_away_keeps_no_other_from_being_served() -> None:
+@pytest.mark.parametrize("rounds_ahead", [1.5, 5])
+def test_a_profile_that_is_away_keeps_no_other_from_being_served(rounds_ahead: float) -> None:
+    """Also where more wait for it than a worker takes in of those that it can serve."""
     away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
 
-    assert run(served_after_s(away)) < 1
+    assert run(served_after_s(away, int(rounds_ahead * IN_FLIGHT))) < 1
 
 
 def test_a_slow_profile_keeps_no_other_from_being_served() -> None:
     slow = FakeProvider(lambda *_: (30.0, answered()))
 
-    assert run(served_after_s(slow)) < 1
+    assert run(served_after_s(slow, IN_FLIGHT + 5)) < 1
 
 
 def test_requests_that_are_never_asked_use_up_no_rate() -> None:
