@@ -19,7 +19,7 @@ from services.replay.command import app as replay
 from services.settings import SetUpError
 
 EXIT_SET_UP = 3
-_LATE = ("worker", "doctor")
+_LATE = ("worker", "console", "doctor")
 
 
 class _Commands(TyperGroup):
@@ -45,6 +45,10 @@ def _late(name: str) -> Callable[..., None]:
             from services.worker.command import worker  # noqa: PLC0415 - see above
 
             return worker
+        case "console":
+            from services.console.command import console  # noqa: PLC0415
+
+            return console
         case _:
             from services.doctor.command import doctor  # noqa: PLC0415 - see above
 
@@ -64,9 +68,9 @@ def application() -> typer.Typer:
     app.command()(watch)
     app.command()(workflow)
     app.add_typer(verify_command.app, name="audit")
+    app.add_typer(replay, name="replay")
     app.add_typer(topics.app, name="topics")
     app.add_typer(contracts.app, name="contracts")
-    app.add_typer(replay, name="replay")
     return app
 
 

@@ -66,6 +66,20 @@ class WorkerSettings(Section):
     stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
 
 
+class ConsoleSettings(Section):
+    """`[console]`: where operators' pages are served, to whom, and whom they ask.
+
+    `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
+    """
+
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8090
+    operator_token_env: str | None = None
+    viewer_token_env: str | None = None
+    public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
+    workers: Annotated[tuple[str, ...], Field(max_length=1_000)] = ()
+
+
 class Price(Section):
     """What a million tokens cost, in US dollars."""
 
@@ -159,6 +173,7 @@ class Settings(Section):
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
 
     @field_validator("profiles", mode="before")

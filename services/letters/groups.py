@@ -1,11 +1,14 @@
 """Letters counted by what they have in common."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from types import MappingProxyType
 
 from services.letters.letter import Funds, Letter
 
-KEYS = ("cause", "failure", "contract", "profile", "model", "workflow", "round", "status")
 LABEL = "label:"
 
 
@@ -19,27 +22,30 @@ class Key:
     def __str__(self) -> str:
         return self.kind + self.label
 
-    def of(self, letter: Letter) -> str | None:
-        """The letter's value; None where it has none."""
-        match self.kind:
-            case "cause":
-                return letter.cause
-            case "failure":
-                return letter.failure
-            case "contract":
-                return letter.schema
-            case "profile":
-                return letter.profile
-            case "model":
-                return letter.model
-            case "workflow":
-                return letter.workflow_id
-            case "round":
-                return str(letter.round)
-            case "status":
-                return letter.status
-            case _:
-                return next((text for name, text in letter.labels if name == self.label), None)
+    @property
+    def read(self) -> Callable[[Letter], str | None]:
+        """Gives a letter's value; None where it has none."""
+        return _READ.get(self.kind) or partial(_labelled, self.label)
+
+
+def _labelled(name: str, letter: Letter) -> str | None:
+    return next((text for label, text in letter.labels if label == name), None)
+
+
+# Read by C code where that can be: lists of 100,000 are grouped while someone waits.
+_READ: Mapping[str, Callable[[Letter], str | None]] = MappingProxyType(
+    {
+        "cause": attrgetter("cause"),
+        "failure": attrgetter("failure"),
+        "contract": attrgetter("schema"),
+        "profile": attrgetter("profile"),
+        "model": attrgetter("model"),
+        "workflow": attrgetter("workflow_id"),
+        "round": lambda letter: str(letter.round),
+        "status": attrgetter("status"),
+    }
+)
+KEYS = tuple(_READ)
 
 
 def key_of(text: str) -> Key | None:
@@ -67,44 +73,40 @@ class Group:
 
 def group(letters: Iterable[Letter], keys: Sequence[Key]) -> list[Group]:
     """The groups, largest first."""
-    tallies: dict[tuple[str | None, ...], _Tally] = {}
+    reads = [key.read for key in keys]
+    members: defaultdict[tuple[str | None, ...], list[Letter]] = defaultdict(list)
     for letter in letters:
-        values = tuple([key.of(letter) for key in keys])
-        tallies.setdefault(values, _Tally(letter, letter)).add(letter)
-    groups = [tally.group(values) for values, tally in tallies.items()]
+        members[tuple([read(letter) for read in reads])].append(letter)
+    groups = [_group(values, found) for values, found in members.items()]
     return sorted(groups, key=lambda found: (-found.count, [value or "" for value in found.values]))
 
 
-@dataclass(slots=True)
-class _Tally:
-    oldest: Letter
-    newest: Letter
-    count: int = 0
-    spent: dict[str, Funds] = field(default_factory=dict)
+def _group(values: tuple[str | None, ...], letters: Sequence[Letter]) -> Group:
+    newest = max(letters, key=_AT_MS)
+    return Group(
+        values,
+        len(letters),
+        min(map(_AT_MS, letters)),
+        newest.at_ms,
+        newest.id,
+        _spent(letters),
+    )
 
-    def add(self, letter: Letter) -> None:
-        self.count += 1
-        if letter.at_ms < self.oldest.at_ms:
-            self.oldest = letter
-        if letter.at_ms > self.newest.at_ms:
-            self.newest = letter
-        if letter.account_id is None or letter.spent is None:
-            return
-        known = self.spent.get(letter.account_id)
-        if known is None or letter.spent.attempts >= known.attempts:
-            self.spent[letter.account_id] = letter.spent
 
-    def group(self, values: tuple[str | None, ...]) -> Group:
-        spent = self.spent.values()
-        return Group(
-            values,
-            self.count,
-            self.oldest.at_ms,
-            self.newest.at_ms,
-            self.newest.id,
-            Funds(
-                sum(funds.attempts for funds in spent),
-                sum(funds.tokens or 0 for funds in spent),
-                sum(funds.micro_usd or 0 for funds in spent),
-            ),
-        )
+def _spent(letters: Iterable[Letter]) -> Funds:
+    accounts: dict[str, Funds] = {}
+    for letter in letters:
+        spent, account_id = letter.spent, letter.account_id
+        if spent is None or account_id is None:
+            continue
+        known = accounts.setdefault(account_id, spent)
+        if spent.attempts > known.attempts:
+            accounts[account_id] = spent
+    return Funds(
+        sum(funds.attempts for funds in accounts.values()),
+        sum(funds.tokens or 0 for funds in accounts.values()),
+        sum(funds.micro_usd or 0 for funds in accounts.values()),
+    )
+
+
+_AT_MS = attrgetter("at_ms")

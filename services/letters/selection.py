@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from services.letters.groups import Key
 from services.letters.letter import Letter, Status
@@ -42,13 +43,13 @@ def select(letters: Iterable[Letter], selection: Selection) -> list[Letter]:
     """The letters that are meant, oldest first; the limit keeps the oldest."""
     chosen = sorted(
         filter(selection.admits, letters),
-        key=lambda letter: (letter.at_ms, letter.place.partition, letter.place.offset),
+        key=attrgetter("at_ms", "place.partition", "place.offset"),
     )
     return chosen[: selection.limit]
 
 
 def _meets(letter: Letter, key: Key, wanted: str | None) -> bool:
-    found = key.of(letter)
+    found = key.read(letter)
     if key.kind == "contract" and found is not None and wanted is not None:
         return wanted in (found, found.rpartition(".v")[0])
     return found == wanted

@@ -10,6 +10,7 @@ from answerbus.partition import partition_of
 from answerbus.topics import Topic
 from services.reading.stored import Stored
 
+BATCH_RECORDS_MAX = 500  # so that whoever reads can let others in between two batches
 _POLL_MS = 500
 _PARTITION_FETCH_BYTES = 1024 * 1024
 
@@ -74,7 +75,9 @@ class Reader:
 
     async def _poll(self, places: Collection[TopicPartition] = ()) -> list[Stored]:
         with self._bus.explained():
-            found = await self._consumer.getmany(*places, timeout_ms=_POLL_MS)
+            found = await self._consumer.getmany(
+                *places, timeout_ms=_POLL_MS, max_records=BATCH_RECORDS_MAX
+            )
         return [
             Stored.of(self._topics[place.topic], record)
             for place, records in found.items()
@@ -105,4 +108,5 @@ async def reading(
         with bus.explained():
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
             await seek(*places)
-        yield Reader(bus, consumer, {topic.full_name(bus.prefix): topic for topic in topics})
+        names = {topic.full_name(bus.prefix): topic for topic in topics}
+        yield Reader(bus, consumer, names)

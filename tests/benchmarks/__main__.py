@@ -27,6 +27,7 @@ from infra.setup_error import SetupError
 from tests.benchmarks.figures import Figure, as_line, versions
 from tests.benchmarks.measurements import (
     added_latency,
+    console,
     efficiency,
     growth,
     kills,
@@ -50,6 +51,7 @@ MODULES = (
     ledger,
     scaling,
     growth,
+    console,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

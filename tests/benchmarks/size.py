@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tests.benchmarks.long_past import LETTER_EVERY
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -16,9 +18,14 @@ class Size:
     closed_ids: int
     growth_window_s: float
     scaling_window_s: float
+    attempts: int
+
+    @property
+    def letters(self) -> int:
+        return self.attempts // LETTER_EVERY
 
 
 SIZES = {
-    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0),
-    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0),
+    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0, 100_000),
+    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0, 1_000_000),
 }

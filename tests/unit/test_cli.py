@@ -48,7 +48,10 @@ def test_the_overview_names_all_commands() -> None:
     done = run("--help")
 
     assert done.returncode == 0, done.stderr
-    for command in ("worker", "ask", "watch", "workflow", "audit", "doctor", "topics", "contracts"):
+    for command in (
+        *("worker", "console", "ask", "watch", "workflow", "audit", "replay", "doctor"),
+        *("topics", "contracts"),
+    ):
         assert f" {command} " in done.stdout
 
 

@@ -1,0 +1,95 @@
+"""The console over HTTP: its addresses, and what becomes of errors."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+
+from aiohttp import web
+
+from answerbus.client.errors import BusUnavailable
+from services.console.desk import DESK, Desk
+from services.console.guard import HEADERS
+from services.console.pages import (
+    letter,
+    letters,
+    login,
+    overview,
+    plan,
+    reference,
+    tail,
+    workflow,
+)
+from services.console.render import page
+
+FORM_BYTES_MAX = 1024 * 1024
+_STATIC = Path(__file__).parent / "static"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_log = logging.getLogger(__name__)
+
+
+def application(desk: Desk) -> web.Application:
+    """All pages, behind the guard."""
+    app = web.Application(
+        middlewares=[_hardened, _errors, _guarded], client_max_size=FORM_BYTES_MAX
+    )
+    app[DESK] = desk
+    app.add_routes(
+        [
+            web.get("/login", login.ask),
+            web.post("/login", login.enter),
+            web.post("/logout", login.leave),
+            web.get("/", overview.overview),
+            web.get("/letters", letters.groups),
+            web.get("/letters/list", letters.listed),
+            web.post("/letters/plan", plan.prepare),
+            web.post("/letters/jobs", plan.start),
+            web.get(r"/letters/jobs/{number:\d{1,9}}", plan.job),
+            web.get("/letters/one", letter.letter),
+            web.get("/workflow", workflow.workflow),
+            web.get("/tail", tail.tail),
+            web.get("/contracts", reference.contracts),
+            web.get("/topics", reference.topics),
+            web.get("/asyncapi.json", reference.asyncapi),
+            web.static("/static", _STATIC),
+        ]
+    )
+    return app
+
+
+@web.middleware
+async def _hardened(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Only for those who meant us, and with what tells browsers to be strict."""
+    if request.app[DESK].guard.origins.is_host(request.headers.get("Host")):
+        response = await handler(request)
+    else:
+        text = "This console is not reached by that name: see `console.public_url`."
+        response = web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=text)
+    response.headers.update(HEADERS)
+    return response
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    await request.app[DESK].guard.admit(request)
+    return await handler(request)
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What went wrong, as a page; never what it went wrong with."""
+    try:
+        return await handler(request)
+    except web.HTTPRedirection as answer:
+        return web.Response(status=answer.status, headers={"Location": answer.headers["Location"]})
+    except web.HTTPException as answer:
+        text = answer.text or answer.reason
+        return page(request, "message.html", answer.status, title=answer.reason, text=text)
+    except (BusUnavailable, TimeoutError) as error:
+        text = str(error) or "Kafka took too long to give the records: try again."
+        return page(request, "message.html", 503, title="Kafka cannot be used", text=text)
+    except Exception as error:
+        _log.exception("%s failed", request.path)
+        text = f"The page failed ({type(error).__name__}); the log says where."
+        return page(request, "message.html", 500, title="An error of ours", text=text)

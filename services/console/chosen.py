@@ -1,0 +1,62 @@
+"""Which letters an address or a form means, and back again; pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from services.letters.groups import Key, key_of
+from services.letters.letter import STATUSES, Status
+from services.letters.selection import Selection
+
+NONE = "none"  # the parameter that names a key which letters must not have
+Pairs = Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The filters of a page: values by key (None: without one), a status, and ids."""
+
+    where: tuple[tuple[Key, str | None], ...] = ()
+    status: Status | None = "open"
+    ids: frozenset[str] = frozenset()
+
+    @property
+    def selection(self) -> Selection:
+        """For services.letters."""
+        statuses = frozenset(STATUSES if self.status is None else (self.status,))
+        return Selection(self.where, self.ids, statuses=statuses)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """As the fields of a form, without the ids."""
+        found = [
+            (NONE, str(key)) if value is None else (str(key), value) for key, value in self.where
+        ]
+        return [*found, ("status", self.status or "any")]
+
+    @property
+    def query(self) -> str:
+        """As the end of an address."""
+        return urlencode(self.pairs)
+
+    def narrowed(self, keys: Sequence[Key], values: Sequence[str | None]) -> "Chosen":
+        """To a group of these."""
+        return Chosen((*self.where, *zip(keys, values, strict=True)), self.status)
+
+
+def chosen_of(pairs: Pairs) -> Chosen:
+    """What the parameters say; what is no filter is left out."""
+    where: list[tuple[Key, str | None]] = []
+    status: Status | None = "open"
+    ids = set()
+    for name, value in pairs:
+        if name == "id":
+            ids.add(value)
+        elif name == "status":
+            status = next((one for one in STATUSES if one == value), None)
+        elif name == NONE:
+            if key := key_of(value):
+                where.append((key, None))
+        elif value and (key := key_of(name)):
+            where.append((key, value))
+    return Chosen(tuple(dict.fromkeys(where)), status, frozenset(ids))

@@ -1,0 +1,49 @@
+"""The command `answerbus console`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from services.command_line import stderr
+from services.console.main import run
+from services.settings import from_environment
+from services.telemetry.logs import Level, start_logging
+
+
+def console(
+    host: Annotated[
+        str | None, typer.Option(help="Where to listen. Default: this machine.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0: any free one.")] = None,
+    token_env: Annotated[
+        str | None, typer.Option(help="The variable that holds the operators' token.")
+    ] = None,
+    viewer_token_env: Annotated[
+        str | None, typer.Option(help="The variable that holds the viewers' token.")
+    ] = None,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A worker's health address; may be repeated."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="The settings file.")] = None,
+    log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "warning",
+) -> None:
+    """Serve pages for operators: what goes on, dead letters, replays. Ctrl-C ends it."""
+    given: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "operator_token_env": token_env,
+        "viewer_token_env": viewer_token_env,
+        "workers": tuple(worker) if worker else None,
+    }
+    settings = from_environment(config)
+    changes = {name: value for name, value in given.items() if value is not None}
+    chosen = settings.console.model_copy(update=changes)
+    start_logging(log_level)
+    asyncio.run(run(settings.model_copy(update={"console": chosen}), _say))
+
+
+def _say(url: str) -> None:
+    stderr().print(f"The console is at {url}  (Ctrl-C ends it)", markup=False)

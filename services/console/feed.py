@@ -1,0 +1,92 @@
+"""The one task that reads the topics into the picture, in steps short enough for the pages."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import TOPICS
+from services.console.picture import Picture
+from services.reading.reader import Reader, reading
+from services.reading.stored import Stored
+
+AGAIN_S = 5.0
+REACH_END_S = 60.0
+PROGRESS_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far reading has come: offsets left and in all at the start, and what is wrong, if any."""
+
+    left: int = 0
+    total: int = 0
+    caught_up: bool = False
+    trouble: str | None = None
+
+    @property
+    def percent(self) -> int:
+        """Of the first reading."""
+        if self.caught_up:
+            return 100
+        return min(99, 100 * (self.total - self.left) // self.total) if self.total else 0
+
+
+class Feed:
+    """`picture` is replaced by a new one when the connection had to be made anew."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.picture = Picture()
+        self.progress = Progress()
+        self._reader: Reader | None = None
+        self._folded = asyncio.Event()  # a new one for each batch
+
+    async def run(self) -> None:
+        """Read for ever. A broker that is away is tried again; the pages say so meanwhile."""
+        while True:
+            try:
+                async with reading(self._bus, TOPICS) as reader:
+                    await self._read(reader)
+            except BusUnavailable as error:
+                _log.warning("reading the topics stopped, again in %g s: %s", AGAIN_S, error)
+                self.progress.trouble = str(error)
+                await asyncio.sleep(AGAIN_S)
+
+    async def reach_end(self) -> None:
+        """Wait until all that is committed by now is in the picture. Raises TimeoutError."""
+        async with asyncio.timeout(REACH_END_S):
+            while not self.progress.caught_up or self._reader is None:
+                await self._folded.wait()
+            while await self._reader.left():
+                await self._folded.wait()
+            # What was read last may still be on its way into the picture.
+            await self._folded.wait()
+
+    async def _read(self, reader: Reader) -> None:
+        picture, self._reader = Picture(), reader
+        left = await reader.left()
+        progress = Progress(left, left)
+        if not self.progress.caught_up:  # else the former picture is shown until this one is whole
+            self.picture, self.progress = picture, progress
+        measured = time.monotonic()
+        async for batch in reader.to_end():
+            await self._fold(picture, batch)
+            if time.monotonic() - measured > PROGRESS_S:
+                progress.left, measured = await reader.left(), time.monotonic()
+        progress.caught_up = True
+        self.picture, self.progress = picture, progress
+        async for batch in reader.follow():
+            await self._fold(picture, batch)
+
+    async def _fold(self, picture: Picture, batch: Sequence[Stored]) -> None:
+        for stored in batch:
+            picture.take(stored)
+        folded, self._folded = self._folded, asyncio.Event()
+        folded.set()
+        await asyncio.sleep(0)  # let the pages in

@@ -1,0 +1,105 @@
+"""What every request passes before its page: address, session, and the proof that it is our own."""
+
+import hmac
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from services.console.access import SESSION_S, Origins, Role, Session, Sessions, Tokens
+
+COOKIE = "answerbus_console"
+CSRF_FIELD = "csrf"
+OPEN_PATHS = ("/login", "/static/")
+_SECRET_BYTES = 32
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    # With no-referrer, browsers would send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The rules of access.py, over HTTP."""
+
+    tokens: Tokens
+    origins: Origins
+    secure_cookie: bool
+    sessions: Sessions
+
+    def let_in(self, token: str, name: str) -> tuple[str, Session] | None:
+        """A new session and the secret of its cookie; None for a wrong token."""
+        role = self.tokens.role_of(token)
+        if role is None:
+            return None
+        csrf, secret = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
+        session = Session(role, name, csrf, time.time() + SESSION_S)
+        self.sessions.add(secret, session)
+        return secret, session
+
+    def give_cookie(self, response: web.StreamResponse, secret: str) -> None:
+        """For this host and its own pages alone, unseen by scripts."""
+        response.set_cookie(
+            COOKIE,
+            secret,
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="Strict",
+            secure=self.secure_cookie,
+        )
+
+    async def admit(self, request: web.Request) -> None:
+        """Raises the answer for those who may not go on; else `session_of` knows who asks."""
+        session = self.sessions.find(request.cookies.get(COOKIE), time.time())
+        if session is not None:
+            request[SESSION] = session
+        elif not request.path.startswith(OPEN_PATHS):
+            if request.method in ("GET", "HEAD"):
+                raise web.HTTPSeeOther("/login")
+            raise web.HTTPUnauthorized(text="Log in first.")
+        if request.method not in ("GET", "HEAD"):
+            await self._require_own(request, session)
+
+    async def _require_own(self, request: web.Request, session: Session | None) -> None:
+        headers = request.headers
+        if not self.origins.is_own(headers.get("Origin"), headers.get("Sec-Fetch-Site")):
+            _log.warning("refused a form from elsewhere: %s", request.path)
+            raise web.HTTPForbidden(text="This form was not sent from a page of this console.")
+        if session is None:
+            return  # logging in: there the token is the proof
+        given = (await request.post()).get(CSRF_FIELD)
+        if not isinstance(given, str) or not hmac.compare_digest(
+            given.encode(), session.csrf.encode()
+        ):
+            raise web.HTTPForbidden(text="This form is not from this session: load the page again.")
+
+
+def session_of(request: web.Request) -> Session:
+    """Who asks."""
+    if SESSION not in request:
+        raise web.HTTPUnauthorized(text="Log in first.")
+    return request[SESSION]
+
+
+def operator_of(request: web.Request) -> Session:
+    """Who asks, if they may change anything."""
+    session = session_of(request)
+    if session.role is not Role.OPERATOR:
+        raise web.HTTPForbidden(text="Viewers cannot change anything.")
+    return session

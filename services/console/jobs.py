@@ -1,0 +1,139 @@
+"""Dry runs, replays and dismissals asked for on the pages, each done in the background."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, assert_never
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.dead_letter import Dismissed
+from services.console.feed import Feed
+from services.console.wish import Wish
+from services.letters.forecast import Forecast, Known
+from services.letters.letter import Letter
+from services.letters.revive import Order
+from services.reviving.replaying import Outcome, replaying, revived
+from services.reviving.writer import CHANGES_MAX, Change, Superseded, writing
+
+Action = Literal["dry-run", "replay", "dismiss"]
+ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
+LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
+KEPT = 100  # runs whose pages can still be looked at
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Job:
+    """One run; `forecast` counts what was, or would be, sent, and what is held back."""
+
+    number: int
+    action: Action
+    ids: Sequence[str]
+    order: Order
+    wish: Wish
+    done: int = 0
+    forecast: Forecast = field(default_factory=Forecast)
+    trouble: str | None = None
+    finished: bool = False
+
+
+class Jobs:
+    """All runs since the console was started; one at a time is at work."""
+
+    def __init__(self, bus: Bus, feed: Feed, known: Known, now: Callable[[], float]) -> None:
+        self._bus, self._feed, self._known, self._now = bus, feed, known, now
+        self._jobs: dict[int, Job] = {}
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, number: int) -> Job | None:
+        """A run by its number."""
+        return self._jobs.get(number)
+
+    def start(self, action: Action, letters: Sequence[Letter], order: Order, wish: Wish) -> Job:
+        """Begin; the job tells how it goes."""
+        number = max(self._jobs, default=0) + 1
+        job = Job(number, action, [letter.id for letter in letters], order, wish)
+        self._jobs[number] = job
+        self._jobs.pop(number - KEPT, None)
+        task = asyncio.create_task(self._run(job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        _log.info("%s of %d letters by %s", action, len(letters), order.by)
+        return job
+
+    async def stop(self) -> None:
+        """Stop; what was written stays written, and no transaction is left half done."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, job: Job) -> None:
+        async with self._turn:
+            try:
+                await self._work(job)
+            except (BusUnavailable, Superseded, TimeoutError) as error:
+                job.trouble = str(error) or "Kafka took too long: try again."
+            except Exception as error:
+                job.trouble = f"It failed ({type(error).__name__}); the log says where."
+                _log.exception("%s failed", job.action)
+            finally:
+                job.finished = True
+
+    async def _work(self, job: Job) -> None:
+        match job.action:
+            case "dry-run":
+                await self._foresee(job)
+            case "replay":
+                await self._replay(job)
+            case "dismiss":
+                await self._dismiss(job)
+            case other:
+                assert_never(other)
+
+    async def _foresee(self, job: Job) -> None:
+        async for letter, outcome in self._revived(job, list(self._letters(job))):
+            job.forecast.take(letter.id, outcome)
+            job.done += 1
+            await asyncio.sleep(0)  # let the pages in
+
+    async def _replay(self, job: Job) -> None:
+        async with writing(self._bus) as writer:
+            await self._feed.reach_end()
+            letters = [letter for letter in self._letters(job) if letter.status == "open"]
+            async for step in replaying(writer, self._revived(job, letters)):
+                for letter, sent in step.sent:
+                    job.forecast.take(letter.id, sent)
+                for letter, trouble in step.held_back:
+                    job.forecast.take(letter.id, trouble)
+                job.done += len(step.sent) + len(step.held_back)
+
+    def _revived(self, job: Job, letters: Collection[Letter]) -> AsyncIterator[Outcome]:
+        return revived(self._bus, letters, job.order, self._known, self._time)
+
+    async def _dismiss(self, job: Job) -> None:
+        async with writing(self._bus) as writer:
+            await self._feed.reach_end()
+            letters = [letter for letter in self._letters(job) if letter.status == "open"]
+            for first in range(0, len(letters), CHANGES_MAX):
+                step = letters[first : first + CHANGES_MAX]
+                await writer.commit([self._dismissal(letter, job.order) for letter in step])
+                job.done += len(step)
+
+    def _dismissal(self, letter: Letter, order: Order) -> Change:
+        dismissed = Dismissed(
+            dead_letter_id=letter.id, by=order.by, reason=order.reason, at=self._time()
+        )
+        return Change(dismissed, letter.place.partition)
+
+    def _letters(self, job: Job) -> Iterator[Letter]:
+        """As they are now."""
+        found = map(self._feed.picture.letters.get, job.ids)
+        return (letter for letter in found if letter is not None)
+
+    def _time(self) -> datetime:
+        return datetime.fromtimestamp(self._now(), UTC)

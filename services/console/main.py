@@ -1,0 +1,122 @@
+"""The composition root of the console: everything is made and tied together here."""
+
+import asyncio
+import secrets
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from answerbus.client.bus import Bus
+from services import plugins
+from services.command_line import bus_of
+from services.console.access import Origins, Sessions, Tokens, may_start, origins_of
+from services.console.application import application
+from services.console.desk import Desk
+from services.console.feed import Feed
+from services.console.guard import Guard
+from services.console.jobs import Jobs
+from services.console.render import environment
+from services.console.soundings import Sounder
+from services.letters.forecast import Known
+from services.reading.picker import Picker, picking
+from services.settings import ConsoleSettings, Settings, SetUpError, secret
+
+
+async def run(settings: Settings, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `say` is told the address to open.
+
+    Raises SetUpError and BusUnavailable before anything is served.
+    """
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    async with serving(settings) as url:
+        say(url)
+        await ended.wait()
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[str]:
+    """The console at work; gives the address to open. Raises SetUpError and BusUnavailable."""
+    chosen, bus = settings.console, bus_of(settings.kafka)
+    tokens, is_made_up = _tokens(chosen)
+    listener = _listener(chosen)
+    try:
+        port = listener.getsockname()[1]
+        origins = origins_of(chosen.host, port, chosen.public_url)
+        async with picking(bus) as picker:
+            desk = _desk(settings, bus, picker, tokens, origins)
+            async with _at_work(desk, listener):
+                url = chosen.public_url or f"http://{_name(chosen.host)}:{port}"
+                login = f"login?{urlencode({'token': tokens.operator})}" if is_made_up else ""
+                yield f"{url.rstrip('/')}/{login}"
+    finally:
+        listener.close()
+
+
+def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins: Origins) -> Desk:
+    chosen, kafka, registry = settings.console, settings.kafka, plugins.registry()
+    feed = Feed(bus)
+    known = Known(settings.profiles.keys() or None, registry)
+    is_https = (chosen.public_url or "").startswith("https:")
+    return Desk(
+        settings=settings,
+        registry=registry,
+        guard=Guard(tokens, origins, is_https, Sessions()),
+        feed=feed,
+        sounder=Sounder(bus, kafka.group_id or f"{kafka.topic_prefix}.worker", chosen.workers),
+        picker=picker,
+        jobs=Jobs(bus, feed, known, time.time),
+        templates=environment(),
+        now=time.time,
+    )
+
+
+@asynccontextmanager
+async def _at_work(desk: Desk, listener: socket.socket) -> AsyncIterator[None]:
+    runner = web.AppRunner(application(desk), access_log=None)  # addresses hold ids and a token
+    await runner.setup()
+    tasks = [asyncio.create_task(desk.feed.run()), asyncio.create_task(desk.sounder.run())]
+    try:
+        await web.SockSite(runner, listener).start()
+        yield
+    finally:
+        await desk.jobs.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await runner.cleanup()
+
+
+def _tokens(chosen: ConsoleSettings) -> tuple[Tokens, bool]:
+    """The tokens, and whether the operators' was made up for this start. Raises SetUpError."""
+    operator, viewer = secret(chosen.operator_token_env), secret(chosen.viewer_token_env)
+    for variable, token in (
+        (chosen.operator_token_env, operator),
+        (chosen.viewer_token_env, viewer),
+    ):
+        if variable and token is None:
+            raise SetUpError(f"The variable {variable} is to hold a token of the console: set it.")
+    if reason := may_start(chosen.host, operator, viewer):
+        raise SetUpError(reason)
+    return Tokens(operator or secrets.token_urlsafe(), viewer), operator is None
+
+
+def _listener(chosen: ConsoleSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in chosen.host else socket.AF_INET
+    try:
+        return socket.create_server((chosen.host, chosen.port), family=family)
+    except OSError as error:
+        raise SetUpError(
+            f"The console cannot listen at {chosen.host}:{chosen.port} ({error.strerror}): choose "
+            "another --port, or 0 for any free one."
+        ) from None
+
+
+def _name(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,1 @@
+"""One module for each page, or few that belong together."""

@@ -1,0 +1,42 @@
+"""The overview: what goes on now, and what needs someone."""
+
+from aiohttp import web
+
+from services.console.board import OUTCOMES
+from services.console.desk import DESK
+from services.console.plot import HEIGHT, WIDTH, stacked
+from services.console.render import page
+
+WINDOWS = {60: "1 hour", 360: "6 hours", 1440: "24 hours"}  # minutes; multiples of STEPS
+STEPS = 60
+
+
+async def overview(request: web.Request) -> web.Response:
+    """The last hour, or as many minutes as `minutes` says."""
+    desk = request.app[DESK]
+    picture, soundings = desk.feed.picture, desk.sounder.soundings
+    now_ms = int(desk.now() * 1000)
+    asked = request.query.get("minutes", "")
+    minutes = int(asked) if asked in map(str, WINDOWS) else min(WINDOWS)
+    window = picture.board.window(now_ms, minutes, STEPS)
+    lag, in_flight = soundings.lag, picture.lanes.in_flight
+    return page(
+        request,
+        "overview.html",
+        windows=WINDOWS,
+        window=window,
+        outcomes=OUTCOMES,
+        outcome_plot=stacked(window.outcomes),
+        spend_plot=stacked({"spend": window.micro_usd}),
+        plot_size=(WIDTH, HEIGHT),
+        rates=sorted(window.total.rates.items(), key=lambda entry: -entry[1].terminals),
+        lanes=picture.lanes.lanes,
+        in_flight=in_flight,
+        lag=lag,
+        lag_total=None if lag is None else sum(lag.values()),
+        waiting=picture.board.waiting.most_common(),
+        open_letters=sum(letter.status == "open" for letter in picture.letters),
+        soundings=soundings,
+        inferred_sick=picture.board.sick(now_ms),
+        records=picture.records,
+    )

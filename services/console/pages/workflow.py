@@ -1,0 +1,103 @@
+"""A workflow's timeline, put together from the records that the index names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import Undecodable
+from answerbus.topics import LEDGER
+from answerbus.wire import clip
+from services.console.access import Role
+from services.console.desk import DESK
+from services.console.guard import session_of
+from services.console.index import WorkflowIndex, letter_key, retry_key
+from services.console.render import page
+from services.reading.seen import RetryEnded
+from services.reading.stored import Place
+from services.story.moment import Moment
+from services.story.timeline import timeline
+
+RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
+LEDGER_MAX = 20
+BODY_BYTES_MAX = 16 * 1024
+# What is said of these holds nothing of contexts and answers.
+_FOR_VIEWERS = frozenset(
+    {
+        *("request", "forwarded", "duplicate", "conflict", "in_flight", "retry_ended", "closed"),
+        *("result", "unvalidated_result", "replayed", "dismissed"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the page; `text` and `body` are None for those who may not see them."""
+
+    at_ms: int
+    kind: str
+    request_id: str | None
+    place: str
+    text: str | None
+    said: str | None
+    body: str | None
+
+
+async def workflow(request: web.Request) -> web.Response:
+    """By id. What a letter's or a request's id leads to is looked up in its records."""
+    desk = request.app[DESK]
+    workflow_id = request.query.get("id", "").strip()
+    index = desk.feed.picture.workflows
+    own = index.find(workflow_id)
+    stored = await desk.picker.pick_all(_newest(own))
+    moments = timeline(workflow_id, stored)
+    more = await desk.picker.pick_all(_related(index, moments))
+    if more:
+        moments = timeline(workflow_id, [*stored, *more])
+    operator = session_of(request).role is Role.OPERATOR
+    entries = [entry(one, operator=operator) for one in moments]
+    left_out = len(own) - len(stored)
+    status = 200 if entries else 404
+    return page(
+        request,
+        "workflow.html",
+        status,
+        workflow=workflow_id,
+        entries=entries,
+        left_out=left_out,
+    )
+
+
+def entry(moment: Moment, *, operator: bool) -> Entry:
+    """What may be seen of something that happened."""
+    event = moment.seen.event
+    body = None
+    if not isinstance(event, Undecodable | RetryEnded):
+        body = event.model_dump_json(indent=2)
+    shown = operator or moment.kind in _FOR_VIEWERS
+    place = moment.place
+    return Entry(
+        int(moment.at.timestamp() * 1000),
+        moment.kind,
+        moment.request_id,
+        f"{place.topic.name} {place.partition}@{place.offset}",
+        moment.text if shown else None,
+        moment.said if operator else None,
+        clip(body, BODY_BYTES_MAX) if operator and body else None,
+    )
+
+
+def _newest(places: Iterable[Place]) -> list[Place]:
+    own = [place for place in places if place.topic is not LEDGER]
+    ledger = [place for place in places if place.topic is LEDGER]
+    return own[-RECORDS_MAX:] + ledger[-LEDGER_MAX:]
+
+
+def _related(index: WorkflowIndex, moments: Iterable[Moment]) -> list[Place]:
+    """What operators did with the workflow's letters, and where retries ended."""
+    requests = {one.request_id for one in moments if one.request_id}
+    events = [one.seen.event for one in moments]
+    letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}
+    keys = [*map(retry_key, sorted(requests)), *map(letter_key, sorted(letters))]
+    return [place for key in keys for place in index.find(key)][-RECORDS_MAX:]

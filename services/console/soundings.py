@@ -1,0 +1,111 @@
+"""What is asked every few seconds: the lag of the workers' group, and the workers themselves."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import REQUESTS
+
+EVERY_S = 5.0
+READY_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSaid:
+    """What a worker's `/ready` said; `body` is None if it did not answer, and `trouble` why."""
+
+    address: str
+    ready: bool
+    body: Mapping[str, Any] | None
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
+class Soundings:
+    """The last of each; `lag` is offsets behind by partition, None while it is not known."""
+
+    lag: Mapping[int, int] | None = None
+    trouble: str | None = None
+    workers: Sequence[WorkerSaid] = field(default_factory=tuple)
+
+    @property
+    def sick(self) -> Mapping[str, str]:
+        """Profiles that workers report as sick, and why."""
+        found: dict[str, str] = {}
+        for said in self.workers:
+            sick = said.body.get("sick_profiles") if said.body else None
+            if isinstance(sick, dict):
+                found.update({str(name): str(why) for name, why in sick.items()})
+        return found
+
+
+class Sounder:
+    """Keeps `soundings` fresh. `group_id` is the workers', `addresses` are URLs without a path."""
+
+    def __init__(self, bus: Bus, group_id: str, addresses: Sequence[str]) -> None:
+        self._bus, self._group_id, self._addresses = bus, group_id, addresses
+        self.soundings = Soundings()
+
+    async def run(self) -> None:
+        """For ever."""
+        await asyncio.gather(self._sound_broker(), self._sound_workers())
+
+    async def _sound_broker(self) -> None:
+        while True:
+            try:
+                await self._sound_lag()
+            except BusUnavailable as error:
+                self.soundings.lag, self.soundings.trouble = None, str(error)
+                await asyncio.sleep(EVERY_S)
+
+    async def _sound_lag(self) -> None:
+        count = await self._bus.partitions(REQUESTS)
+        places = [self._bus.place(REQUESTS, partition) for partition in range(count)]
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
+        consumer: AIOKafkaConsumer = self._bus.consumer()
+        async with self._bus.running(consumer):
+            with self._bus.explained():
+                try:
+                    await admin.start()
+                    while True:
+                        done = await admin.list_consumer_group_offsets(self._group_id)
+                        starts = await consumer.beginning_offsets(places)
+                        ends = await consumer.end_offsets(places)
+                        committed = {at: found.offset for at, found in done.items()}
+                        self.soundings.lag = {
+                            at.partition: max(0, ends[at] - committed.get(at, starts[at]))
+                            for at in places
+                        }
+                        self.soundings.trouble = None
+                        await asyncio.sleep(EVERY_S)
+                finally:
+                    await admin.close()
+
+    async def _sound_workers(self) -> None:
+        if not self._addresses:
+            return
+        timeout = ClientTimeout(total=READY_TIMEOUT_S)
+        async with ClientSession(timeout=timeout) as session:
+            while True:
+                asking = [_ask(session, address) for address in self._addresses]
+                self.soundings.workers = await asyncio.gather(*asking)
+                await asyncio.sleep(EVERY_S)
+
+
+async def _ask(session: ClientSession, address: str) -> WorkerSaid:
+    try:
+        async with session.get(f"{address.rstrip('/')}/ready", allow_redirects=False) as response:
+            body = await response.json()
+    except (ClientError, TimeoutError, ValueError) as error:
+        return WorkerSaid(address, ready=False, body=None, trouble=type(error).__name__)
+    if not isinstance(body, dict):
+        return WorkerSaid(address, ready=False, body=None, trouble="no object")
+    return WorkerSaid(address, response.status == HTTPStatus.OK, body)

@@ -1,0 +1,60 @@
+"""Dead letters and attempts of a long past, written as fast as a broker takes them."""
+
+import json
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from answerbus.partition import partition_of
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
+from tests.integration.bus import Bus
+
+FLUSH_LIMIT_S = 300.0
+ATTEMPTS_EACH = 5  # of a workflow
+LETTER_EVERY = 10  # attempts
+_EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
+_WORKFLOW, _REQUEST, _MARK = b"order-4711", b"0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10", b"past"
+_CAUSES = (
+    *("invalid_answer", "deadline_passed", "budget_exhausted_attempts", "budget_exhausted_tokens"),
+    *("unknown_profile", "unknown_schema", "hostile_schema", "unsupported_schema", "rejected"),
+    *("crashed_worker", "answer_too_large", "budget_exhausted_micro_usd"),
+)
+
+
+def write(bus: Bus, attempts: int) -> None:
+    """So many attempts, and a letter for each LETTER_EVERY of them, of 12 causes."""
+    producer = Producer({"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0})
+    for topic, workflow_id, value in _records(attempts):
+        while True:
+            try:
+                producer.produce(
+                    bus.topic(topic),
+                    value,
+                    workflow_id,
+                    partition=partition_of(workflow_id.decode(), bus.partitions),
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(FLUSH_LIMIT_S):
+        raise RuntimeError("the past was not written")
+
+
+def _records(attempts: int) -> Iterator[tuple[Topic, bytes, bytes]]:
+    tried = cycle([_example(f"attempt/{kind}") for kind in ("retry", "result", "refusal")])
+    died = cycle([_example(f"dead_letter/{cause}") for cause in _CAUSES])
+    for n in range(attempts):
+        workflow_id, request_id = b"%s-w%d" % (_MARK, n // ATTEMPTS_EACH), b"%s-%d" % (_MARK, n)
+        yield ATTEMPTS, workflow_id, _of(next(tried), workflow_id, request_id)
+        if n % LETTER_EVERY == 0:
+            yield DEAD_LETTERS, workflow_id, _of(next(died), workflow_id, request_id)
+
+
+def _example(name: str) -> bytes:
+    return json.dumps(json.loads((_EXAMPLES / f"{name}.json").read_text())).encode()
+
+
+def _of(example: bytes, workflow_id: bytes, request_id: bytes) -> bytes:
+    return example.replace(_WORKFLOW, workflow_id).replace(_REQUEST, request_id)

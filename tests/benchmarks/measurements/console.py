@@ -1,0 +1,97 @@
+"""The console on a long past: how long its pages take, while it reads and after, and its memory."""
+
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from urllib.parse import urlencode, urlsplit
+
+from infra.server_process import ServerProcess
+from tests.benchmarks import long_past, usage
+from tests.benchmarks.figures import Bar, Figure
+from tests.benchmarks.rig import START_LIMIT_S, Field, Rig, end
+from tests.benchmarks.size import Size
+
+NAME = "console"
+PAGE_MS_MAX = 500.0
+MEMORY_MIB_MAX = 512.0
+READ_LIMIT_S = 600.0
+LOOK_EVERY_S = 0.2
+ROUNDS = 20
+TOKEN = "a-token-of-the-benchmark"
+PAGES = {
+    "overview": "/",
+    "overview, 24 hours": "/?minutes=1440",
+    "dead letters in groups": "/letters",
+    "in groups by label and model": "/letters?by=model&by=label%3Atenant&status=any",
+    "a list of letters": "/letters/list?cause=deadline_passed&page=7",
+    "one letter": "/letters/one?id=past-50000.dead-letter",
+    "a workflow": "/workflow?id=past-w2000",
+    "the tail": "/tail",
+}
+
+
+class Visitor:
+    """One browser that is logged in."""
+
+    def __init__(self, url: str) -> None:
+        self._parts = urlsplit(url)
+        self._connection = HTTPConnection(self._parts.hostname or "", self._parts.port)
+        form = {"token": TOKEN, "name": "bench"}
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Origin": f"http://{self._parts.netloc}",
+        }
+        self._connection.request("POST", "/login", urlencode(form), headers)
+        response = self._connection.getresponse()
+        response.read()
+        self._cookie = (response.getheader("Set-Cookie") or "").partition(";")[0]
+
+    def visit(self, path: str) -> tuple[float, str]:
+        """How long the whole page took, in milliseconds, and its text."""
+        began = time.monotonic()
+        self._connection.request("GET", path, headers={"Cookie": self._cookie})
+        response = self._connection.getresponse()
+        text = response.read().decode()
+        took_ms = (time.monotonic() - began) * 1000
+        if response.status != 200:
+            raise RuntimeError(f"{path}: {response.status}")
+        return took_ms, text
+
+
+def measure(rig: Rig, size: Size) -> Iterator[Figure]:
+    """The slowest answer of each page."""
+    field, case = rig.field(), f"{size.letters:,} letters, {size.attempts:,} attempts"
+    rig.say(f"writing {case}")
+    long_past.write(field.bus, size.attempts)
+    process = _start(rig, field)
+    visitor = Visitor(process.log.read_text().partition("is at ")[2].split()[0])
+    rig.say("reading")
+    began, slowest_ms = time.monotonic(), 0.0
+    while "topics are being read" in (answer := visitor.visit("/"))[1]:
+        slowest_ms = max(slowest_ms, answer[0])
+        if time.monotonic() - began > READ_LIMIT_S:
+            raise RuntimeError("the console did not read the topics to their end")
+        time.sleep(LOOK_EVERY_S)
+    took_s = time.monotonic() - began
+    yield Figure(NAME, case, "product", "read from the start", took_s, "s")
+    bar = Bar("<=", PAGE_MS_MAX)
+    yield Figure(NAME, case, "product", "slowest overview while reading", slowest_ms, "ms", bar)
+    for name, path in PAGES.items():
+        times = sorted(visitor.visit(path)[0] for _ in range(ROUNDS))
+        rig.say(f"{name}: {times[ROUNDS // 2]:.0f} ms, at most {times[-1]:.0f} ms")
+        yield Figure(NAME, case, "product", f"slowest of {ROUNDS}: {name}", times[-1], "ms", bar)
+    memory = usage.of_session(process.pid).peak_mib
+    yield Figure(NAME, case, "product", "peak memory", memory, "MiB", Bar("<=", MEMORY_MIB_MAX))
+
+
+def _start(rig: Rig, field: Field) -> ServerProcess:
+    config = field.bus.settings("")
+    command = [sys.executable, "-m", "services.cli", "console", "--config", str(config)]
+    command += ["--port", "0", "--token-env", "CONSOLE_TOKEN"]
+    log = rig.folder / f"{field.bus.prefix}-console.log"
+    environment = {**rig.environment, "CONSOLE_TOKEN": TOKEN, "COLUMNS": "200"}
+    process = ServerProcess.start(command, log, "", environment)
+    rig.stack.callback(end, process)
+    process.wait_until(lambda: "is at " in log.read_text(errors="replace"), START_LIMIT_S)
+    return process

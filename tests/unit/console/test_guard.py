@@ -1,0 +1,226 @@
+"""Who gets in, who may act, and what is refused: over HTTP, page by page."""
+
+import re
+from http.cookies import SimpleCookie
+
+import pytest
+
+from services.console.access import Role, Session, Sessions, Tokens, may_start, origins_of
+from tests.unit.console.desk import OPERATOR, VIEWER, Site, site
+from tests.unit.console.records import stored
+
+LETTER = "lost.dead-letter"
+LOST = stored("dead_letter/unknown_profile", dead_letter_id=LETTER)
+PAGES = (
+    "/",
+    "/letters",
+    "/letters/list",
+    f"/letters/one?id={LETTER}",
+    "/workflow?id=order-4711",
+    "/tail",
+    "/contracts",
+    "/topics",
+)
+ACTS = ("/letters/plan", "/letters/jobs", "/logout")
+
+
+async def csrf(here: Site, cookie: str) -> str:
+    text = await (await here.get("/", cookie)).text()
+    found = re.search(r'name="csrf" value="([^"]+)"', text)
+    assert found
+    return found[1]
+
+
+def replay(secret: str) -> dict[str, str]:
+    return {"csrf": secret, "id": LETTER, "action": "replay", "new-reason": "why not"}
+
+
+def nothing_was_done(here: Site) -> bool:
+    return here.desk.jobs.get(1) is None
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/letters/jobs/1", "/no-such-page"])
+async def test_nobody_sees_a_page_without_logging_in(path: str) -> None:
+    async with site(LOST) as here:
+        for cookie in ("", "x" * 43):
+            response = await here.get(path, cookie)
+
+            assert (response.status, response.headers["Location"]) == (303, "/login")
+            assert LETTER not in await response.text()
+
+
+@pytest.mark.parametrize("path", ACTS)
+async def test_nothing_is_done_without_logging_in(path: str) -> None:
+    async with site(LOST) as here:
+        response = await here.post(path, replay("guess"))
+
+        assert response.status == 401
+        assert nothing_was_done(here)
+
+
+@pytest.mark.parametrize("token", ["", "wrong", OPERATOR[:-1], OPERATOR + "x", "töken"])
+async def test_a_wrong_token_opens_nothing(token: str) -> None:
+    async with site() as here:
+        response = await here.post("/login", {"token": token, "name": "x"})
+
+        assert response.status == 403
+        assert "Set-Cookie" not in response.headers
+
+
+async def test_the_address_that_is_printed_lets_in_and_is_left_behind() -> None:
+    async with site() as here:
+        response = await here.get(f"/login?token={OPERATOR}")
+
+        assert (response.status, response.headers["Location"]) == (303, "/")
+        assert (await here.get("/login?token=wrong")).status == 403
+
+
+async def test_the_cookie_is_for_no_script_and_no_other_site() -> None:
+    async with site() as here:
+        response = await here.post("/login", {"token": VIEWER, "name": "x"})
+        (cookie,) = SimpleCookie(response.headers["Set-Cookie"]).values()
+
+        assert cookie["httponly"]
+        assert (cookie["samesite"], cookie["path"]) == ("Strict", "/")
+
+
+async def test_a_form_without_the_secret_of_the_session_does_nothing() -> None:
+    async with site(LOST) as here:
+        mine, other = await here.log_in(OPERATOR), await here.log_in(OPERATOR)
+        for secret in ("", "guess", await csrf(here, other)):
+            response = await here.post("/letters/jobs", replay(secret), mine)
+
+            assert response.status == 403
+        assert nothing_was_done(here)
+
+
+@pytest.mark.parametrize(
+    ("origin", "site_of_fetch"),
+    [
+        ("https://evil.example", None),
+        ("http://127.0.0.1:1", None),
+        ("null", "cross-site"),
+        ("", "cross-site"),  # our own name, sent from elsewhere
+        (None, None),
+        (None, "cross-site"),
+        (None, "same-site"),
+        (None, "none"),
+    ],
+)
+@pytest.mark.parametrize("path", [*ACTS, "/login"])
+async def test_a_form_from_elsewhere_does_nothing_even_with_cookie_and_secret(
+    path: str, origin: str | None, site_of_fetch: str | None
+) -> None:
+    headers = {"Sec-Fetch-Site": site_of_fetch} if site_of_fetch else {}
+    async with site(LOST) as here:
+        cookie = await here.log_in(OPERATOR)
+        form = {**replay(await csrf(here, cookie)), "token": OPERATOR, "name": "x"}
+
+        response = await here.post(path, form, cookie, origin, **headers)
+
+        assert response.status == 403
+        assert "Set-Cookie" not in response.headers
+        assert nothing_was_done(here)
+        assert (await here.get("/", cookie)).status == 200  # still logged in
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", ""])
+@pytest.mark.parametrize("path", ["/", "/login", "/static/console.js"])
+async def test_a_name_that_was_rebound_to_our_address_is_not_served(host: str, path: str) -> None:
+    async with site(LOST) as here:
+        cookie = await here.log_in(OPERATOR)
+        port = here.url.rpartition(":")[2]
+
+        response = await here.get(path, cookie, Host=host.format(port=port))
+
+        assert response.status == 421
+        assert (await here.get("/", cookie, Host=f"localhost:{port}")).status == 200
+
+
+async def test_viewers_may_look_and_not_act() -> None:
+    async with site(LOST) as here:
+        cookie = await here.log_in(VIEWER)
+        secret = await csrf(here, cookie)
+        for path in ("/letters/plan", "/letters/jobs"):
+            assert (await here.post(path, replay(secret), cookie)).status == 403
+        assert (await here.get("/letters/jobs/1", cookie)).status == 403
+        assert nothing_was_done(here)
+
+
+async def test_operators_may_act_and_are_named() -> None:
+    async with site(LOST) as here:
+        cookie = await here.log_in(OPERATOR, "night@acme")
+
+        response = await here.post("/letters/jobs", replay(await csrf(here, cookie)), cookie)
+
+        assert (response.status, response.headers["Location"]) == (303, "/letters/jobs/1")
+        job = here.desk.jobs.get(1)
+        assert job is not None
+        assert (job.action, job.ids, job.order.by) == ("replay", [LETTER], "night@acme")
+
+
+async def test_logging_out_ends_the_session() -> None:
+    async with site() as here:
+        cookie = await here.log_in(OPERATOR)
+
+        response = await here.post("/logout", {"csrf": await csrf(here, cookie)}, cookie)
+
+        assert response.headers["Location"] == "/login"
+        assert (await here.get("/", cookie)).status == 303
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login", "/static/console.js", "/nothing"])
+async def test_browsers_are_told_to_be_strict(path: str) -> None:
+    async with site(LOST) as here:
+        response = await here.get(path, await here.log_in(OPERATOR))
+
+        policy = response.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["X-Frame-Options"] == "DENY"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_beyond_this_machine_a_token_is_required() -> None:
+    assert may_start("127.0.0.1", None, None) is None
+    assert may_start("0.0.0.0", "x" * 16, None) is None
+    for operator, viewer in ((None, None), (None, "x" * 16)):
+        assert "needs a token" in (may_start("0.0.0.0", operator, viewer) or "")
+    assert "less than 16" in (may_start("127.0.0.1", "short", None) or "")
+    assert "same token" in (may_start("127.0.0.1", "x" * 16, "x" * 16) or "")
+
+
+def test_no_token_at_all_lets_no_viewer_in() -> None:
+    assert Tokens("x" * 16).role_of("") is None
+    assert Tokens("x" * 16, "y" * 16).role_of("y" * 16) is Role.VIEWER
+
+
+def test_secrets_are_not_shown() -> None:
+    shown = repr((Tokens("operators-secret", "viewers-secret"), session(0)))
+
+    assert "secret" not in shown
+
+
+def session(ends_s: float) -> Session:
+    return Session(Role.VIEWER, "x", "csrf-secret", ends_s)
+
+
+def test_a_session_ends() -> None:
+    sessions = Sessions()
+    sessions.add("secret", session(100))
+
+    assert sessions.find("secret", 99) == session(100)
+    assert sessions.find("secret", 100) is None
+    assert sessions.find("secret", 99) is None
+
+
+def test_a_proxy_in_front_has_its_own_name() -> None:
+    names = origins_of("0.0.0.0", 8090, "https://Answers.Acme.example/")
+
+    assert names.is_host("answers.acme.example")
+    assert names.is_own("https://answers.acme.example", "same-origin")
+    assert not names.is_own("http://answers.acme.example", "same-origin")
+    assert not names.is_host("answers.acme.example.evil.example")
+    assert origins_of("::1", 80, None).is_host("[::1]:80")
