@@ -1,0 +1,121 @@
+"""The whole bus for the survey: a broker, the model behind the recorder, a worker; and its rows."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import encode
+from answerbus.event import Terminal
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.partition import partition_of
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, REQUESTS, RESULTS
+from infra.local_model.report import Report
+from infra.local_model.serving import ALIAS
+from infra.ports import free_ports
+from infra.stack import Place, start_stack
+from infra.stack.stack import PARTITIONS
+from services.reading.reader import reading
+from services.reading.seen import seen
+from tests.model_survey.judging import judged
+from tests.model_survey.questions import Question
+from tests.model_survey.recorder import Recorder, recording
+from tests.model_survey.rows import Row
+
+OUTPUT_TOKENS = 256
+WORKER_STOP_S = 2.0  # who stops the survey does not wait for the calls in flight
+_PROFILE = """\
+[profiles.{name}]
+provider = "openai"
+base_url = "{base_url}"
+model = "{model}"
+temperature = 0
+timeout_s = 600
+max_in_flight = 2
+max_output_tokens = {output_tokens}
+show_schema = {show_schema}
+"""
+
+
+@dataclass
+class Survey:
+    """What runs, and what has been heard of questions that have not ended."""
+
+    bus: Bus
+    recorder: Recorder
+    attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    terminals: dict[str, Terminal] = field(default_factory=dict)
+
+    async def ask(self, questions: Sequence[Question]) -> AsyncIterator[Row]:
+        """Publish all of them, and give each row as soon as its question has ended."""
+        waiting = {question.id: question for question in questions}
+        async with reading(self.bus, (RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS)) as reader:
+            await self._publish(questions)
+            async with aclosing(reader.follow()) as batches:
+                async for batch in batches:
+                    for stored in batch:
+                        self._hear(seen(stored).event)
+                    for row in self._ended(waiting):
+                        del waiting[row.id]
+                        yield row
+                    if not waiting:
+                        return
+
+    async def _publish(self, questions: Sequence[Question]) -> None:
+        async with self.bus.running(self.bus.producer()) as producer:
+            for question in questions:
+                record = encode(question.request())
+                place = self.bus.place(REQUESTS, partition_of(question.id, PARTITIONS))
+                await producer.send_and_wait(
+                    place.topic, record.value, record.key, place.partition, headers=record.headers
+                )
+
+    def _hear(self, event: object) -> None:
+        match event:
+            case Attempt():
+                self.attempts[event.request_id].append(event)
+            case Result() | UnvalidatedResult() | Refusal() | DeadLetter() if event.request_id:
+                self.terminals[event.request_id] = event
+            case _:
+                pass
+
+    def _ended(self, waiting: dict[str, Question]) -> Iterator[Row]:
+        """The terminals of which all attempts have been heard, which may come a moment later."""
+        for name, terminal in list(self.terminals.items()):
+            attempts = sorted(self.attempts[name], key=lambda attempt: attempt.attempt)
+            counted = sum(attempt.counted for attempt in attempts)
+            if name in waiting and (terminal.account is None or counted == terminal.account.spent.attempts):
+                yield judged(waiting[name], terminal, attempts, self.recorder.answers)
+
+
+@contextmanager
+def surveying(folder: Path, report: Report) -> Iterator[Survey]:
+    """A survey on a broker, a model and a worker of its own. Raises SetupError."""
+    model_port, *_ = free_ports(1)
+    with recording(model_port) as recorder:
+        place = Place(
+            folder,
+            model_port=model_port,
+            workers=1,
+            drain_s=WORKER_STOP_S,
+            profiles=_profile("shown", recorder, "true") + _profile("unseen", recorder, "false"),
+        )
+        stack = start_stack(place, report.say, report)
+        try:
+            yield Survey(Bus(stack.bootstrap_servers, PREFIX_DEFAULT, {}), recorder)
+        finally:
+            stack.stop()
+
+
+def _profile(name: str, recorder: Recorder, show_schema: str) -> str:
+    return _PROFILE.format(
+        name=name,
+        base_url=recorder.base_url,
+        model=ALIAS,
+        output_tokens=OUTPUT_TOKENS,
+        show_schema=show_schema,
+    )
