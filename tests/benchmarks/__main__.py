@@ -34,6 +34,7 @@ from tests.benchmarks.measurements import (
     profile,
     refusals,
     scaling,
+    schemas,
     throughput,
 )
 from tests.benchmarks.rig import Rig
@@ -50,6 +51,7 @@ MODULES = (
     ledger,
     scaling,
     growth,
+    schemas,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

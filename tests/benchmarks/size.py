@@ -16,9 +16,10 @@ class Size:
     closed_ids: int
     growth_window_s: float
     scaling_window_s: float
+    schemas: int
 
 
 SIZES = {
-    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0),
-    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0),
+    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0, 60),
+    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0, 600),
 }

@@ -1,10 +1,12 @@
 """The whole bus for the survey: a broker, the model behind the recorder, a worker; and its rows."""
 
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from aiokafka import AIOKafkaProducer
 
 from answerbus.attempt import Attempt
 from answerbus.client.bus import Bus
@@ -27,6 +29,7 @@ from tests.model_survey.recorder import Recorder, recording
 from tests.model_survey.rows import Row
 
 OUTPUT_TOKENS = 256
+AHEAD = 3  # neighbours share a schema, which the model's server then has to read only once
 WORKER_STOP_S = 2.0  # who stops the survey does not wait for the calls in flight
 _PROFILE = """\
 [profiles.{name}]
@@ -50,29 +53,32 @@ class Survey:
     attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     terminals: dict[str, Terminal] = field(default_factory=dict)
 
-    async def ask(self, questions: Sequence[Question]) -> AsyncIterator[Row]:
-        """Publish all of them, and give each row as soon as its question has ended."""
-        waiting = {question.id: question for question in questions}
-        async with reading(self.bus, (RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS)) as reader:
-            await self._publish(questions)
-            async with aclosing(reader.follow()) as batches:
-                async for batch in batches:
-                    for stored in batch:
-                        self._hear(seen(stored).event)
-                    for row in self._ended(waiting):
-                        del waiting[row.id]
-                        yield row
-                    if not waiting:
-                        return
+    async def ask(self, questions: Sequence[Question]) -> AsyncGenerator[Row, None]:
+        """Publish them, a few ahead, and give each row as soon as its question has ended."""
+        left, waiting = deque(questions), dict[str, Question]()
+        async with (
+            reading(self.bus, (RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS)) as reader,
+            self.bus.running(self.bus.producer()) as producer,
+        ):
+            async for batch in reader.follow():
+                for stored in batch:
+                    self._hear(seen(stored).event)
+                for row in self._ended(waiting):
+                    del waiting[row.id]
+                    yield row
+                while left and len(waiting) < AHEAD:
+                    question = left.popleft()
+                    await self._publish(producer, question)
+                    waiting[question.id] = question
+                if not waiting:
+                    return
 
-    async def _publish(self, questions: Sequence[Question]) -> None:
-        async with self.bus.running(self.bus.producer()) as producer:
-            for question in questions:
-                record = encode(question.request())
-                place = self.bus.place(REQUESTS, partition_of(question.id, PARTITIONS))
-                await producer.send_and_wait(
-                    place.topic, record.value, record.key, place.partition, headers=record.headers
-                )
+    async def _publish(self, producer: AIOKafkaProducer, question: Question) -> None:
+        record = encode(question.request())
+        place = self.bus.place(REQUESTS, partition_of(question.id, PARTITIONS))
+        await producer.send_and_wait(
+            place.topic, record.value, record.key, place.partition, headers=record.headers
+        )
 
     def _hear(self, event: object) -> None:
         match event:
@@ -88,7 +94,9 @@ class Survey:
         for name, terminal in list(self.terminals.items()):
             attempts = sorted(self.attempts[name], key=lambda attempt: attempt.attempt)
             counted = sum(attempt.counted for attempt in attempts)
-            if name in waiting and (terminal.account is None or counted == terminal.account.spent.attempts):
+            if name in waiting and (
+                terminal.account is None or counted == terminal.account.spent.attempts
+            ):
                 yield judged(waiting[name], terminal, attempts, self.recorder.answers)
 
 

@@ -59,5 +59,7 @@ def read(path: Path) -> list[Row]:
 def parsed(lines: Iterable[str]) -> list[Row]:
     """The inverse of `as_line`."""
     entries = map(json.loads, lines)
-    return [Row(**{**entry, "tries": tuple(Try(**made) for made in entry["tries"])})
-            for entry in entries]
+    return [
+        Row(**{**entry, "tries": tuple(Try(**made) for made in entry["tries"])})
+        for entry in entries
+    ]

@@ -89,16 +89,9 @@ def problems(schema: Any, value: JsonValue) -> list[tuple[str, str, str]]:
             [("", "propertyNames", "members that are each named by at most 3 characters")],
         ),
         (
-            {"propertyNames": {"pattern": "^[a-z]$"}},
+            {"propertyNames": {"enum": ["a"]}},
             {SECRET: 1},
-            [
-                (
-                    "",
-                    "propertyNames",
-                    "members that are each named by a text that matches the regular expression "
-                    "^[a-z]$",
-                )
-            ],
+            [("", "propertyNames", 'members that are each named by one of "a"')],
         ),
         (
             {"pattern": r"^\d+$"},
