@@ -44,7 +44,8 @@ def main(
     """Ask what was not asked yet, and write the page."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    everything = [question for question in _questions() if only in ("", question.part)]
+    questions = _questions()
+    everything = [question for question in questions if only in ("", question.part)]
     if not everything:
         raise typer.BadParameter(f"{only}: there are contracts, inline, mending")
     known = {row.id for row in rows.read(out)}
@@ -56,7 +57,7 @@ def main(
             console.print(str(error), style="red", markup=False)
             raise typer.Exit(3) from None
     found = rows.read(out)
-    page.write(found)
+    page.write(found, len(questions))
     console.print(page.summary(found), markup=False)
     done = {question.id for question in everything} <= {row.id for row in found}
     raise typer.Exit(0 if done and page.all_published_valid(found) else 1)

@@ -14,9 +14,9 @@ _Z_95 = 1.959964  # of the normal distribution
 class Counts:
     """Of a group: questions, raw answers that ended by themselves, and how the questions ended.
 
-    `fit_wire` and `raw_valid` are of the raw answers, by jsonschema: under the wire schema and under
-    the schema that was asked for. `stricter` are those which jsonschema takes and the worker does
-    not; `looser` would be those which the worker takes and jsonschema does not.
+    `fit_wire` and `raw_valid` are of the raw answers, by jsonschema: under the wire schema and
+    under the schema that was asked for. `stricter` are those which jsonschema takes and the worker
+    does not; `looser` would be those which the worker takes and jsonschema does not.
     """
 
     group: str
@@ -77,8 +77,3 @@ def interval(hits: int, of: int) -> tuple[float, float]:
     middle = (share + z2 / (2 * of)) / (1 + z2 / of)
     half = _Z_95 / (1 + z2 / of) * math.sqrt(share * (1 - share) / of + z2 / (4 * of**2))
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def chance_of_no_gain(mended: int) -> float:
-    """The exact sign test, one-sided: attempts can only add, so each mended one is a sign."""
-    return 0.5**mended

@@ -55,7 +55,10 @@ def recording(model_port: int) -> Iterator[Recorder]:
             """Nothing: it would disturb the progress bar."""
 
         def _pass_on(self, body: bytes) -> None:
-            status, told = _asked(model_port, self.command, self.path, body)
+            try:
+                status, told = _asked(model_port, self.command, self.path, body)
+            except (OSError, http.client.HTTPException):  # the survey is being stopped
+                status, told = http.client.BAD_GATEWAY, b"{}"
             if self.command == "POST" and status == http.client.OK:
                 _keep(answers, json.loads(body), json.loads(told))
             self.send_response(status)
