@@ -28,7 +28,7 @@ from tests.model_survey.questions import Question
 from tests.model_survey.recorder import Recorder, recording
 from tests.model_survey.rows import Row
 
-OUTPUT_TOKENS = 256
+OUTPUT_TOKENS = 160
 AHEAD = 3  # neighbours share a schema, which the model's server then has to read only once
 WORKER_STOP_S = 2.0  # who stops the survey does not wait for the calls in flight
 _PROFILE = """\

@@ -51,8 +51,8 @@ def summary(rows: Sequence[Row]) -> str:
     whole = counted("all", rows)
     return (
         f"{whole.published_valid} of {whole.published} published answers are valid. "
-        f"{whole.ended} of {whole.attempts} attempts ended by themselves: {whole.fit_wire} of these "
-        f"fit the wire, {whole.raw_valid} are valid under the schema that was asked for. "
+        f"{whole.ended} of {whole.attempts} attempts ended by themselves: {whole.fit_wire} of "
+        f"these fit the wire, {whole.raw_valid} are valid under the schema that was asked for. "
         f"The worker accepted {whole.looser} that `jsonschema` refuses."
     )
 

@@ -7,7 +7,8 @@ from answerbus.budget import Budget
 from answerbus.limits import TTL_S_MAX
 from answerbus.request import Context, ContractRef, Fact, Request, SchemaRef
 
-ATTEMPTS = 3
+ATTEMPTS = 3  # where mending is what is looked at
+ATTEMPTS_ELSEWHERE = 2
 Part = Literal["contracts", "inline", "mending"]
 
 
@@ -27,6 +28,11 @@ class Question:
         """Who is to mend answers does not see the schema, so that the first answer often fails."""
         return "unseen" if self.part == "mending" else "shown"
 
+    @property
+    def attempts(self) -> int:
+        """The budget: a busy machine writes a few tokens a second."""
+        return ATTEMPTS if self.part == "mending" else ATTEMPTS_ELSEWHERE
+
     def request(self) -> Request:
         """The event that asks it."""
         return Request(
@@ -35,7 +41,7 @@ class Question:
             answer_schema=self.asked,
             context=Context(instructions=self.instructions, facts=self.facts),
             profile=self.profile,
-            budget=Budget(attempts=ATTEMPTS),
+            budget=Budget(attempts=self.attempts),
             ttl_s=TTL_S_MAX,
         )
 
