@@ -26,7 +26,7 @@ from infra.setup_error import SetupError
 from tests.corpora import corpora
 from tests.model_survey import contracts, mending, page, rows, sample
 from tests.model_survey.asking import Survey, surveying
-from tests.model_survey.questions import Question
+from tests.model_survey.questions import Question, in_turns
 from tests.model_survey.rows import Row
 
 OUT_DEFAULT = Path(".run/model-survey/rows.jsonl")
@@ -65,7 +65,7 @@ def main(
 
 def _questions() -> list[Question]:
     cases = list(corpora().schemas())
-    return [*contracts.questions(), *sample.questions(cases), *mending.questions()]
+    return in_turns([*mending.questions(), *contracts.questions(), *sample.questions(cases)])
 
 
 def _ask(questions: Sequence[Question], out: Path, console: Console) -> None:

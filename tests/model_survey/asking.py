@@ -24,14 +24,16 @@ from infra.stack.stack import PARTITIONS
 from services.reading.reader import reading
 from services.reading.seen import seen
 from tests.model_survey.judging import judged
-from tests.model_survey.questions import Question
+from tests.model_survey.questions import PROFILE, Question
 from tests.model_survey.recorder import Recorder, recording
 from tests.model_survey.rows import Row
 
 OUTPUT_TOKENS = 160
-AHEAD = 3  # neighbours share a schema, which the model's server then has to read only once
+AHEAD = 3  # so that the model is never without work
 WORKER_STOP_S = 2.0  # who stops the survey does not wait for the calls in flight
-_PROFILE = """\
+# The profile that requests are asked under, behind the recorder. The schema is not shown: it would
+# take the model longer to read than the answer to write.
+_SURVEYED = """\
 [profiles.{name}]
 provider = "openai"
 base_url = "{base_url}"
@@ -40,7 +42,7 @@ temperature = 0
 timeout_s = 600
 max_in_flight = 2
 max_output_tokens = {output_tokens}
-show_schema = {show_schema}
+show_schema = false
 """
 
 
@@ -110,20 +112,15 @@ def surveying(folder: Path, report: Report) -> Iterator[Survey]:
             model_port=model_port,
             workers=1,
             drain_s=WORKER_STOP_S,
-            profiles=_profile("shown", recorder, "true") + _profile("unseen", recorder, "false"),
+            profiles=_SURVEYED.format(
+                name=PROFILE,
+                base_url=recorder.base_url,
+                model=ALIAS,
+                output_tokens=OUTPUT_TOKENS,
+            ),
         )
         stack = start_stack(place, report.say, report)
         try:
             yield Survey(Bus(stack.bootstrap_servers, PREFIX_DEFAULT, {}), recorder)
         finally:
             stack.stop()
-
-
-def _profile(name: str, recorder: Recorder, show_schema: str) -> str:
-    return _PROFILE.format(
-        name=name,
-        base_url=recorder.base_url,
-        model=ALIAS,
-        output_tokens=OUTPUT_TOKENS,
-        show_schema=show_schema,
-    )

@@ -1,4 +1,4 @@
-"""Questions for each contract that ships: every way of asking, for every subject."""
+"""Questions for each contract that ships: for every subject, every way of asking."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -52,7 +52,7 @@ _WANTED = ("the smallest prime above 10", "the capital of France", "three colour
 
 def questions() -> Iterator[Question]:
     """All of them, in an order that never changes."""
-    for number, (plan, advisory) in enumerate(product(_PLANS, _ADVISORIES)):
+    for number, (advisory, plan) in enumerate(product(_ADVISORIES, _PLANS)):
         yield of_contract("plan_proposal", number, plan, (_advisory(*advisory),))
     for name, forms, subjects in (
         ("agent_action", _ACTIONS, _TOOLS),
@@ -60,7 +60,7 @@ def questions() -> Iterator[Question]:
         ("selection", _SELECTIONS, _WISHES),
         ("specialist", _OUTPUTS, _WANTED),
     ):
-        for number, (form, subject) in enumerate(product(forms, subjects)):
+        for number, (subject, form) in enumerate(product(subjects, forms)):
             yield of_contract(name, number, form.format(subject), ())
 
 

@@ -1,7 +1,7 @@
-"""Questions whose first answer often fails: rules that no grammar enforces, and that are not shown.
+"""Questions whose first answer often fails: by rules that no grammar enforces.
 
-The server is told the wire schema, whose grammar leaves these rules out, and the model is not shown
-it either: what is wrong it can learn from the problems of the next prompt alone.
+The server is told the wire schema, whose grammar leaves these rules out, and the model does not see
+it: what is wrong it can learn from the problems of the next prompt alone.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,8 @@
 """What the model is asked: every question is one request of a workflow of its own."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal
 
 from answerbus.budget import Budget
@@ -9,12 +11,14 @@ from answerbus.request import Context, ContractRef, Fact, Request, SchemaRef
 
 ATTEMPTS = 3  # where mending is what is looked at
 ATTEMPTS_ELSEWHERE = 2
+TURNS = 4
+PROFILE = "surveyed"
 Part = Literal["contracts", "inline", "mending"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`group` is the row of the report that it counts in; `profile` one of the survey's."""
+    """`group` is the row of the report that it counts in."""
 
     id: str
     part: Part
@@ -22,11 +26,6 @@ class Question:
     asked: SchemaRef
     instructions: str
     facts: tuple[Fact, ...] = ()
-
-    @property
-    def profile(self) -> str:
-        """Who is to mend answers does not see the schema, so that the first answer often fails."""
-        return "unseen" if self.part == "mending" else "shown"
 
     @property
     def attempts(self) -> int:
@@ -40,10 +39,26 @@ class Question:
             workflow_id=self.id,
             answer_schema=self.asked,
             context=Context(instructions=self.instructions, facts=self.facts),
-            profile=self.profile,
+            profile=PROFILE,
             budget=Budget(attempts=self.attempts),
             ttl_s=TTL_S_MAX,
         )
+
+
+def in_turns(questions: Iterable[Question]) -> list[Question]:
+    """A quarter of each group after the other, so that a survey cut short has asked of everything.
+
+    Parts and groups keep their order, and so do the questions of a group.
+    """
+    groups: dict[tuple[Part, str], list[Question]] = {}
+    for question in questions:
+        groups.setdefault((question.part, question.group), []).append(question)
+    placed = [
+        (number * TURNS // len(group), question)
+        for group in groups.values()
+        for number, question in enumerate(group)
+    ]
+    return [question for _, question in sorted(placed, key=itemgetter(0))]
 
 
 def of_contract(name: str, number: int, instructions: str, facts: tuple[Fact, ...]) -> Question:
