@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-e2e schemas \
-	up down demo chaos simulate bench bench-docs check clean
+	up down demo chaos simulate bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,l
 
 bench-docs: install  ## docs/benchmarks.md from the lines of `make bench`
 	@$(RUN) -m tests.benchmarks.report $(BENCH_LINES)
+
+survey: install  ## Ask the real local model about everything, write docs/model-survey.md; ONLY=mending
+	@$(RUN) -m tests.model_survey $(if $(ONLY),--only $(ONLY))
 
 check:  ## What CI runs
 	@.ci/run

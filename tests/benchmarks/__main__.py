@@ -35,6 +35,7 @@ from tests.benchmarks.measurements import (
     profile,
     refusals,
     scaling,
+    schemas,
     throughput,
 )
 from tests.benchmarks.rig import Rig
@@ -52,6 +53,7 @@ MODULES = (
     scaling,
     growth,
     console,
+    schemas,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

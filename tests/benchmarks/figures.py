@@ -8,7 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-_PACKAGES = ("aiokafka", "aiohttp", "openai", "pydantic", "faststream")
+_PACKAGES = (
+    *("aiokafka", "aiohttp", "openai", "pydantic", "faststream"),
+    *("jsonschema", "jsonschema-rs", "pydantic-ai-slim"),
+)
 
 
 @dataclass(frozen=True, slots=True)

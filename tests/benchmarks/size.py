@@ -19,6 +19,7 @@ class Size:
     growth_window_s: float
     scaling_window_s: float
     attempts: int
+    schemas: int
 
     @property
     def letters(self) -> int:
@@ -26,6 +27,6 @@ class Size:
 
 
 SIZES = {
-    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0, 100_000),
-    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0, 1_000_000),
+    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0, 100_000, 60),
+    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0, 1_000_000, 600),
 }

@@ -44,7 +44,7 @@ class Authority:
         if findings_bound(self.document, value, FINDINGS_MAX) > FINDINGS_MAX:
             expected = "a value that satisfies the schema; it is too large to say where it does not"
             return (Problem.of("", "schema", expected),)
-        return explain(self._validator.iter_errors(value), PROBLEMS_MAX)
+        return explain(self._validator.iter_errors(value), PROBLEMS_MAX, self.document.root)
 
     def _too_costly(self, value: JsonValue) -> bool:
         """Cheap bounds first, as nearly every answer meets them."""
@@ -85,5 +85,5 @@ def compile_schema(schema: AnySchema) -> Authority | HostileSchema:
 
 def _fault(error: jsonschema_rs.ValidationError) -> Problem:
     """Where the schema breaks the rules of its draft; the library's message may quote addresses."""
-    (first,) = explain([error], 1)
+    (first,) = explain([error], 1, schema=True)  # it broke a metaschema
     return Problem.of(first.path, "schema", f"a valid JSON Schema: here {first.expected}")

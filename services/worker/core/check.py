@@ -40,7 +40,9 @@ def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
         return _text(content, asked)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
-        return failure.Malformed(position=parsed.position, excerpt=parsed.excerpt)
+        # Of a text that cannot be read nobody knows which piece of it is for auditors alone.
+        excerpt = "" if asked.audit_only else parsed.excerpt
+        return failure.Malformed(position=parsed.position, excerpt=excerpt)
     if nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
     decoded = wire.decode(parsed.value)

@@ -37,11 +37,15 @@ def unvalidated(
     account: AccountState,
     now: datetime,
 ) -> UnvalidatedResult:
-    """The last answer as it came, of another type than a valid one."""
+    """The last answer as it came, of another type than a valid one.
+
+    One that cannot be read is published as text, or not at all where it may hold audit-only fields.
+    """
     text = content.encode(errors="replace").decode()  # half a surrogate pair fits into no event
+    unread = None if case.plan.asked.audit_only else text
     return UnvalidatedResult(
         event_id=f"{case.request.request_id}.result",
-        unvalidated_answer=as_asked(case, text, otherwise=text),
+        unvalidated_answer=as_asked(case, text, otherwise=unread),
         problems=_problems(failed),
         **_answered(case, account, now, ()),
     )

@@ -141,10 +141,16 @@ def _message(message: Message, fence: _Fence) -> Turn:
 
 
 def _earlier(prior: Sequence[Prior], fence: _Fence) -> Iterable[Turn]:
+    repeats = _repeats(prior)
     for entry in prior[-_PRIORS_SHOWN_MAX:]:
-        if entry.answer is not None:
+        if entry.answer is not None and not repeats:
             yield Turn("user", fence.put("your earlier answer", _text(entry.answer)))
         yield Turn("user", fence.put("problems", _complaint(entry.failure)))
+
+
+def _repeats(prior: Sequence[Prior]) -> bool:
+    """Whether the last two answers have the same faults: small models copy an answer they see."""
+    return len(prior) > 1 and prior[-1].failure == prior[-2].failure
 
 
 def _complaint(failed: failure.Failure) -> str:

@@ -68,8 +68,41 @@ def problems(schema: Any, value: JsonValue) -> list[tuple[str, str, str]]:
             SECRET,
             [("", "format", 'a text in the format "uuid"')],
         ),
-        ({"contains": {}, "maxContains": 1}, [1, 2], None),
-        ({"propertyNames": {"maxLength": 3}}, {SECRET: 1}, None),
+        (
+            {"contains": {"const": "urgent"}},
+            [SECRET],
+            [("", "contains", 'at least 1 of the items to satisfy {"const": "urgent"}')],
+        ),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"contains": {"minimum": 3}, "minContains": 2}}},
+            [3, 1],
+            [("", "contains", 'at least 2 of the items to satisfy {"minimum": 3}')],
+        ),
+        (
+            {"contains": {}, "maxContains": 1},
+            [1, 2],
+            [("", "contains", "at least 1 and at most 1 of the items to satisfy {}")],
+        ),
+        (
+            {"propertyNames": {"maxLength": 3}},
+            {SECRET: 1},
+            [("", "propertyNames", "members that are each named by at most 3 characters")],
+        ),
+        (
+            {"propertyNames": {"enum": ["a"]}},
+            {SECRET: 1},
+            [("", "propertyNames", 'members that are each named by one of "a"')],
+        ),
+        (
+            {"pattern": r"^\d+$"},
+            SECRET,
+            [("", "pattern", r"a text that matches the regular expression ^\d+$")],
+        ),
+        (
+            {"additionalProperties": False},
+            {SECRET: 1},
+            [("", "falseSchema", "no members beyond those that the schema names")],
+        ),
         ({"dependentRequired": {"a": ["b"]}}, {"a": SECRET}, [("", "required", 'the member "b"')]),
     ],
 )

@@ -14,7 +14,7 @@ from answerbus.answers.specialist import DROPPED_OUTPUT, SPECIALIST
 from answerbus.dead_letter import BudgetExhausted, DeadLetter, InvalidAnswer
 from answerbus.failure import Invalid, Malformed
 from answerbus.limits import ANSWER_BYTES_MAX, NOTES_MAX
-from answerbus.outcome import Refusal, Result, RetryRequest
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
 from services.worker.core.asked import Accepted, Unusable
@@ -229,3 +229,41 @@ def test_what_is_left_of_an_answer_for_the_next_attempt_is_in_the_published_form
     assert isinstance(retry, RetryRequest)
     assert retry.prior[-1].answer == {"actions": [CALL, {"content": "?"}]}
     assert isinstance(check(json.dumps([CALL]), of.plan.asked, of.plan.wire), Accepted)
+
+
+SECRET = "the auditor alone may read this"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"kind": "refuse", "rationale": "' + SECRET + '"',
+        '{"answer": {"rationale": "' + SECRET + '", "kind": "dep_bump", }}',
+        SECRET,
+        json.dumps({"answer": {"kind": "refuse", "rationale": {"why": SECRET}}}),
+        json.dumps(["kind", {"rationale": SECRET}]),
+    ],
+)
+def test_no_piece_of_a_rationale_is_told_of_an_answer_that_cannot_be_read(
+    dialect: DialectName, content: str
+) -> None:
+    """Neither in what the next prompt is made of, nor in what operators and readers see."""
+    of = case_of(PLAN_PROPOSAL.ref, dialect)
+    at_last = case_of(PLAN_PROPOSAL.ref, dialect, at_last="unvalidated")
+
+    retry, letter = outcome(of, content), outcome(of, content, spent=3)
+    unvalidated = outcome(at_last, content, spent=3)
+
+    assert isinstance(retry, RetryRequest)
+    assert isinstance(letter, DeadLetter)
+    assert isinstance(unvalidated, UnvalidatedResult)
+    for made in (retry, letter, unvalidated):
+        assert SECRET not in made.model_dump_json()
+
+
+def test_an_answer_without_audit_only_fields_is_told_by_an_excerpt() -> None:
+    retry = outcome(case_of(SELECTION.ref), "Sure! {}")
+
+    assert isinstance(retry, RetryRequest)
+    assert retry.failure == Malformed(position=0, excerpt="Sure! {}")

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.failure import Problem
@@ -25,6 +26,11 @@ def fenced(of: Prompt) -> list[tuple[str, str]]:
 
 def failed(with_: failure.Failure) -> Prior:
     return Prior(attempt=1, failure=with_)
+
+
+def wrong(attempt: int, expected: str, answer: JsonValue = None) -> Prior:
+    problems = (Problem.of("/a", "type", expected),)
+    return Prior(attempt=attempt, failure=failure.Invalid(problems=problems), answer=answer)
 
 
 def test_instructions_are_the_systems_and_nothing_else_of_upstream_is() -> None:
@@ -105,15 +111,23 @@ def test_a_model_is_told_what_was_wrong_in_words(because: failure.Failure, words
 
 def test_the_earlier_answer_comes_before_its_problems_and_only_the_newest_are_told() -> None:
     history = [earlier(n) for n in range(1, 9)]
-    of = told({}, *history, earlier(9, {"a": 1}))
+    of = told({}, *history, wrong(9, "a number", {"a": 1}))
 
     assert fenced(of) == [
         ("problems", "no answer arrived"),
         ("problems", "no answer arrived"),
         ("problems", "no answer arrived"),
         ("your earlier answer", '{\n "a": 1\n}'),
-        ("problems", "no answer arrived"),
+        ("problems", "/a: expected a number"),
     ]
+
+
+def test_an_answer_that_came_again_with_the_same_faults_is_not_shown_again() -> None:
+    of = told({}, wrong(1, "a number"), wrong(2, "a number", {"a": "x"}))
+    other = told({}, wrong(1, "a text"), wrong(2, "a number", {"a": "x"}))
+
+    assert fenced(of) == [("problems", "/a: expected a number")] * 2
+    assert ("your earlier answer", '{\n "a": "x"\n}') in fenced(other)
 
 
 @pytest.mark.parametrize(

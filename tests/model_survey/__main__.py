@@ -1,0 +1,108 @@
+"""The survey of the real local model, through the whole bus; every answer is validated again.
+
+    python -m tests.model_survey                      # what was not asked yet, then the page
+    python -m tests.model_survey --only mending --limit 10
+
+Rows are kept as JSON lines, so that an interrupted survey goes on where it stopped;
+docs/model-survey.md is written from them. Exit codes: 0 all asked and every published answer valid,
+1 not so, 2 wrong usage, 3 there is no broker or no model.
+"""
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack, aclosing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from answerbus.client import BusUnavailable
+from infra.local_model.report import TerminalReport
+from infra.setup_error import SetupError
+from tests.corpora import corpora
+from tests.model_survey import contracts, mending, page, rows, sample
+from tests.model_survey.asking import Survey, surveying
+from tests.model_survey.questions import Question, in_turns
+from tests.model_survey.rows import Row
+
+OUT_DEFAULT = Path(".run/model-survey/rows.jsonl")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(
+    *,
+    only: Annotated[str, typer.Option(help="a part: contracts, inline or mending")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="ask no more than this many")] = None,
+    out: Annotated[Path, typer.Option(help="where the rows are added")] = OUT_DEFAULT,
+) -> None:
+    """Ask what was not asked yet, and write the page."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    questions = _questions()
+    everything = [question for question in questions if only in ("", question.part)]
+    if not everything:
+        raise typer.BadParameter(f"{only}: there are contracts, inline, mending")
+    known = {row.id for row in rows.read(out)}
+    left = [question for question in everything if question.id not in known][:limit]
+    if left:
+        try:
+            _ask(left, out, console)
+        except (SetupError, BusUnavailable) as error:
+            console.print(str(error), style="red", markup=False)
+            raise typer.Exit(3) from None
+    found = rows.read(out)
+    page.write(found, len(questions))
+    console.print(page.summary(found), markup=False)
+    done = {question.id for question in everything} <= {row.id for row in found}
+    raise typer.Exit(0 if done and page.all_published_valid(found) else 1)
+
+
+def _questions() -> list[Question]:
+    cases = list(corpora().schemas())
+    return in_turns([*mending.questions(), *contracts.questions(), *sample.questions(cases)])
+
+
+def _ask(questions: Sequence[Question], out: Path, console: Console) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="survey-") as folder, ExitStack() as running:
+        with TerminalReport(console) as report:
+            survey = running.enter_context(surveying(Path(folder), report))
+        asyncio.run(_follow(survey, questions, out, console))
+
+
+async def _follow(
+    survey: Survey, questions: Sequence[Question], out: Path, console: Console
+) -> None:
+    with _progress(console, len(questions)) as progress, out.open("a") as lines:
+        async with aclosing(survey.ask(questions)) as ended:
+            async for row in ended:
+                lines.write(rows.as_line(row) + "\n")
+                lines.flush()
+                progress.update(progress.task_ids[0], advance=1, last=_said(row))
+
+
+def _progress(console: Console, total: int) -> Progress:
+    progress = Progress(
+        TextColumn("questions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}"),
+        console=console,
+    )
+    progress.add_task("questions", total=total, last="")
+    return progress
+
+
+def _said(row: Row) -> str:
+    return f"{row.group}: {row.outcome} after {len(row.tries)}"
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,101 @@
+"""docs/model-survey.md, written from the rows so that no figure is typed by hand."""
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra.local_model.models import MODELS
+from tests.model_survey.counts import (
+    Counts,
+    by_group,
+    counted,
+    interval,
+    valid_after,
+)
+from tests.model_survey.questions import Part
+from tests.model_survey.rows import Row
+
+DOC = Path(__file__).parents[2] / "docs" / "model-survey.md"
+METHOD = Path(__file__).with_name("method.md")
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_HEADING = (
+    *("", "asked", "attempts", "ended", "fit the wire", "valid", "stricter", "looser", "cut"),
+    *("published", "of these valid", "refusals", "dead letters"),
+)
+
+
+def write(rows: Sequence[Row], questions: int) -> None:
+    """The page of today; `questions` is how many there would be."""
+    today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
+    DOC.write_text(page(rows, questions, today), encoding="utf-8")
+
+
+def page(rows: Sequence[Row], questions: int, today: str) -> str:
+    """The text of the page."""
+    parts = {part: [row for row in rows if row.part == part] for part in _PARTS}
+    pieces = {
+        "run": _run(rows, questions, today),
+        "schemas": str(len({row.group for row in parts["inline"]})),
+        "verdict": summary(rows),
+        "contracts": _table("contract", parts["contracts"]),
+        "inline": _table("inline schema", parts["inline"]),
+        "mending": _mending(parts["mending"]),
+    }
+    return _PLACE.sub(lambda place: pieces[place[1]], METHOD.read_text(encoding="utf-8"))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The verdict in words."""
+    whole = counted("all", rows)
+    return (
+        f"{whole.published_valid} of {whole.published} published answers are valid. "
+        f"{whole.ended} of {whole.attempts} attempts ended by themselves: {whole.fit_wire} of "
+        f"these fit the wire, {whole.raw_valid} are valid under the schema that was asked for. "
+        f"The worker accepted {whole.looser} that `jsonschema` refuses."
+    )
+
+
+def all_published_valid(rows: Sequence[Row]) -> bool:
+    """Whether nothing was published that jsonschema refuses."""
+    return all(row.published_valid is not False for row in rows)
+
+
+_PARTS: tuple[Part, ...] = ("contracts", "inline", "mending")
+
+
+def _run(rows: Sequence[Row], questions: int, today: str) -> str:
+    missing = questions - len(rows)
+    rest = f" {missing} more were not asked in the time there was." if missing else ""
+    return f"{today}, {MODELS['small'].title}, {len(rows)} requests.{rest}"
+
+
+def _table(of: str, rows: Sequence[Row]) -> str:
+    if not rows:
+        return f"*No {of} was asked yet.*"
+    lines = [(of, *_HEADING[1:]), ["---", *["---:"] * (len(_HEADING) - 1)]]
+    lines += [_cells(counts) for counts in (*by_group(rows), counted("**all**", rows))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _cells(of: Counts) -> tuple[str, ...]:
+    numbers = (
+        *(of.asked, of.attempts, of.ended, of.fit_wire, of.raw_valid, of.stricter, of.looser),
+        *(of.cut, of.published, of.published_valid, of.refusals, of.letters),
+    )
+    return (of.group, *map(str, numbers))
+
+
+def _mending(rows: Sequence[Row]) -> str:
+    if not rows:
+        return "*Not asked yet.*"
+    after = valid_after(rows)
+    lines = ["| valid after | of " + str(len(rows)) + " | 95 % interval |", "| --- | ---: | --- |"]
+    for attempts, valid in enumerate(after, start=1):
+        low, high = interval(valid, len(rows))
+        plural = "s" if attempts > 1 else ""
+        lines.append(f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} |")
+    failed, mended = len(rows) - after[0], after[-1] - after[0]
+    said = f"{mended} of the {failed} that failed at first were valid later."
+    return "\n".join([*lines, "", said, "", _table("rule", rows)])

@@ -1,0 +1,81 @@
+"""The survey's page says what its rows say."""
+
+from typing import Any
+
+from tests.model_survey.counts import counted, interval, valid_after
+from tests.model_survey.page import all_published_valid, page
+from tests.model_survey.rows import Row, Try, as_line, parsed
+
+RIGHT = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=True, failure=None)
+WRONG = Try(1, "by itself", fits_wire=True, is_valid=False, accepted=False, failure="invalid")
+CUT = Try(1, "cut", fits_wire=None, is_valid=None, accepted=False, failure="truncated")
+
+
+def row(*tries: Try, **more: Any) -> Row:
+    known: dict[str, Any] = {
+        "id": "q",
+        "part": "mending",
+        "group": "pattern",
+        "outcome": "result",
+        "cause": None,
+        "published_valid": True,
+        "tries": tries,
+    }
+    return Row(**known | more)
+
+
+def at(number: int, made: Try) -> Try:
+    return Try(number, made.ended, made.fits_wire, made.is_valid, made.accepted, made.failure)
+
+
+DEAD = row(
+    WRONG, at(2, WRONG), at(3, CUT), outcome="dead_letter", cause="budget_exhausted",
+    published_valid=None,
+)  # fmt: skip
+ROWS = [row(RIGHT), row(WRONG, at(2, RIGHT)), row(CUT, at(2, WRONG), at(3, RIGHT)), DEAD]
+
+
+def test_a_row_is_read_as_it_was_written() -> None:
+    assert parsed(map(as_line, ROWS)) == ROWS
+
+
+def test_a_question_is_valid_from_the_attempt_on_that_was_accepted() -> None:
+    assert valid_after(ROWS) == [1, 2, 3]
+
+
+def test_answers_are_counted_by_how_they_ended() -> None:
+    counts = counted("all", ROWS)
+
+    assert (counts.asked, counts.attempts, counts.ended, counts.cut) == (4, 9, 7, 2)
+    assert (counts.fit_wire, counts.raw_valid, counts.stricter, counts.looser) == (7, 3, 0, 0)
+    assert (counts.published, counts.published_valid, counts.letters) == (3, 3, 1)
+
+
+def test_the_verdicts_of_both_validators_are_set_against_each_other() -> None:
+    strict = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=False, failure="invalid")
+    loose = Try(1, "by itself", fits_wire=True, is_valid=False, accepted=True, failure=None)
+    counts = counted("all", [row(strict), row(loose)])
+
+    assert (counts.stricter, counts.looser) == (1, 1)
+
+
+def test_one_published_answer_that_is_not_valid_is_enough() -> None:
+    assert all_published_valid(ROWS)
+    assert not all_published_valid([*ROWS, row(RIGHT, published_valid=False)])
+
+
+def test_an_interval_holds_the_share_and_stays_between_none_and_all() -> None:
+    low, high = interval(3, 4)
+
+    assert 0.30 < low < 0.75 < high < 0.96
+    assert interval(0, 9)[0] == 0
+    assert interval(9, 9)[1] == 1
+
+
+def test_the_page_says_how_many_were_not_asked() -> None:
+    text = page(ROWS, 10, "2026-01-01")
+
+    assert "4 requests. 6 more were not asked" in text
+    assert "| 1 attempt | 1 |" in text
+    assert "2 of the 3 that failed at first were valid later" in text
+    assert "{{" not in text
