@@ -82,7 +82,7 @@ def _wants(lane: Lane, profile: str) -> bool:
 def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:
     """Work, and nobody who waits for a provider, for its turn there, or for a limit."""
     queue, idle_s = lane.books.queue, _now() - lane.progressed_at
-    has_work = lane.tasks or queue.pressing
+    has_work = lane.tasks or queue.pressing()
     if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
         return None
     backends, names = context.planner.backends, {t.request.profile for t in lane.tasks}
