@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -17,19 +17,17 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.topics import TOPICS
-from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.explain import plain
-from services.reading.event_data import event_data
 from services.reading.picker import picking
 from services.reading.reader import reading
 from services.reading.stored import Place, Stored
 from services.settings import from_environment
-from services.story.moment import STYLES, Moment
+from services.story.moment import Moment
+from services.story.telling import as_data, line_of
 from services.story.timeline import may_concern, origin_of, timeline
 
 EXIT_UNKNOWN = 1
-_KIND_WIDTH = max(map(len, STYLES))
 
 WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow.")]
 ShowContent = Annotated[
@@ -75,35 +73,6 @@ async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
 async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
     async with picking(bus) as picker:
         return await picker.pick_all(places)
-
-
-def as_data(one: Moment, *, show_content: bool) -> Mapping[str, object]:
-    """An entry for programs."""
-    place = one.place
-    data: dict[str, object] = {
-        "at": format_timestamp(one.at),
-        "kind": one.kind,
-        "request_id": one.request_id,
-        "text": one.text,
-        "topic": place.topic.name,
-        "partition": place.partition,
-        "offset": place.offset,
-    }
-    if show_content:
-        data["event"] = event_data(one.seen)
-    return data
-
-
-def line_of(one: Moment) -> Text:
-    """An entry for people."""
-    place = one.place
-    return Text.assemble(
-        (f"{one.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
-        (one.kind.ljust(_KIND_WIDTH), STYLES.get(one.kind, "")),
-        (f" {plain(one.request_id or '-')} ", "bold"),
-        one.text.replace("\n", " "),
-        (f" [{place.topic.name}-{place.partition}@{place.offset}]", "dim"),
-    )
 
 
 def _show(console: Console, moments: Iterable[Moment], *, show_content: bool) -> None:

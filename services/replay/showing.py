@@ -16,41 +16,39 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Invalid
 from answerbus.request import Prior
-from answerbus.topics import LEDGER, TOPICS
-from answerbus.wire import format_timestamp
+from answerbus.topics import TOPICS
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.explain import cause_text, failure_text, plain, problem_text, remedy
 from services.letters import fold
 from services.letters.fold import Letters
 from services.letters.letter import Letter
 from services.letters.revive import Trouble
-from services.reading.event_line import line_of
 from services.reading.reader import reading
-from services.reading.seen import Seen, seen
 from services.replay import views
 from services.replay.asking import mind_ids
 from services.replay.loading import loaded_once
 from services.reviving.bodies import Body, bodies
 from services.settings import from_environment
-
-_TOPICS = tuple(topic for topic in TOPICS if topic is not LEDGER)
+from services.story.moment import LETTER_SUFFIX, Moment
+from services.story.telling import as_data, line_of
+from services.story.timeline import may_concern, timeline
 
 LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A letter, whole or why not, and the records about its request and its replay, in order."""
+    """A letter, whole or why not, and what happened to its request and its replay, in order."""
 
     letter: Letter
     letters: Letters
     body: Body
-    records: Sequence[Seen]
+    moments: Sequence[Moment]
 
     @property
     def attempts(self) -> list[Attempt]:
         """What became of each spend."""
-        found = [seen.event for seen in self.records if isinstance(seen.event, Attempt)]
+        found = [one.seen.event for one in self.moments if isinstance(one.seen.event, Attempt)]
         return [one for one in found if one.request_id == self.letter.request_id]
 
 
@@ -73,18 +71,24 @@ async def _story(bus: Bus, letter_id: str) -> Story:
         mind_ids(letters, (letter_id,))
         raise typer.Exit(1)
     ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
-    return Story(letter, letters, body, await _records(bus, letter))
+    return Story(letter, letters, body, await _moments(bus, letter))
 
 
-async def _records(bus: Bus, letter: Letter) -> list[Seen]:
-    if letter.workflow_id is None:
+async def _moments(bus: Bus, letter: Letter) -> list[Moment]:
+    workflow_id = letter.workflow_id
+    if workflow_id is None:
         return []
-    about = {letter.request_id, letter.id}
+    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+        found = [
+            stored
+            async for batch in reader.to_end()
+            for stored in batch
+            if may_concern(workflow_id, stored)
+        ]
+    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
     if letter.sent:
         about.add(letter.sent.request_id)
-    async with reading(bus, _TOPICS, workflow_id=letter.workflow_id) as reader:
-        found = [seen(stored) async for batch in reader.to_end() for stored in batch]
-    return sorted((one for one in found if one.subject in about), key=lambda one: one.at)
+    return [one for one in timeline(workflow_id, found) if one.request_id in about]
 
 
 def _data(story: Story) -> dict[str, object]:
@@ -93,17 +97,7 @@ def _data(story: Story) -> dict[str, object]:
         "letter": views.letter_data(story.letter, story.letters.fate(story.letter)),
         "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
         "attempts": [attempt.model_dump(mode="json") for attempt in story.attempts],
-        "timeline": [
-            {
-                "at": format_timestamp(one.at),
-                "topic": one.topic.name,
-                "partition": one.partition,
-                "offset": one.offset,
-                "kind": one.kind,
-                "subject": one.subject,
-            }
-            for one in story.records
-        ],
+        "timeline": [as_data(one, show_content=False) for one in story.moments],
     }
 
 
@@ -128,7 +122,7 @@ def _parts(story: Story) -> Iterator[RenderableType]:
     if isinstance(body, DeadLetter) and not story.attempts:
         yield from (_earlier(prior) for prior in body.prior)
     yield from views.letters_lines([letter], story.letters)
-    yield from map(line_of, story.records)
+    yield from map(line_of, story.moments)
 
 
 def _request(letter: DeadLetter) -> RenderableType:
