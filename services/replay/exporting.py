@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
-from services.command_line import AsJson, Config, bus_of, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.explain import cause_text, plain
 from services.letters.selection import Selection, select
 from services.replay import views
@@ -20,6 +21,7 @@ from services.reviving.bodies import bodies
 from services.settings import from_environment
 
 SUFFIX = ".json"
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")  # as workers make ids; no other may name a file
 Folder = Annotated[Path, typer.Argument(help="Where the files go: one a letter, by its id.")]
 
 
@@ -55,9 +57,13 @@ async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str
     mind_ids(letters, selection.ids)
     chosen = [letter for letter in select(letters, selection) if not letter.has_request]
     written = []
-    async for _, body in bodies(bus, chosen):
-        if isinstance(body, DeadLetter):
-            written.append(_write(body, folder / (body.dead_letter_id + SUFFIX)))
+    async for letter, body in bodies(bus, chosen):
+        if not isinstance(body, DeadLetter):
+            stderr().print(plain(f"{letter.id}: {body.text}."), markup=False)
+        elif not _FILE_NAME.fullmatch(letter.id):
+            stderr().print(plain(f"{letter.id}: no file can have this name."), markup=False)
+        else:
+            written.append(_write(body, folder / (letter.id + SUFFIX)))
     return written
 
 

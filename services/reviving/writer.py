@@ -1,11 +1,11 @@
 """Replays and dismissals written to Kafka, each whole or not at all, by one writer at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
 from answerbus.client.bus import Bus
@@ -18,6 +18,8 @@ from services.letters.revive import Revived
 SOURCE = "/answerbus/replay"
 TRANSACTION_TIMEOUT_MS = 15_000
 COMMIT_TIMEOUT_S = 10.0
+DECIDED_TIMEOUT_S = 60.0  # a worker's transaction lasts 15 s at most, its end is noticed within 10
+DECIDED_POLL_S = 0.05
 CHANGES_MAX = 100  # in a transaction
 RETRY_BACKOFF_MS = 20
 _BATCH_BYTES = 256 * 1024
@@ -95,6 +97,10 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
 
     Read the letters to their end after entering the block, not before: only then it is certain
     that no one else replays what you still find open. Raises BusUnavailable.
+
+    A reader of committed records sees nothing behind a transaction that is still open, be it a
+    worker's: what predecessors have written could be hidden there. So the block is entered when
+    what stands in the letters by now is decided.
     """
     partitions = await bus.partitions(REQUESTS, DEAD_LETTERS)
     producer = AIOKafkaProducer(
@@ -107,4 +113,24 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
         **bus.options,
     )
     async with bus.running(producer):
+        await _decided(bus, [bus.place(DEAD_LETTERS, partition) for partition in range(partitions)])
         yield Writer(bus, producer, partitions)
+
+
+async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:
+    """Wait until all that was written to these places by now is committed or aborted."""
+    written = AIOKafkaConsumer(
+        bootstrap_servers=bus.servers, enable_auto_commit=False, **bus.options
+    )
+    committed = bus.consumer()
+    async with bus.running(written), bus.running(committed):
+        with bus.explained():
+            async with asyncio.timeout(DECIDED_TIMEOUT_S):
+                ends = await written.end_offsets(places)
+                while await _is_behind(committed, ends):
+                    await asyncio.sleep(DECIDED_POLL_S)
+
+
+async def _is_behind(committed: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    stable = await committed.end_offsets(list(ends))
+    return any(stable[place] < end for place, end in ends.items())

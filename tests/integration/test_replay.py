@@ -1,5 +1,6 @@
 """Dead letters replayed on a real Kafka: each once, whoever tries, stops, dies or repeats."""
 
+import base64
 import json
 from collections import Counter
 from pathlib import Path
@@ -145,3 +146,28 @@ async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) ->
     assert shown.code == 0
     for said in ("budget of attempts is spent", problems[0]["path"], "Propose a change."):
         assert said in shown.out
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_export_keeps_repairs_and_writes_no_file_elsewhere(
+    bus: Bus, replay: Replay, tmp_path: Path
+) -> None:
+    one, other = letters(2, ["undecodable"])
+    await publish(bus, [one, {**other, "dead_letter_id": "../elsewhere"}])
+    folder = tmp_path / "repair"
+    name = f"{one['dead_letter_id']}.json"
+    before = files(tmp_path)
+
+    (exported,) = await replay.data("export", str(folder))
+    assert exported["file"] == str(folder / name)
+    written = {name: base64.b64decode(one["raw"]["base64"])}
+    assert files(tmp_path) == {**before, **written}
+    (folder / name).write_bytes(b"mended")
+    await replay.data("export", str(folder))
+    assert files(folder) == {name: b"mended"}
+    held = await replay.data("import", str(folder / name), "--yes", code=1)
+    assert [found["code"] for found in held["held_back"]] == ["invalid"]
+    assert await request_ids(bus) == Counter()

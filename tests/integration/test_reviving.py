@@ -1,10 +1,12 @@
 """The one writer of replays on a real Kafka: who opens it cuts off whoever had it before."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.dead_letter import DeadLetter, Dismissed
@@ -25,6 +27,8 @@ from tests.integration.dead_letters import WITH_REQUEST, letters, publish
 from tests.unit.builders import NOW
 
 pytestmark = pytest.mark.kafka
+
+OPEN_S = 3.0
 
 
 @pytest.fixture
@@ -97,6 +101,32 @@ async def test_what_another_did_while_one_looked_is_left_alone(
         "another@acme",
         "ops@acme",
     ]
+
+
+async def test_what_was_done_is_not_hidden_by_a_transaction_that_is_still_open(
+    bus: Bus, outside: ClientBus
+) -> None:
+    """A worker's, in the same partition: readers of committed records see nothing behind it."""
+    await publish(bus, letters(1, WITH_REQUEST))
+    (letter,) = await found(outside)
+    worker = AIOKafkaProducer(bootstrap_servers=bus.bootstrap, transactional_id=f"{bus.prefix}-w")
+    async with worker:
+        async with writing(outside) as writer:
+            await worker.begin_transaction()
+            topic, partition = bus.topic(DEAD_LETTERS), letter.place.partition
+            await worker.send_and_wait(topic, b"{}", partition=partition)
+            await replay(outside, writer, letter, "ops@acme")
+        assert [one.status for one in await found(outside)] == ["open"]
+
+        async def opened() -> list[str]:
+            async with writing(outside):
+                return [one.status for one in await found(outside)]
+
+        opening = asyncio.create_task(opened())
+        await asyncio.sleep(OPEN_S)  # long enough for who does not wait to have looked
+        await worker.abort_transaction()
+
+    assert await opening == ["replayed"]
 
 
 async def test_what_is_written_is_keyed_and_headed_as_the_contract_says(
