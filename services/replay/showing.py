@@ -16,7 +16,7 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Invalid
 from answerbus.request import Prior
-from answerbus.topics import TOPICS
+from answerbus.topics import ATTEMPTS, TOPICS
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.explain import cause_text, failure_text, plain, problem_text, remedy
 from services.letters import fold
@@ -24,6 +24,7 @@ from services.letters.fold import Letters
 from services.letters.letter import Letter
 from services.letters.revive import Trouble
 from services.reading.reader import reading
+from services.reading.stored import Stored
 from services.replay import views
 from services.replay.asking import mind_ids
 from services.replay.loading import loaded_once
@@ -65,30 +66,31 @@ def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None)
 
 
 async def _story(bus: Bus, letter_id: str) -> Story:
-    letters = await loaded_once(bus, fold.TOPICS, models=True)
+    letters = await loaded_once(bus, fold.TOPICS)
     letter = letters.get(letter_id)
     if letter is None:
         mind_ids(letters, (letter_id,))
         raise typer.Exit(1)
     ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
-    return Story(letter, letters, body, await _moments(bus, letter))
+    records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
+    for stored in records:
+        if stored.topic is ATTEMPTS:
+            letters.take(stored)  # they say the model
+    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
+    if letter.sent:
+        about.add(letter.sent.request_id)
+    moments = timeline(letter.workflow_id or "", records)
+    return Story(letter, letters, body, [one for one in moments if one.request_id in about])
 
 
-async def _moments(bus: Bus, letter: Letter) -> list[Moment]:
-    workflow_id = letter.workflow_id
-    if workflow_id is None:
-        return []
+async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
     async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
-        found = [
+        return [
             stored
             async for batch in reader.to_end()
             for stored in batch
             if may_concern(workflow_id, stored)
         ]
-    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
-    if letter.sent:
-        about.add(letter.sent.request_id)
-    return [one for one in timeline(workflow_id, found) if one.request_id in about]
 
 
 def _data(story: Story) -> dict[str, object]:

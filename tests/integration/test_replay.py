@@ -139,6 +139,7 @@ async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) ->
 
     assert story["letter"]["fate"] == "dead"
     assert story["letter"]["new_letter"] == "r-1.replay.1.dead-letter"
+    assert story["letter"]["model"] == "scripted"
     assert story["event"]["request"]["request_id"] == "r-1"
     assert [attempt["attempt"] for attempt in story["attempts"]] == [1, 2]
     problems = story["attempts"][0]["failure"]["problems"]

@@ -35,7 +35,7 @@ def run(
 
 
 @pytest.mark.parametrize(
-    "command", ["ask", "watch", "workflow", "audit", "doctor", "topics", "contracts"]
+    "command", ["ask", "watch", "workflow", "audit", "replay", "doctor", "topics", "contracts"]
 )
 def test_every_command_explains_itself(command: str) -> None:
     done = CliRunner().invoke(cli.application(), [command, "--help"])
@@ -61,6 +61,8 @@ def test_the_overview_names_all_commands() -> None:
         ("watch",),
         ("workflow", "order-1"),
         ("audit", "verify"),
+        ("replay", "groups"),
+        ("replay", "run", "--yes"),
         ("topics", "apply"),
         ("ask", "Hi"),
         ("ask", "Hi", "--no-wait"),
@@ -99,6 +101,9 @@ def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
         ("ask", "Hi", "--contract", "unheard-of"),
         ("watch", "--kind", "telegram"),
         ("watch", "--limit", "0"),
+        ("replay", "run", "--where", "cause"),
+        ("replay", "groups", "--by", "colour"),
+        ("replay", "dismiss", "--yes"),
         ("topics", "delete"),
         ("--no-such-option",),
     ],
