@@ -73,7 +73,8 @@ def lines(found: Verified, prefix: str) -> list[Text]:
     said = "; ".join(counts)
     if not found.breaks:
         return [Text.assemble(("whole", "green"), f": {said}")]
-    told = [Text.assemble(("broken", "bold red"), f" in {len(found.breaks):,} places: {said}")]
+    places = "1 place" if len(found.breaks) == 1 else f"{len(found.breaks):,} places"
+    told = [Text.assemble(("broken", "bold red"), f" in {places}: {said}")]
     for number, one in enumerate(found.breaks[:BREAKS_SHOWN_MAX], start=1):
         told += _words(number, one, prefix)
     if (more := len(found.breaks) - BREAKS_SHOWN_MAX) > 0:

@@ -31,7 +31,7 @@ def findings(look: Look, settings: KafkaSettings) -> Iterator[Finding]:
 
 
 def _version(cluster: Cluster) -> Finding:
-    count = "1 broker" if cluster.brokers == 1 else f"{cluster.brokers} brokers"
+    count = _counted(cluster.brokers, "broker")
     if cluster.produce_version < PRODUCE_VERSION_MIN:
         text = f"{count}, older than Kafka 3.7, which we do not test: upgrade to 3.7 or newer"
         return Finding("version", "wrong", text)
@@ -100,7 +100,7 @@ def _copies(about: str, replicas: Mapping[str, int], short: Verdict) -> Finding:
     if fewest >= REPLICAS_MIN:
         return Finding(about, "ok", f"{fewest} copies of each partition")
     names = ", ".join(name for name, count in replicas.items() if count == fewest)
-    copies = "1 copy" if fewest == 1 else f"{fewest} copies"
+    copies = _counted(fewest, "copy", "copies")
     text = (
         f"{copies} of {names}: our promises assume {REPLICAS_MIN}; run {REPLICAS_MIN} brokers and "
         f"set `kafka.replication_factor` to {REPLICAS_MIN} before the topics are made"
@@ -127,13 +127,13 @@ def _clock(time: BrokerTime | None) -> Finding:
 
 def _group(group: Group) -> Finding:
     behind = sum(group.behind.values())
-    waiting = f"{behind:,} records to be read in {len(group.behind)} partitions"
+    waiting = f"{_counted(behind, 'record')} to be read in {len(group.behind)} partitions"
     if group.members == 0:
         text = f"no worker is in the group {group.name}, {waiting}: start `answerbus worker`"
         return Finding("workers", "warning", text)
     most = max(group.behind, key=lambda number: group.behind[number], default=0)
     worst = f", most in partition {most}: {group.behind[most]:,}" if behind else ""
-    members = "1 member" if group.members == 1 else f"{group.members} members"
+    members = _counted(group.members, "member")
     return Finding("workers", "ok", f"{members} of {group.name}, {waiting}{worst}")
 
 
@@ -146,3 +146,7 @@ def _transactions(stuck: Sequence[str]) -> Finding:
         "end: a worker hangs, or was killed a moment ago (the broker ends it in half a minute)"
     )
     return Finding("transactions", "warning", text)
+
+
+def _counted(count: int, one: str, more: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"

@@ -13,6 +13,7 @@ from services.reading.stored import Stored
 BATCH_RECORDS_MAX = 500  # so that whoever reads can let others in between two batches
 _POLL_MS = 500
 _PARTITION_FETCH_BYTES = 1024 * 1024
+_FETCH_WAIT_MS = 100  # a question about offsets waits behind a fetch that waits for records
 
 
 class Reader:
@@ -33,8 +34,12 @@ class Reader:
 
         Of some of the topics, or of one partition, if they are named.
         """
+        wanted = self._places(topics, partition)
+        # What is fetched and not taken would hold up the fetches of all others of its broker.
+        self._consumer.pause(*(self._consumer.assignment() - set(wanted)))
+        self._consumer.resume(*(self._consumer.paused() & set(wanted)))
         with self._bus.explained():
-            ends = await self._consumer.end_offsets(self._places(topics, partition))
+            ends = await self._consumer.end_offsets(wanted)
         while behind := await self._behind(ends):
             if found := await self._poll(behind):
                 yield found
@@ -42,6 +47,7 @@ class Reader:
 
     async def follow(self) -> AsyncIterator[Sequence[Stored]]:
         """What was not read yet and what comes, for ever, in batches; empty ones mark time."""
+        self._consumer.resume(*self._consumer.paused())
         while True:
             yield await self._poll()
 
@@ -100,7 +106,9 @@ async def reading(
     count = await bus.partitions(*topics)
     chosen = range(count) if workflow_id is None else (partition_of(workflow_id, count),)
     consumer = bus.consumer(
-        auto_offset_reset="earliest", max_partition_fetch_bytes=_PARTITION_FETCH_BYTES
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
+        fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
     async with bus.running(consumer):
         places = [bus.place(topic, partition) for topic in topics for partition in chosen]

@@ -120,7 +120,9 @@ def _attempt(attempt: Attempt) -> str:
     match attempt.outcome:
         case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry":
             model = "" if attempt.model is None else f" by {plain(attempt.model.model)}"
-            ended = f"{name}{model} became a {attempt.outcome.replace('_', ' ')}{took}{why}"
+            article = "an" if attempt.outcome == "unvalidated_result" else "a"
+            became = f"{article} {attempt.outcome.replace('_', ' ')}"
+            ended = f"{name}{model} became {became}{took}{why}"
         case "unknown":
             ended = f"{name} was lost with its worker, and is charged at its worst case"
         case "released":

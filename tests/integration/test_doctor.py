@@ -91,7 +91,7 @@ async def test_a_set_up_with_faults_has_each_of_them_named(bus: Bus) -> None:
     assert told["workers"] == (
         "warning",
         (
-            f"no worker is in the group {bus.prefix}.worker, 1 records to be read in 4 "
+            f"no worker is in the group {bus.prefix}.worker, 1 record to be read in 4 "
             "partitions: start `answerbus worker`"
         ),
     )

@@ -285,10 +285,12 @@ def test_an_answered_request_may_be_asked_anew_when_it_is_forgotten() -> None:
     partition = Partition()
     for _ in range(2):
         partition.ask("r-1", budget={"attempts": 9})
+        partition.call(TimedOut(9.0))
+        partition.clock += timedelta(seconds=60)
         partition.call()
         partition.clock += timedelta(days=2)
 
-    assert verified(partition.stored) == Verified(attempts=2, accounts=1)
+    assert verified(partition.stored) == Verified(attempts=4, accounts=1)
 
 
 def test_a_terminal_that_counts_otherwise_is_found(partition: Partition) -> None:
