@@ -102,7 +102,7 @@ TRANSACTIONS = Metric(
     "answerbus_transactions_total",
     "counter",
     ("result",),
-    "Transactions, `committed` or `lost`: those may have happened, and what they held is not counted.",
+    "Transactions, `committed` or `lost`: these may have happened; what they held is not counted.",
 )
 OPENINGS = Metric(
     "answerbus_lane_openings_total",
