@@ -102,7 +102,7 @@ TRANSACTIONS = Metric(
     "answerbus_transactions_total",
     "counter",
     ("result",),
-    "Transactions, `committed` or `lost`: what is lost may or may not have happened.",
+    "Transactions, `committed` or `lost`: these may have happened; what they held is not counted.",
 )
 OPENINGS = Metric(
     "answerbus_lane_openings_total",

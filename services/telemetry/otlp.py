@@ -1,5 +1,8 @@
 """Spans and GenAI metrics for an OpenTelemetry collector, sent by threads of the SDK's own."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Literal
 
@@ -32,6 +35,8 @@ METRICS_EVERY_MS = 15_000
 # As the semantic conventions advise.
 DURATION_BOUNDS_S = tuple(0.01 * 2**power for power in range(14))
 TOKEN_BOUNDS = tuple(4**power for power in range(14))
+
+_log = logging.getLogger(__name__)
 
 
 class Otlp:
@@ -68,8 +73,26 @@ class Otlp:
 
     def span(self, span: Span) -> None:
         """Send a span, unless whoever began the trace does not want it."""
-        if not span.trace.is_sampled:
-            return
+        if span.trace.is_sampled:
+            with _apart():
+                self._send(span)
+
+    def call(self, duration_s: float, attributes: Attributes) -> None:
+        """Record how long a call took."""
+        with _apart():
+            self._duration.record(duration_s, attributes)
+
+    def tokens(self, kind: Literal["input", "output"], count: int, attributes: Attributes) -> None:
+        """Record what it used."""
+        with _apart():
+            self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
+
+    def close(self) -> None:
+        """Blocks, for seconds at most."""
+        self._traces.shutdown()
+        self._metrics.shutdown(EXPORT_TIMEOUT_S * 1_000)
+
+    def _send(self, span: Span) -> None:
         self._ids.trace_id, self._ids.span_id = span.trace.trace_id, span.trace.span_id
         begun = self._tracer.start_span(
             span.name,
@@ -82,18 +105,14 @@ class Otlp:
             begun.set_status(Status(StatusCode.ERROR))
         begun.end(_ns(span.end))
 
-    def call(self, duration_s: float, attributes: Attributes) -> None:
-        """Record how long a call took."""
-        self._duration.record(duration_s, attributes)
 
-    def tokens(self, kind: Literal["input", "output"], count: int, attributes: Attributes) -> None:
-        """Record what it used."""
-        self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
-
-    def close(self) -> None:
-        """Blocks, for seconds at most."""
-        self._traces.shutdown()
-        self._metrics.shutdown(EXPORT_TIMEOUT_S * 1_000)
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Whatever goes wrong in the SDK is no reason to lose a lane."""
+    try:
+        yield
+    except Exception:
+        _log.exception("telemetry was not sent")
 
 
 class _Named(IdGenerator):

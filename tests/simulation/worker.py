@@ -22,6 +22,8 @@ from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
+from services.worker.measures import Measures
+from services.worker.observer import Several
 from services.worker.plans import Backend, Planner
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
@@ -128,4 +130,5 @@ class Worker:
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,
             slots=Slots(slots),
+            observer=Several([Measures({"default"}, Registry())]),
         )

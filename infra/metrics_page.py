@@ -1,0 +1,50 @@
+"""The tables of docs/metrics.md, from what is declared: `python -m infra.metrics_page`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from services.telemetry.metrics import METRICS, Metric
+
+PAGE = Path("docs/metrics.md")
+RULES = Path("infra/prometheus/alerts.yml")
+BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
+
+
+def page(text: str, rules: str) -> str:
+    """The page with its tables as they must be."""
+    text = _between(text, "metrics", _metrics())
+    return _between(text, "alerts", _alerts(yaml.safe_load(rules)))
+
+
+def _metrics() -> str:
+    lines = ["| name | kind | labels | meaning |", "|---|---|---|---|"]
+    return "".join(f"{line}\n" for line in [*lines, *map(_row, METRICS)])
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |"
+
+
+def _alerts(rules: Mapping[str, Any]) -> str:
+    lines = ["| alert | severity | runbook |", "|---|---|---|"]
+    for rule in (rule for group in rules["groups"] for rule in group["rules"]):
+        runbook = rule["annotations"]["runbook"].removeprefix("docs/")
+        name = runbook.removeprefix("runbooks/")
+        severity = rule["labels"]["severity"]
+        lines.append(f"| `{rule['alert']}` | {severity} | [{name}]({runbook}) |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _between(text: str, name: str, table: str) -> str:
+    before, begin, rest = text.partition(BEGIN.format(name))
+    _, end, after = rest.partition(END.format(name))
+    return before + begin + table + end + after
+
+
+if __name__ == "__main__":
+    written = page(PAGE.read_text(encoding="utf-8"), RULES.read_text(encoding="utf-8"))
+    PAGE.write_text(written, encoding="utf-8")
