@@ -33,8 +33,7 @@ class Reader:
 
         Of some of the topics, or of one partition, if they are named.
         """
-        with self._bus.explained():
-            ends = await self._consumer.end_offsets(self._places(topics, partition))
+        ends = await self.end(topics, partition)
         while behind := await self._behind(ends):
             if found := await self._poll(behind):
                 yield found
@@ -44,6 +43,17 @@ class Reader:
         """What was not read yet and what comes, for ever, in batches; empty ones mark time."""
         while True:
             yield await self._poll()
+
+    async def end(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Where the partitions end by now, for `has_reached`."""
+        with self._bus.explained():
+            return dict(await self._consumer.end_offsets(self._places(topics, partition)))
+
+    async def has_reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        """Whether all before that end was given; what has come since does not matter."""
+        return not await self._behind(end)
 
     async def left(self) -> int:
         """How many offsets are still to be read up to the present end; a few hold no record."""
