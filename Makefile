@@ -11,7 +11,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-e2e schemas \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas \
 	up down demo chaos simulate bench bench-docs survey check clean
 
 help:  ## Show this list
@@ -56,6 +56,9 @@ test-wide: install  ## Much data, thousands of faults, and the providers' SDKs o
 
 test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS names another one)
 	@$(RUN) -m infra.checks integration
+
+test-browser: install  ## The console in a real Chromium, on a real Kafka; screenshots in .run/screenshots
+	@$(RUN) -m infra.checks browser
 
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e

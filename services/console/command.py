@@ -1,6 +1,7 @@
 """The command `answerbus console`."""
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +43,8 @@ def console(
     changes = {name: value for name, value in given.items() if value is not None}
     chosen = settings.console.model_copy(update=changes)
     start_logging(log_level)
+    # What goes wrong with Kafka is said once and in our words, here and on the pages.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     asyncio.run(run(settings.model_copy(update={"console": chosen}), _say))
 
 

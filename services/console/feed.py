@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import TOPICS
+from answerbus.topics import DEAD_LETTERS, TOPICS
 from services.console.picture import Picture
 from services.reading.reader import Reader, reading
 from services.reading.stored import Stored
 
 AGAIN_S = 5.0
-REACH_END_S = 60.0
+REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -58,12 +58,13 @@ class Feed:
                 self.progress.trouble = str(error)
                 await asyncio.sleep(AGAIN_S)
 
-    async def reach_end(self) -> None:
-        """Wait until all that is committed by now is in the picture. Raises TimeoutError."""
-        async with asyncio.timeout(REACH_END_S):
-            while not self.progress.caught_up or self._reader is None:
+    async def reach_letters(self) -> None:
+        """Wait until all letters that there are by now are in the picture. Raises TimeoutError."""
+        async with asyncio.timeout(REACH_LETTERS_S):
+            while (reader := self._reader) is None or not self.progress.caught_up:
                 await self._folded.wait()
-            while await self._reader.left():
+            end = await reader.end((DEAD_LETTERS,))
+            while not await reader.has_reached(end):
                 await self._folded.wait()
             # What was read last may still be on its way into the picture.
             await self._folded.wait()

@@ -103,7 +103,7 @@ class Jobs:
 
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
-            await self._feed.reach_end()
+            await self._feed.reach_letters()
             letters = [letter for letter in self._letters(job) if letter.status == "open"]
             async for step in replaying(writer, self._revived(job, letters)):
                 for letter, sent in step.sent:
@@ -117,7 +117,7 @@ class Jobs:
 
     async def _dismiss(self, job: Job) -> None:
         async with writing(self._bus) as writer:
-            await self._feed.reach_end()
+            await self._feed.reach_letters()
             letters = [letter for letter in self._letters(job) if letter.status == "open"]
             for first in range(0, len(letters), CHANGES_MAX):
                 step = letters[first : first + CHANGES_MAX]

@@ -81,15 +81,15 @@ def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins:
 async def _at_work(desk: Desk, listener: socket.socket) -> AsyncIterator[None]:
     runner = web.AppRunner(application(desk), access_log=None)  # addresses hold ids and a token
     await runner.setup()
-    tasks = [asyncio.create_task(desk.feed.run()), asyncio.create_task(desk.sounder.run())]
     try:
-        await web.SockSite(runner, listener).start()
-        yield
+        async with asyncio.TaskGroup() as group:  # whichever fails ends the console
+            tasks = [group.create_task(work) for work in (desk.feed.run(), desk.sounder.run())]
+            await web.SockSite(runner, listener).start()
+            yield
+            for task in tasks:
+                task.cancel()
     finally:
         await desk.jobs.stop()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await runner.cleanup()
 
 

@@ -42,6 +42,7 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
         "progress": desk.feed.progress,
+        "trouble": desk.feed.progress.trouble or desk.sounder.soundings.trouble,
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),
     }

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka import AIOKafkaConsumer
@@ -16,6 +16,8 @@ from answerbus.topics import REQUESTS
 
 EVERY_S = 5.0
 READY_TIMEOUT_S = 3.0
+
+PartT = TypeVar("PartT", dict[str, Any], list[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,29 @@ class Soundings:
     workers: Sequence[WorkerSaid] = field(default_factory=tuple)
 
     @property
+    def held_up(self) -> Sequence[str]:
+        """Which lanes of which worker are stuck on what, and what concerns all of its lanes."""
+        found = []
+        for said in self.workers:
+            stuck, reasons = _part(said, "stuck", dict), _part(said, "reasons", list)
+            found += [f"{said.address}: {why}" for why in reasons]
+            found += [f"{said.address}, lane {lane}: {why}" for lane, why in stuck.items()]
+        return found
+
+    @property
     def sick(self) -> Mapping[str, str]:
         """Profiles that workers report as sick, and why."""
         found: dict[str, str] = {}
         for said in self.workers:
-            sick = said.body.get("sick_profiles") if said.body else None
-            if isinstance(sick, dict):
-                found.update({str(name): str(why) for name, why in sick.items()})
+            sick = _part(said, "sick_profiles", dict)
+            found.update({str(name): str(why) for name, why in sick.items()})
         return found
+
+
+def _part(said: WorkerSaid, name: str, of: type[PartT]) -> PartT:
+    """A part of what was said, empty where it is missing or of another kind."""
+    found = said.body.get(name) if said.body else None
+    return found if isinstance(found, of) else of()
 
 
 class Sounder:

@@ -34,12 +34,10 @@ class Reader:
 
         Of some of the topics, or of one partition, if they are named.
         """
-        wanted = self._places(topics, partition)
+        ends = await self.end(topics, partition)
         # What is fetched and not taken would hold up the fetches of all others of its broker.
-        self._consumer.pause(*(self._consumer.assignment() - set(wanted)))
-        self._consumer.resume(*(self._consumer.paused() & set(wanted)))
-        with self._bus.explained():
-            ends = await self._consumer.end_offsets(wanted)
+        self._consumer.pause(*(self._consumer.assignment() - ends.keys()))
+        self._consumer.resume(*(self._consumer.paused() & ends.keys()))
         while behind := await self._behind(ends):
             if found := await self._poll(behind):
                 yield found
@@ -50,6 +48,17 @@ class Reader:
         self._consumer.resume(*self._consumer.paused())
         while True:
             yield await self._poll()
+
+    async def end(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Where the partitions end by now, for `has_reached`."""
+        with self._bus.explained():
+            return dict(await self._consumer.end_offsets(self._places(topics, partition)))
+
+    async def has_reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        """Whether all before that end was given; what has come since does not matter."""
+        return not await self._behind(end)
 
     async def left(self) -> int:
         """How many offsets are still to be read up to the present end; a few hold no record."""
