@@ -407,6 +407,8 @@ def test_a_text_that_is_no_json_is_answered_with_what_it_must_hold() -> None:
 
     assert isinstance(decoded, Invalid)
     assert [problem.expected for problem in decoded.problems] == [
-        "A JSON value, written as JSON text into this string; "
-        'it must satisfy this JSON Schema: {"type":"object"}'
+        (
+            "A JSON value, written as JSON text into this string; "
+            'it must satisfy this JSON Schema: {"type":"object"}'
+        )
     ]
