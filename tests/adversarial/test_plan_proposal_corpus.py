@@ -1,9 +1,6 @@
 """Every answer of the corpus `plan_proposal`: no escape validates, every honest answer does."""
 
-import importlib.util
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,33 +8,18 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
 from answerbus.answers.plan_proposal import AskedPlanProposal
+from tests.corpora import corpora
 
-CORPORA = Path(os.getenv("CORPORA_DIR") or Path(__file__).parents[2].parent / "shared" / "corpora")
+LOAD = corpora()
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AskedPlanProposal)
 SCHEMA = Draft202012Validator(ADAPTER.json_schema())
-
-if not (CORPORA / "load.py").exists():
-    pytest.skip(
-        f"no corpora at {CORPORA}; set CORPORA_DIR to their folder", allow_module_level=True
-    )
-
-
-def reader() -> Any:
-    """The corpora's own loader."""
-    spec = importlib.util.spec_from_file_location("corpora_load", CORPORA / "load.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def answers(expect: str) -> list[Any]:
     """The texts of the cases that expect this, each under its id."""
-    load = reader()
     return [
-        pytest.param(load.raw(case), id=case["id"])
-        for case in load.plan_proposals()
+        pytest.param(LOAD.raw(case), id=case["id"])
+        for case in LOAD.plan_proposals()
         if case["expect"] == expect
     ]
 

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+import typer
 
 from answerbus.dead_letter import Cause
+from services.cli import application
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbooks" / "letters.md"
 PARTS = ("What happened.", "How to see it.", "What to change.", "Replay.", "Dismiss")
@@ -32,3 +34,27 @@ def test_a_section_says_all_that_an_operator_needs(cause: str) -> None:
     bold = re.findall(r"^\*\*(.+?)\*\*", sections()[cause], flags=re.MULTILINE)
 
     assert tuple(bold) == PARTS
+
+
+def commands() -> list[list[str]]:
+    """What the runbook says to type, as words; `run …` alone means `answerbus replay run …`."""
+    text = RUNBOOK.read_text(encoding="utf-8")
+    lines = re.findall(r"^ *answerbus (.+)$", text, re.MULTILINE)
+    spans = re.findall(r"`answerbus ([^`\n]+)`", text)
+    short = re.findall(r"`((?:run|groups|status|dry-run) [^`\n]+)`", text)
+    return [typed.split() for typed in [*lines, *spans, *(f"replay {typed}" for typed in short)]]
+
+
+def test_every_command_of_the_runbook_is_there_with_its_options() -> None:
+    root: Any = typer.main.get_command(application())
+    known = commands()
+
+    assert len(known) > 20
+    for words in known:
+        command: Any = root
+        named = list(words)
+        while named and hasattr(command, "get_command"):
+            command = command.get_command(None, named.pop(0))
+            assert command is not None, words
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in named if word.startswith("--")} <= options, words

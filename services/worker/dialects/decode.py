@@ -53,7 +53,7 @@ class _Decoder:
         meant = self._fitting.leaf(shape, value) if isinstance(shape, Union) else shape
         match meant, value:
             case (Text(), str()):
-                return self._text(value, path)
+                return self._text(meant, value, path)
             case (Plain(), str()):
                 return picked(meant, value)
             case (Array(), list()):
@@ -63,11 +63,11 @@ class _Decoder:
             case _:
                 return value
 
-    def _text(self, text: str, path: _Path) -> JsonValue:
+    def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
         value = unpack(text)
         if isinstance(value, NoJsonText):
-            expected = "one JSON value, written as JSON text into this string"
-            self.problems.append(Problem.of(pointer(path), "json_text", expected))
+            # Not every server shows a model the descriptions, where the hint stands as well.
+            self.problems.append(Problem.of(pointer(path), "json_text", shape.hint))
             return None
         return value
 

@@ -400,3 +400,15 @@ def test_a_hint_says_what_json_text_must_hold() -> None:
     assert json.dumps(schema, separators=(",", ":")) in json.dumps(wire(schema).schema).replace(
         '\\"', '"'
     )
+
+
+def test_a_text_that_is_no_json_is_answered_with_what_it_must_hold() -> None:
+    decoded = wire(fixed({"args": {"type": "object"}})).decode({"args": "Paris"})
+
+    assert isinstance(decoded, Invalid)
+    assert [problem.expected for problem in decoded.problems] == [
+        (
+            "A JSON value, written as JSON text into this string; "
+            'it must satisfy this JSON Schema: {"type":"object"}'
+        )
+    ]
