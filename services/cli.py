@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
+from aiokafka.errors import KafkaError
 from typer.core import TyperGroup
 
 from answerbus.client.errors import BusUnavailable
@@ -74,6 +75,12 @@ def application() -> typer.Typer:
     return app
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line says something new: aiokafka drops futures whose error it has raised too."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, KafkaError) and record.getMessage().startswith("Future"))
+
+
 def main() -> None:
     """Run the command line.
 
@@ -81,6 +88,7 @@ def main() -> None:
     """
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").addFilter(_is_news)
     try:
         application()()
     except (SetUpError, BusUnavailable) as error:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from services.reviving.writer import Superseded
 from tests.integration.bus import Bus, request
-from tests.integration.command_line import interrupt
+from tests.integration.command_line import ended, interrupt
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish
 from tests.integration.replaying import (
     ANSWERING,
@@ -107,6 +108,21 @@ async def test_ctrl_c_stops_between_transactions_and_the_same_command_goes_on(
     assert await request_ids(bus) == Counter({f"r-{n}.replay.1": 1 for n in range(40)})
     (letter,) = await replay.data("list", "--status", "replayed", "--limit", "1")
     assert (letter["reason"], letter["fate"]) == ("the bill was paid", "pending")
+
+
+async def test_of_two_operators_the_one_who_began_later_goes_on(bus: Bus, replay: Replay) -> None:
+    await publish(bus, letters(40, WITH_REQUEST))
+    command = ("run", *MENDING, "--yes", "--json")
+    first = await replay.begin(*command, "--rate", "5")
+    await seen_on_the_wire(bus, first, 5)
+    second = await replay.data(*command[:-1])
+    cut_off = await ended(first)
+    done = json.loads(cut_off.out)
+
+    assert (cut_off.code, done["end"]) == (1, "superseded")
+    assert cut_off.err.splitlines() == [str(Superseded())]
+    assert done["replayed"] + second["replayed"] == 40
+    assert await request_ids(bus) == Counter({f"r-{n}.replay.1": 1 for n in range(40)})
 
 
 async def test_a_dismissed_letter_is_not_replayed_and_says_why(bus: Bus, replay: Replay) -> None:
