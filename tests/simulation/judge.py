@@ -30,11 +30,12 @@ TYPED_EVERY = 20  # the schemas of all events cost as much time as everything el
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was wrong with one history."""
+    """What was wrong with one history, and the records that it left behind, also compacted ones."""
 
     seed: int
     complaints: tuple[str, ...]
     timeline: Timeline
+    records: tuple[Record, ...]
 
     @property
     def is_fine(self) -> bool:
@@ -86,7 +87,7 @@ def judge(seed: int) -> Verdict:
         logger.removeHandler(ear)
         logger.propagate = before[0]
     complaints += [*history.boundary.complaints, *ear.bugs, *errors]
-    return Verdict(seed, tuple(complaints), history.timeline)
+    return Verdict(seed, tuple(complaints), history.timeline, _records(history))
 
 
 def is_fine(seed: int) -> tuple[int, bool]:
@@ -99,7 +100,7 @@ def _audit(history: History) -> Iterator[Violation]:
     told = Told(
         prefix=PREFIX,
         partitions=history.partitions,
-        records=sorted(_records(history), key=lambda r: (r.topic, r.partition, r.offset)),
+        records=list(_records(history)),
         calls=history.provider.journal(),
         committed=history.cluster.offsets,
         awaited_from={place: max(calm, at) for place, at in history.boundary.read_at.items()},
@@ -125,12 +126,15 @@ def _is_excused(history: History, told: Told, about: str) -> bool:
     return False
 
 
-def _records(history: History) -> Iterator[Record]:
-    for log in history.cluster.logs.values():
-        topic = log.topic.removeprefix(f"{PREFIX}.").removesuffix(".v1")
-        for entry in log.whole:
-            if entry.is_committed:
-                yield _record(topic, entry)
+def _records(history: History) -> tuple[Record, ...]:
+    """What is committed, by topic, partition and offset."""
+    found = (
+        _record(log.topic.removeprefix(f"{PREFIX}.").removesuffix(".v1"), entry)
+        for log in history.cluster.logs.values()
+        for entry in log.whole
+        if entry.is_committed
+    )
+    return tuple(sorted(found, key=lambda record: (record.topic, record.partition, record.offset)))
 
 
 def _record(topic: str, entry: Entry) -> Record:
