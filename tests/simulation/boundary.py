@@ -39,6 +39,7 @@ class Boundary:
         self._partitions, self._held_max = partitions, held_max
         self._holds: dict[tuple[Process, int], _Hold] = {}
         self._ended: set[str] = set()  # request ids
+        self._listed: set[str] = set()  # those that have been retries
         self._taken: list[tuple[int, int, datetime]] = []  # process, partition, when
 
     def assigned(self, process: Process, partition: int) -> None:
@@ -97,9 +98,14 @@ class Boundary:
         """The request has had its terminal."""
         self._ended.add(request_id)
 
+    def listed(self, request_id: str) -> None:
+        """The request waits for another attempt; for those a worker has a limit of its own."""
+        self._listed.add(request_id)
+
     def _load(self, hold: _Hold) -> int:
         """What is held and has not ended: of those behind others of their workflow, a part."""
-        held = [asked for id_, asked in hold.delivered.items() if id_ not in self._ended]
+        gone = self._ended | self._listed
+        held = [asked for id_, asked in hold.delivered.items() if id_ not in gone]
         pressing = len(held) - sum(map(bool, held)) + len({w for w in held if w})
         return pressing + (len(held) - pressing) // CROWD_FACTOR
 

@@ -26,6 +26,7 @@ TRANSACTION_S_MAX = 15.0  # then the broker aborts it, and fences its producer
 LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way
 SLOW_S_MIN, SLOW_S_MAX = 3.0, 11.0  # how late the answer to the end of one can be
 TERMINAL_TOPICS = (".results.v1", ".refusals.v1", ".dead-letters.v1")
+RETRIES_TOPIC = ".retries.v1"
 GIVEN_UP_IS_SENT = 0.5  # the chance of a request that was given up while nobody could be reached
 
 if TYPE_CHECKING:
@@ -267,6 +268,8 @@ class Cluster:
             if entry.topic.endswith(TERMINAL_TOPICS):
                 ids = [content for name, content in entry.headers if name == "ce_requestid"]
                 self.boundary.ended((ids[0] or b"").decode() if ids else "")
+            elif entry.topic.endswith(RETRIES_TOPIC):
+                self.boundary.listed((entry.key or b"").decode())
 
     def _grown(self, topic: str) -> None:
         for watcher in self.watchers:

@@ -40,8 +40,7 @@ class History:
             lane_requests_max=self.chance.choice((4, 100)),
             lane_bytes_max=1_000_000,
         )
-        loadable = limits.lane_requests_max + limits.held_max
-        self.boundary = Boundary(self.timeline, self.partitions, loadable)
+        self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
         self.group = Group(self.cluster, self.partitions, self.boundary, self.chance)
         self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
