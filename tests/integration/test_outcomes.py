@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.topics import ATTEMPTS, REQUESTS
+from answerbus.trace import read_trace
 from tests.integration.bus import DEP_BUMP, ROOT, Bus
 from tests.integration.evidence import Event, JsonObject, assert_sound, raw_of
 from tests.integration.outcome_cases import (
@@ -379,8 +380,14 @@ def test_every_published_answer_satisfies_the_schema_that_was_asked_for(run: Run
 def test_headers(run: Run) -> None:
     by_id = {event_id(event): event for event in run.evidence.written}
     result = by_id["result.result"]
+    trace = read_trace([("traceparent", result.headers["traceparent"].encode())])
+    attempt = by_id["result.attempt.1"].headers["traceparent"]
 
+    assert trace
+    assert trace.child("result") == trace, "it began here, at the request"
+    assert attempt == trace.child("result.attempt.1").headers()["traceparent"]
     assert result.headers == {
+        **trace.headers(),
         "ce_specversion": "1.0",
         "ce_id": "result.result",
         "ce_source": "/answerbus/worker",
