@@ -5,6 +5,7 @@ import json
 import pytest
 
 from answerbus.envelope import Headers
+from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS, RETRIES, Topic
 from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import format_timestamp
@@ -88,7 +89,14 @@ def test_a_letter_names_the_trace_of_its_request_or_of_its_record() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("came", [as_headers(UPSTREAM), []], ids=["named", "none"])
+LARGE: Headers = [("large", b"x" * ENVELOPE_EXTRA_BYTES_MAX)]  # too much to be forwarded
+
+
+@pytest.mark.parametrize(
+    "came",
+    [as_headers(UPSTREAM), [*as_headers(UPSTREAM), *LARGE], []],
+    ids=["named", "among many", "none"],
+)
 def test_a_forwarded_request_keeps_its_trace(came: Headers) -> None:
     broker = Broker()
 

@@ -5,12 +5,18 @@ from dataclasses import replace
 
 import pytest
 
+from answerbus.registry import Registry
 from services.worker.core.reply import Reply, Throttled, Unavailable
+from services.worker.core.ticket import Ticket
+from services.worker.handle import handle
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.verdict import Bounds, Verdict, Watched, body_of, judge
 from services.worker.lane.lane import Lane, State
-from tests.unit.builders import answered
+from services.worker.limits.gate import Gate
+from services.worker.limits.slots import Slots
+from services.worker.plans import Planner
+from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import FakeProvider, Worker, context, publish
@@ -97,7 +103,9 @@ def test_a_provider_that_asks_for_patience_has_it() -> None:
         stage = Stage(called(Throttled(100.0)))
         await stage.worker.open()
         watch = Watch(stage)
-        stage.publish("r-1", "r-2")
+        stage.publish("r-1", policy={"ordering": "none"})
+        await asyncio.sleep(2)
+        stage.publish("r-2", policy={"ordering": "none"})  # waits at the profile
         for _ in range(300):
             await asyncio.sleep(1)
             assert watch.verdict().ready, watch.verdict()
@@ -125,6 +133,56 @@ def test_a_call_beyond_its_timeout_is_named() -> None:
         assert watch.verdict().stuck == {
             0: "a call to profile default goes on for 20 s, its limit is 1"
         }
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_who_waits_for_a_slot_that_another_lane_has_is_not_stuck() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), NEVER_S), timeout_s=600)
+        backend = stage.context.planner.backends["default"]
+        backends = {"default": backend, "other": replace(backend, gate=Gate(1))}
+        planner = Planner(backends, Registry())
+        around = replace(stage.context, slots=Slots(1), planner=planner)
+        await stage.worker.crash()
+        stage.worker, stage.context = Worker(stage.broker, around), around
+        stage.worker.assign(0, 1)
+        await stage.worker.until(State.OPEN)
+        watch = Watch(stage)
+        publish(stage.broker, "long", workflow_of(1))
+        await stage.called("long")
+        publish(stage.broker, "waits", profile="other")
+        await asyncio.sleep(2 * BOUND_S)
+
+        assert list(watch.verdict().stuck) == [1]
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_what_was_settled_is_progress() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 40.0))
+
+        async def forget_one(lane: Lane, ticket: Ticket) -> None:
+            if ticket.request.request_id == "forgotten":
+                await asyncio.sleep(NEVER_S)
+            await handle(lane, ticket)
+
+        await stage.worker.open()
+        stage.worker.lane._handle = forget_one
+        watch = Watch(stage)
+        publish(stage.broker, "forgotten", policy={"ordering": "none"})
+        publish(stage.broker, "r-1", policy={"ordering": "none"})
+        await asyncio.sleep(40 + BOUND_S - 5)
+
+        assert watch.verdict().ready
+
+        await asyncio.sleep(10)
+        assert watch.verdict().stuck == {0: "has 1 requests and made no progress for 50 s"}
         watch.stop()
         await stage.worker.crash()
 
