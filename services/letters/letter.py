@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from answerbus.trace import Trace
 from services.reading.stored import Place
 
 Status = Literal["open", "replayed", "dismissed"]
@@ -45,7 +46,8 @@ class Letter:
 
     `failure` is that of its last attempt, `at_ms` milliseconds since 1970, `model` who was asked
     last (known once its attempts were read), `spent` what the account had spent by then. `profile`,
-    `schema` and `limit` are None where the letter holds no request.
+    `schema` and `limit` are None where the letter holds no request. `trace` is the one it ended
+    (known once its body was read).
     """
 
     id: str
@@ -63,6 +65,7 @@ class Letter:
     spent: Funds | None
     round: int
     model: str | None = None
+    trace: Trace | None = None
     sent: Sent | None = None
     aside: PutAside | None = None
 

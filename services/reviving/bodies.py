@@ -6,6 +6,7 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.topics import DEAD_LETTERS
+from answerbus.trace import read_trace
 from services.explain import problem_text
 from services.letters.letter import Letter
 from services.letters.revive import Trouble
@@ -27,6 +28,7 @@ async def bodies(bus: Bus, letters: Collection[Letter]) -> AsyncIterator[tuple[L
         return
     found = _picked if len(letters) <= PICKED_MAX else _read
     async for letter, stored in found(bus, letters):
+        letter.trace = read_trace(stored.headers) if stored else None
         yield letter, _body(stored)
 
 

@@ -77,4 +77,6 @@ async def replaying(
 
 async def _commit(writer: Writer, step: Step) -> None:
     if step.sent:
-        await writer.commit([Change(found, letter.place.partition) for letter, found in step.sent])
+        await writer.commit(
+            [Change(found, letter.place.partition, letter.trace) for letter, found in step.sent]
+        )

@@ -13,6 +13,7 @@ from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
 from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REQUESTS, Topic
+from answerbus.trace import Trace
 from services.letters.revive import Revived
 
 SOURCE = "/answerbus/replay"
@@ -38,10 +39,11 @@ class Superseded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done with one letter, which stands in `partition`."""
+    """What is done with one letter, which stands in `partition`; a replay goes on in its trace."""
 
     done: Revived | Dismissed
     partition: int
+    trace: Trace | None = None
 
 
 class Writer:
@@ -82,13 +84,14 @@ class Writer:
         await self._producer.commit_transaction()
 
     def _records(self, change: Change) -> Iterator[tuple[Topic, int, Encoded]]:
+        trace = None if change.trace is None else change.trace.headers()
         match change.done:
             case Dismissed() as dismissed:
-                yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE)
+                yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE, trace=trace)
             case Revived(request, replayed):
                 owner = partition_of(request.workflow_id, self._partitions)
-                yield REQUESTS, owner, encode(request, source=SOURCE)
-                yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE)
+                yield REQUESTS, owner, encode(request, source=SOURCE, trace=trace)
+                yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE, trace=trace)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Dead letters of many causes, published as workers would have."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,9 @@ def letter(example: JsonObject, number: int, workflow_id: str) -> JsonObject:
     }
 
 
-async def publish(bus: Bus, found: Iterable[JsonObject]) -> None:
+async def publish(
+    bus: Bus, found: Iterable[JsonObject], headers: Sequence[tuple[str, bytes]] = ()
+) -> None:
     """Write the letters, each into its workflow's partition."""
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
         for body in found:
@@ -59,6 +61,7 @@ async def publish(bus: Bus, found: Iterable[JsonObject]) -> None:
                 json.dumps(body).encode(),
                 body["dead_letter_id"].encode(),
                 partition=partition_of(body["workflow_id"], bus.partitions),
+                headers=headers,
             )
         await producer.flush()
 

@@ -12,6 +12,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.dead_letter import DeadLetter, Dismissed
 from answerbus.registry import Registry
 from answerbus.topics import DEAD_LETTERS, REQUESTS
+from answerbus.trace import Trace, read_trace
 from services.letters.fold import Letters
 from services.letters.forecast import Known
 from services.letters.letter import Letter
@@ -21,6 +22,7 @@ from services.reading.reader import reading
 from services.replay import running
 from services.reviving import bodies as module
 from services.reviving.bodies import bodies
+from services.reviving.replaying import replaying, revived
 from services.reviving.writer import Change, Superseded, Writer, writing
 from tests.integration.bus import Bus
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish
@@ -51,6 +53,24 @@ async def replay(outside: ClientBus, writer: Writer, letter: Letter, by: str) ->
         revived = revive(body, Order(by, "again"), NOW)
         assert isinstance(revived, Revived)
         await writer.commit([Change(revived, letter.place.partition)])
+
+
+async def test_a_replay_goes_on_in_the_trace_that_its_letter_ended(
+    bus: Bus, outside: ClientBus
+) -> None:
+    (body,) = letters(1, WITH_REQUEST)
+    trace = Trace("ab" * 16, "cd" * 8, state="shop=1")
+    await publish(bus, [body], [(name, text.encode()) for name, text in trace.headers().items()])
+    chosen, order = await found(outside), Order("ops@acme", "again")
+    known = Known(None, Registry())
+    async with writing(outside) as writer:
+        outcomes = revived(outside, chosen, order, known, lambda: NOW)
+        (step,) = [step async for step in replaying(writer, outcomes)]
+
+    assert [letter.id for letter, _ in step.sent] == [body["dead_letter_id"]]
+    await bus.settled()
+    written = [*await bus.records(REQUESTS), (await bus.records(DEAD_LETTERS))[-1]]
+    assert [read_trace(record.headers) for record in written] == [trace, trace]
 
 
 async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
