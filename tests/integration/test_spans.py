@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiokafka import AIOKafkaProducer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from answerbus.partition import partition_of
-from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS
+from answerbus.client import Client
+from answerbus.request import Request
+from answerbus.topics import ATTEMPTS, RESULTS
 from answerbus.trace import Trace, read_trace
 from tests.integration.bus import DEP_BUMP, Bus, request
 
@@ -102,9 +102,10 @@ async def test_a_collector_is_sent_one_trace_and_no_content(bus: Bus, collector:
     rules: list[dict[str, Any]] = [{"when": {"attempt": 1}, "reply": bad}, {"reply": good}]
     settings = bus.config(rules, f'[telemetry]\notlp_endpoint = "{collector.address}"\n')
     worker = await asyncio.to_thread(bus.start_worker, settings)
-    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
         for trace, name in ((UPSTREAM, "wanted"), (UNWANTED, "unwanted"), (None, "unnamed")):
-            await publish(bus, producer, name, trace)
+            body = request(name, f"order-{name}", instructions=SECRET)
+            await client.publish(Request.model_validate_json(json.dumps(body)), trace=trace)
     await bus.terminals(3)
     assert await asyncio.to_thread(worker.terminate) == 0
 
@@ -155,13 +156,3 @@ async def test_a_collector_is_sent_one_trace_and_no_content(bus: Bus, collector:
     assert told[b"order-unwanted"] == UNWANTED.child("unwanted")
     attempts = [read_trace(record.headers) for record in await bus.records(ATTEMPTS)]
     assert {a.span_id for a in attempts if a and a.trace_id == UPSTREAM.trace_id} == {first, second}
-
-
-async def publish(bus: Bus, producer: AIOKafkaProducer, name: str, trace: Trace | None) -> None:
-    workflow_id = f"order-{name}"
-    await producer.send_and_wait(
-        bus.topic(REQUESTS),
-        json.dumps(request(name, workflow_id, instructions=SECRET)).encode(),
-        partition=partition_of(workflow_id, bus.partitions),
-        headers=[(n, text.encode()) for n, text in trace.headers().items()] if trace else [],
-    )

@@ -23,6 +23,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Fact, Message, Policy, Request
+from answerbus.trace import Trace
 from tests.plugins.tickets.answerbus_tickets import (
     TICKET_ROUTING,
     AskCustomer,
@@ -167,6 +168,7 @@ async def text_without_a_type(client: Client) -> None:
 
 async def prepared_requests(client: Client, request: Request) -> None:
     assert_type(await client.publish(request), Published)
+    assert_type(await client.publish(request, trace=Trace("a", "b")), Published)
     answer = await client.ask_request(request)
     assert_type(answer, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
     later = await client.outcome_of("r", "w")

@@ -18,6 +18,7 @@ from answerbus.client.subscription import Subscription
 from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.topics import PREFIX_DEFAULT
+from answerbus.trace import Trace
 
 AnswerT = TypeVar("AnswerT")
 
@@ -60,6 +61,7 @@ class Client:
         workflow_id: str,
         response_model: TypeForm[AnswerT],
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
         **asking: Unpack[Asking],
     ) -> "TypedTerminal[AnswerT]": ...
 
@@ -70,6 +72,7 @@ class Client:
         *,
         workflow_id: str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
         **asking: Unpack[Asking],
     ) -> "TypedTerminal[str]": ...
 
@@ -80,31 +83,37 @@ class Client:
         workflow_id: str,
         response_model: TypeForm[Any] = str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
         **asking: Unpack[Asking],
     ) -> "TypedTerminal[Any]":
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
+        `trace` is the span that asks; see `answerbus.trace.read_trace`.
         Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
-        return answers.read(await self._connection.ask(request, timeout_s))
+        return answers.read(await self._connection.ask(request, timeout_s, trace))
 
     async def ask_request(
-        self, request: Request, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
+        self,
+        request: Request,
+        *,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
     ) -> "TypedTerminal[JsonValue]":
         """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
-        return await self._connection.ask(request, timeout_s)
+        return await self._connection.ask(request, timeout_s, trace)
 
-    async def publish(self, request: Request) -> Published:
+    async def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
         """Publish, and wait for no more than the broker; raises ValueError if it is too large.
 
         After another error nobody knows whether it is published. To publish it again, unchanged,
         is safe: workers drop a second request with the same id and body.
         """
-        return await self._connection.publish(request)
+        return await self._connection.publish(request, trace)
 
     @overload
     async def outcome_of(

@@ -17,6 +17,7 @@ from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import partition_of
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
+from answerbus.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ class Connection:
         self._producer = self._terminals = None
         await self._stack.aclose()
 
-    async def publish(self, request: Request) -> Published:
+    async def publish(self, request: Request, trace: Trace | None = None) -> Published:
         """See `Client.publish`."""
-        record = encode(request, source=CLIENT_SOURCE)
+        headers = None if trace is None else trace.headers()
+        record = encode(request, source=CLIENT_SOURCE, trace=headers)
         if len(record.value) > REQUEST_BYTES_MAX:
             raise ValueError(
                 f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
@@ -67,12 +69,14 @@ class Connection:
             )
         return Published(request.request_id, sent.partition, sent.offset)
 
-    async def ask(self, request: Request, timeout_s: float | None) -> Terminal:
+    async def ask(
+        self, request: Request, timeout_s: float | None, trace: Trace | None = None
+    ) -> Terminal:
         """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
         terminals = await self._reader()
         partition = self._partition(request.workflow_id)
         async with terminals.awaiting(request.request_id, partition) as terminal:
-            await self.publish(request)
+            await self.publish(request, trace)
             try:
                 async with asyncio.timeout(timeout_s):
                     return await terminal
