@@ -14,6 +14,7 @@ from services.reading.reader import Reader, reading
 from services.reading.stored import Stored
 
 AGAIN_S = 5.0
+STEP_RECORDS = 100  # folded in one go: some milliseconds, and a page waits for several
 REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 
@@ -86,8 +87,10 @@ class Feed:
             await self._fold(picture, batch)
 
     async def _fold(self, picture: Picture, batch: Sequence[Stored]) -> None:
-        for stored in batch:
+        for number, stored in enumerate(batch, start=1):
             picture.take(stored)
+            if number % STEP_RECORDS == 0:
+                await asyncio.sleep(0)  # let the pages in
         folded, self._folded = self._folded, asyncio.Event()
         folded.set()
         await asyncio.sleep(0)  # let the pages in

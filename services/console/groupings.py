@@ -36,7 +36,7 @@ class Groupings:
         """The groups as they are now; no keys, no groups."""
         way = (chosen, tuple(keys))
         if way not in self._kept:
-            admitted = list(filter(chosen.selection.admits, self._letters))
+            admitted = chosen.selection.of(self._letters)
             self._kept[way] = Grouped(len(admitted), group(admitted, keys) if keys else ())
         self._kept.move_to_end(way)
         if len(self._kept) > KEPT:

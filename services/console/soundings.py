@@ -15,6 +15,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
 
 EVERY_S = 5.0
+AGAIN_S = 1.0
 READY_TIMEOUT_S = 3.0
 
 PartT = TypeVar("PartT", dict[str, Any], list[Any])
@@ -70,6 +71,7 @@ class Sounder:
     def __init__(self, bus: Bus, group_id: str, addresses: Sequence[str]) -> None:
         self._bus, self._group_id, self._addresses = bus, group_id, addresses
         self.soundings = Soundings()
+        self._failed = False
 
     async def run(self) -> None:
         """For ever."""
@@ -80,8 +82,10 @@ class Sounder:
             try:
                 await self._sound_lag()
             except BusUnavailable as error:
-                self.soundings.lag, self.soundings.trouble = None, str(error)
-                await asyncio.sleep(EVERY_S)
+                # Once is nothing yet: a new broker first has to make itself a coordinator.
+                self.soundings.trouble = str(error) if self._failed else None
+                self.soundings.lag, self._failed = None, True
+                await asyncio.sleep(AGAIN_S)
 
     async def _sound_lag(self) -> None:
         count = await self._bus.partitions(REQUESTS)
@@ -101,7 +105,7 @@ class Sounder:
                             at.partition: max(0, ends[at] - committed.get(at, starts[at]))
                             for at in places
                         }
-                        self.soundings.trouble = None
+                        self.soundings.trouble, self._failed = None, False
                         await asyncio.sleep(EVERY_S)
                 finally:
                     await admin.close()

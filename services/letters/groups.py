@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -73,10 +74,12 @@ class Group:
 
 def group(letters: Iterable[Letter], keys: Sequence[Key]) -> list[Group]:
     """The groups, largest first."""
-    reads = [key.read for key in keys]
+    ungrouped = list(letters)
+    columns = [map(key.read, ungrouped) for key in keys]
+    rows = zip(*columns, strict=True) if columns else repeat(())
     members: defaultdict[tuple[str | None, ...], list[Letter]] = defaultdict(list)
-    for letter in letters:
-        members[tuple([read(letter) for read in reads])].append(letter)
+    for letter, values in zip(ungrouped, rows, strict=False):
+        members[values].append(letter)
     groups = [_group(values, found) for values, found in members.items()]
     return sorted(groups, key=lambda found: (-found.count, [value or "" for value in found.values]))
 
@@ -102,11 +105,12 @@ def _spent(letters: Iterable[Letter]) -> Funds:
         known = accounts.setdefault(account_id, spent)
         if spent.attempts > known.attempts:
             accounts[account_id] = spent
-    return Funds(
-        sum(funds.attempts for funds in accounts.values()),
-        sum(funds.tokens or 0 for funds in accounts.values()),
-        sum(funds.micro_usd or 0 for funds in accounts.values()),
-    )
+    attempts = tokens = micro_usd = 0
+    for funds in accounts.values():
+        attempts += funds.attempts
+        tokens += funds.tokens or 0
+        micro_usd += funds.micro_usd or 0
+    return Funds(attempts, tokens, micro_usd)
 
 
 _AT_MS = attrgetter("at_ms")

@@ -50,7 +50,7 @@ def groups(
     selection = selection_of(where, None, since, until, None, status)
     models = selection.needs_models or any(key.kind == "model" for key in keys)
     letters = asyncio.run(loaded_once(_bus(config), models=models))
-    found = group(filter(selection.admits, letters), keys)
+    found = group(selection.of(letters), keys)
     if as_json:
         views.print_json([views.group_data(one, keys) for one in found])
         return

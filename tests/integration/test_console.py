@@ -1,17 +1,23 @@
 """The console on a real Kafka: a workload read as it is, and a broker that goes away."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession, CookieJar
+from aiokafka import AIOKafkaProducer
 
+from answerbus.client.bus import Bus as ClientBus
+from answerbus.topics import DEAD_LETTERS, REQUESTS
 from infra.kafka import Broker, start_broker
+from services.console.feed import Feed
 from services.console.main import serving
 from services.settings import ConsoleSettings, KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
+from tests.unit.console.records import body_of
 
 pytestmark = pytest.mark.kafka
 
@@ -71,3 +77,31 @@ async def test_the_pages_say_that_kafka_is_away_and_go_on_when_it_is_back(
         back = await until_page(session, tail, lambda text: "r-2" in text, "the second request")
         assert "r-1" in back
         await until_page(session, tail, lambda text: "cannot be used" not in text, "no trouble")
+
+
+async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
+    """A replay waits for the letters that there are: on a busy bus the end runs away."""
+    feed = Feed(ClientBus(bus.bootstrap, bus.prefix, {}))
+    async with (
+        asyncio.timeout(LIMIT_S),
+        AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as writer,
+    ):
+        reading = asyncio.create_task(feed.run())
+        writing = asyncio.create_task(_write_on(bus, writer))
+        for n in range(5):
+            letter = json.dumps(body_of("dead_letter/unknown_profile", dead_letter_id=f"l-{n}"))
+            await writer.send_and_wait(bus.topic(DEAD_LETTERS), letter.encode(), partition=n % 4)
+            await feed.reach_letters()
+
+            assert feed.picture.letters.get(f"l-{n}") is not None
+        assert not writing.done()
+        for task in (writing, reading):
+            task.cancel()
+        await asyncio.gather(reading, writing, return_exceptions=True)
+
+
+async def _write_on(bus: Bus, writer: AIOKafkaProducer) -> None:
+    value = json.dumps(request("r", "w")).encode()
+    while True:
+        await writer.send(bus.topic(REQUESTS), value, partition=0)
+        await asyncio.sleep(0.001)
