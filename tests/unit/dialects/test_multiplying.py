@@ -15,7 +15,7 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.strict_subset import faults
 
-SECONDS_MAX = 3.0  # of CPU on a busy core; what multiplies without a bound takes minutes
+SECONDS_MAX = 1.5  # of CPU on a busy core; what multiplies without a bound takes minutes
 
 EACH = pytest.mark.parametrize(
     "rules",
