@@ -80,6 +80,18 @@ MULTIPLYING: dict[str, Any] = {
             "b": members(3, {"allOf": [ref("a"), {"description": "b"}]}),
         },
     },
+    "recursion through allOf, wide": {
+        "anyOf": [members(2, {"$ref": "#"}), members(1, ref("a"))],
+        "$defs": {
+            "a": {
+                **members(40, ref("a")),
+                "allOf": [
+                    members(3, {**ref("a"), "anyOf": [{"format": "date"}, ref("a")]}),
+                    {**members(20, {"$ref": "#"}), "allOf": [ref("a"), {"$ref": "#"}]},
+                ],
+            }
+        },
+    },
 }
 
 
