@@ -27,7 +27,7 @@ HONEST: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "requ
 
 @pytest.fixture(scope="module")
 def nobody_connects() -> Iterator[socket.socket]:
-    with socket.create_server(REMOTE) as server:
+    with socket.create_server(REMOTE, reuse_port=True) as server:  # tests may run side by side
         server.setblocking(False)
         yield server
 

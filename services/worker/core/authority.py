@@ -20,7 +20,7 @@ from services.worker.core.patterns import AUTOMATON_BYTES_STEPS, automaton_optio
 
 # Each bound stands for well under a second on one slow core.
 CHECKS_MAX = 2_000_000  # schemas times values; a comparison costs up to 150 ns
-CHECKS_COUNTED_MAX = 150_000  # where the product is larger, what applies to what is counted
+CHECKS_COUNTED_MAX = 80_000  # where the product is larger, what applies to what is counted
 FINDINGS_MAX = 30_000  # collecting one costs 8 µs, and no validator can be stopped at the twentieth
 MATCHING_MAX = 6_000_000_000  # bytes of automata times bytes of text
 

@@ -19,7 +19,8 @@ from services.worker.dialects.scalars import plain
 from services.worker.dialects.shape import Never, Ref, Shape, Shapes, Text, Union
 from services.worker.dialects.unenforced import note_unenforced
 
-SHAPES_MAX = 20_000  # merging can multiply a schema; this bounds time and memory
+# Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
+READS_MAX = 12_000
 _INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
 _UNIONS = ("anyOf", "oneOf")
 _STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
@@ -66,6 +67,9 @@ class Reader:
 
     def read(self, parts: Sequence[Node | Atom]) -> Shape:
         """The shape of what satisfies all of `parts`."""
+        self._count += 1
+        if self._count > READS_MAX:
+            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
         (first, *others) = parts or [Node("", schema=True)]
         target = referred(self._document, first) if isinstance(first, Node) and not others else None
         atoms = atoms_of(self._document, parts if target is None else [target])
@@ -83,9 +87,6 @@ class Reader:
         return Ref(self._named[key])
 
     def _inside(self, atoms: Atoms) -> Shape:
-        self._count += 1
-        if self._count > SHAPES_MAX:
-            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
         self._open.append(_key(atoms))
         unions = [(atom, kw) for atom in atoms for kw in _UNIONS if _branches(atom, kw)]
         shape = self._union(atoms, unions) if unions else self._single(atoms)
