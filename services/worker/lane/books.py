@@ -1,5 +1,6 @@
 """What a lane knows and writes: ledger, queue and watermark move here, and records come out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -11,6 +12,7 @@ from answerbus.event import Event
 from answerbus.ledger import ClosedOutcome, LaneRecord
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
+from answerbus.trace import Trace
 from services.worker.core import events
 from services.worker.core.account import Spend
 from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
@@ -105,12 +107,12 @@ class Books:
         told = (
             [] if isinstance(decision, Wait) else [letters.told(decision, ticket, self.partition)]
         )
-        if told and _oversized(told[0]):
+        if told and len(told[0].value or b"") > VALUE_BYTES_MAX:
             decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
             told = [letters.told(decision, ticket, self.partition)]
         trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
-        told.append(letters.tried(attempt, ticket, self.partition))
+        told.append(letters.tried(attempt, ticket.came_with, self.partition))
         match decision:
             case Wait():
                 return decision, self._writing(*told, self._account(ticket))
@@ -123,7 +125,8 @@ class Books:
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
-        return self._writing(letters.tried(attempt, ticket, self.partition), self._account(ticket))
+        record = letters.tried(attempt, ticket.came_with, self.partition)
+        return self._writing(record, self._account(ticket))
 
     def bury(self, ticket: Ticket, cause: Cause, now: datetime) -> tuple[DeadLetter, Writing]:
         """End a request without another call."""
@@ -147,12 +150,14 @@ class Books:
             case _:
                 self.queue.finish(ticket)
 
-    def opening(self, lane: LaneRecord, left_over: list[Attempt]) -> Writing:
-        """The first transaction of an open lane."""
+    def opening(
+        self, lane: LaneRecord, left_over: list[Attempt], traces: Mapping[str, Trace]
+    ) -> Writing:
+        """The first transaction of an open lane; `traces` are of requests, as far as known."""
         self.ledger.lane = lane
         accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
         return self._writing(
-            *(self._record(attempt) for attempt in left_over),
+            *(letters.tried(a, traces.get(a.request_id), self.partition) for a in left_over),
             *(self._account_of(account) for account in accounts),
             self._record(lane),
         )
@@ -240,7 +245,3 @@ class Books:
 
     def _writing(self, *records: Outgoing) -> Writing:
         return Writing(records, self.watermark.committable)
-
-
-def _oversized(record: OutRecord) -> bool:
-    return len(record.value or b"") > VALUE_BYTES_MAX

@@ -44,9 +44,10 @@ def told(outcome: Outcome, ticket: Ticket, partition: int) -> OutRecord:
     return record_of(outcome, partition, ticket.came_with if is_retry else ticket.trace)
 
 
-def tried(attempt: Attempt, ticket: Ticket, partition: int) -> OutRecord:
-    """An attempt, with a span of its own."""
-    return record_of(attempt, partition, ticket.came_with.child(attempt.event_id))
+def tried(attempt: Attempt, came_with: Trace | None, partition: int) -> OutRecord:
+    """An attempt, with a span of its own in the trace that its request came with."""
+    trace = None if came_with is None else came_with.child(attempt.event_id)
+    return record_of(attempt, partition, trace)
 
 
 def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:

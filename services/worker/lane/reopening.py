@@ -44,7 +44,9 @@ async def open_once(
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
     record = opening.opened(past.ledger, lane.context.partitions, worker, now)
     books = _books(lane, past.ledger)
-    await lane.outbox.put(books.opening(record, left_over).records, None)
+    known = (*past.retries.values(), *lane.unused.values())
+    traces = {ticket.request.request_id: ticket.came_with for ticket in known}
+    await lane.outbox.put(books.opening(record, left_over, traces).records, None)
     lane.unused.clear()
     offset, earliest = await intake.start_offset()
     lane.gaps.report(offset, earliest, earliest)

@@ -71,6 +71,28 @@ def test_retries_attempts_and_result_are_of_one_trace(*, came: Headers, dies: bo
     run(main())
 
 
+def test_a_call_that_died_with_its_worker_is_of_the_trace_that_its_retry_kept() -> None:
+    broker = Broker()
+
+    async def main() -> None:
+        publish(broker, "r-1", as_headers(UPSTREAM))
+        asks = FakeProvider(bad_then_good)
+        worker = Worker(broker, context(asks, "one"))
+        await worker.open()
+        await until(lambda: asks.made_for("r-1") == [1, 2])
+        await worker.crash()
+        worker = Worker(broker, context(asks, "two"))
+        await worker.open()
+        await until(lambda: done(broker, ["r-1"]))
+        await worker.drain()
+
+        named = [UPSTREAM.child(f"r-1.attempt.{number}") for number in (1, 2)]
+        assert traces(broker, ATTEMPTS) == named
+        assert traces(broker, DEAD_LETTERS) == [UPSTREAM.child("r-1")]  # two were all it had
+
+    run(main())
+
+
 def test_a_letter_names_the_trace_of_its_request_or_of_its_record() -> None:
     broker = Broker()
 
