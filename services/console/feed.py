@@ -1,6 +1,7 @@
 """The one task that reads the topics into the picture, in steps short enough for the pages."""
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import Sequence
@@ -36,6 +37,15 @@ class Progress:
         if self.caught_up:
             return 100
         return min(99, 100 * (self.total - self.left) // self.total) if self.total else 0
+
+
+def _settle() -> None:
+    """Take what is there for good out of the search for garbage: it took 0.2 s at 100,000 letters.
+
+    What is garbage by now goes first, and what is no cycle is freed all the same.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 class Feed:
@@ -80,7 +90,9 @@ class Feed:
         async for batch in reader.to_end():
             await self._fold(picture, batch)
             if time.monotonic() - measured > PROGRESS_S:
+                _settle()
                 progress.left, measured = await reader.left(), time.monotonic()
+        _settle()
         progress.caught_up = True
         self.picture, self.progress = picture, progress
         async for batch in reader.follow():
