@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.wide
+
 ROOT = Path(__file__).parents[2]
 API = (ROOT / "tests/typing/client_api.py").read_text(encoding="utf-8")
 LIMIT_S = 300.0

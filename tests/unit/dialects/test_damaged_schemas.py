@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
@@ -19,6 +20,8 @@ from services.worker.core.schema import resolve
 from services.worker.dialects.choose import DialectName, compile_for
 from tests.oracle import is_valid
 from tests.schemas import ANYTHING, SCHEMAS, recursive
+
+pytestmark = pytest.mark.wide
 
 INNER = SCHEMAS.map(lambda made: made.schema)
 ONE = ["not", "if", "then", "else", "items", "contains", "propertyNames", "additionalProperties"]

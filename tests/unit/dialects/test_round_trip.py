@@ -17,6 +17,8 @@ from tests.oracle import is_valid
 from tests.schemas import SCHEMAS, recursive
 from tests.strict_subset import faults
 
+pytestmark = pytest.mark.wide
+
 # So little room that small schemas are too much already.
 TIGHT = replace(anthropic.RULES, dialect="anthropic, tight", optional_max=1, unions_max=1)
 EACH = pytest.mark.parametrize(
