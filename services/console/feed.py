@@ -55,7 +55,7 @@ class Feed:
         self._bus = bus
         self.picture = Picture()
         self.progress = Progress()
-        self._reader: Reader | None = None
+        self._reader: Reader | None = None  # the one that keeps `picture` whole, once it is that
         self._folded = asyncio.Event()  # a new one for each batch
 
     async def run(self) -> None:
@@ -66,22 +66,27 @@ class Feed:
                     await self._read(reader)
             except BusUnavailable as error:
                 _log.warning("reading the topics stopped, again in %g s: %s", AGAIN_S, error)
-                self.progress.trouble = str(error)
+                self.progress.trouble, self._reader = str(error), None
                 await asyncio.sleep(AGAIN_S)
 
     async def reach_letters(self) -> None:
         """Wait until all letters that there are by now are in the picture. Raises TimeoutError."""
         async with asyncio.timeout(REACH_LETTERS_S):
-            while (reader := self._reader) is None or not self.progress.caught_up:
-                await self._folded.wait()
-            end = await reader.end((DEAD_LETTERS,))
-            while not await reader.has_reached(end):
-                await self._folded.wait()
-            # What was read last may still be on its way into the picture.
+            while not await self._have_reached():
+                pass  # the connection was made anew meanwhile, and the picture is another one
+
+    async def _have_reached(self) -> bool:
+        while (reader := self._reader) is None:
             await self._folded.wait()
+        end = await reader.end((DEAD_LETTERS,))
+        while not await reader.has_reached(end):
+            await self._folded.wait()
+        # What was read last may still be on its way into the picture.
+        await self._folded.wait()
+        return reader is self._reader
 
     async def _read(self, reader: Reader) -> None:
-        picture, self._reader = Picture(), reader
+        picture = Picture()
         left = await reader.left()
         progress = Progress(left, left)
         if not self.progress.caught_up:  # else the former picture is shown until this one is whole
@@ -94,7 +99,7 @@ class Feed:
                 progress.left, measured = await reader.left(), time.monotonic()
         _settle()
         progress.caught_up = True
-        self.picture, self.progress = picture, progress
+        self.picture, self.progress, self._reader = picture, progress, reader
         async for batch in reader.follow():
             await self._fold(picture, batch)
 
