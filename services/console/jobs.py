@@ -10,6 +10,8 @@ from typing import Literal, assert_never
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.dead_letter import Dismissed
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
 from services.console.feed import Feed
 from services.console.wish import Wish
 from services.letters.forecast import Forecast, Known
@@ -126,7 +128,10 @@ class Jobs:
 
     def _dismissal(self, letter: Letter, order: Order) -> Change:
         dismissed = Dismissed(
-            dead_letter_id=letter.id, by=order.by, reason=order.reason, at=self._time()
+            dead_letter_id=letter.id,
+            by=clip(order.by, REASON_BYTES_MAX),
+            reason=clip(order.reason, REASON_BYTES_MAX),
+            at=self._time(),
         )
         return Change(dismissed, letter.place.partition)
 
