@@ -57,6 +57,6 @@ def chosen_of(pairs: Pairs) -> Chosen:
         elif name == NONE:
             if key := key_of(value):
                 where.append((key, None))
-        elif value and (key := key_of(name)):
+        elif key := key_of(name):  # an empty value is one, too: labels may be empty
             where.append((key, value))
     return Chosen(tuple(dict.fromkeys(where)), status, frozenset(ids))

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from answerbus.topics import RETRIES
+from answerbus.topics import RETRIES, TOPIC_OF_KIND
 from services.reading.stored import Place, Stored
 
 UNDECODABLE = "undecodable"
 RETRY_ENDED = "retry_ended"
+TEXT_CHARS_MAX = 1_024  # of an id or a name: strangers write requests, and glimpses are kept
+
+_Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,17 @@ class _Part(BaseModel):
 
 
 class _Kind(_Part):
-    kind: str
+    kind: _Text
 
 
 class _Schema(_Kind):
-    name: str | None = None
+    name: _Text | None = None
     version: int | None = None
 
 
 class _Model(_Part):
-    profile: str
-    model: str
+    profile: _Text
+    model: _Text
 
 
 class _Usage(_Part):
@@ -67,30 +70,30 @@ class _Usage(_Part):
 
 class _Asked(_Part):
     answer_schema: _Schema
-    profile: str = "default"
+    profile: _Text = "default"
 
 
 class _Body(_Kind):
     """What is looked for in the body of any event; all else is skipped, which is what is fast."""
 
-    workflow_id: str | None = None
-    request_id: str | None = None
-    dead_letter_id: str | None = None
+    workflow_id: _Text | None = None
+    request_id: _Text | None = None
+    dead_letter_id: _Text | None = None
     answered_schema: _Schema | None = Field(default=None, alias="schema")
     answer_schema: _Schema | None = None
     request: _Asked | None = None
-    profile: str | None = None
+    profile: _Text | None = None
     model: _Model | None = None
     attempt: int | None = None
     next_attempt: int | None = None
-    outcome: str | None = None
+    outcome: _Text | None = None
     cause: _Kind | None = None
     failure: _Kind | None = None
     usage: _Usage | None = None
     duration_ms: int | None = None
-    account_id: str | None = None
+    account_id: _Text | None = None
     in_flight: Sequence[Any] = ()
-    worker: str | None = None
+    worker: _Text | None = None
     openings_without_progress: int = 0
 
 
@@ -104,6 +107,8 @@ def glimpse(stored: Stored) -> Glimpse:
     try:
         body = _Body.model_validate_json(stored.value)
     except ValidationError:
+        return Glimpse(stored.place, stored.at_ms, UNDECODABLE)
+    if TOPIC_OF_KIND.get(body.kind) is not stored.topic:  # anybody may claim to be a result
         return Glimpse(stored.place, stored.at_ms, UNDECODABLE)
     return _glimpse(stored, body)
 

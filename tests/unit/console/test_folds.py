@@ -1,13 +1,15 @@
 """The smaller folds: glimpses, lanes, the index of workflows, plots, and all of them at once."""
 
+import json
 import random
 from collections import Counter
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS, RETRIES, TOPICS
-from services.console.chosen import Chosen
-from services.console.glimpse import Glimpse, glimpse
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS, RETRIES, TOPICS
+from services.console.board import Minute
+from services.console.chosen import Chosen, chosen_of
+from services.console.glimpse import TEXT_CHARS_MAX, Glimpse, glimpse
 from services.console.groupings import Grouped
 from services.console.index import RUN_RECORDS, WorkflowIndex
 from services.console.lanes import Lanes, LaneSeen
@@ -58,6 +60,31 @@ def test_a_glimpse_holds_what_is_counted_and_nothing_that_was_said() -> None:
 )
 def test_bytes_that_are_no_event_are_seen_as_that(value: bytes | None) -> None:
     assert glimpse(Stored(RESULTS, 0, 0, 0, b"k", value, ())).kind == "undecodable"
+
+
+@pytest.mark.parametrize(
+    "example", ["result/dep_bump", "dead_letter/unknown_profile", "attempt/retry", "closed/result"]
+)
+def test_what_strangers_call_an_event_of_ours_is_none(example: str) -> None:
+    value = json.dumps(body_of(example)).encode()
+    picture = Picture()
+
+    picture.take(Stored(REQUESTS, 0, 0, NOON_MS, b"k", value, ()))
+
+    assert [seen.kind for seen in picture.tail()] == ["undecodable"]
+    assert picture.board.window(NOON_MS, 60, 60).total == Minute()
+
+
+def test_ids_and_names_that_are_no_such_are_not_kept() -> None:
+    seen = glimpse(stored("request/minimal", profile="x" * (TEXT_CHARS_MAX + 1)))
+
+    assert seen == Glimpse(Place(REQUESTS, 0, 0), NOON_MS, "undecodable")
+
+
+def test_a_filter_for_letters_with_an_empty_label_does_not_become_one_for_all() -> None:
+    chosen = Chosen().narrowed([Key("label:", "tenant")], [""])
+
+    assert chosen_of(chosen.pairs) == chosen
 
 
 def test_the_end_of_a_retry_names_its_request() -> None:
