@@ -1,6 +1,5 @@
 """What an operator wants changed in requests before they are sent again: JSON Patches."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -81,9 +80,9 @@ def _fault(edits: Edits) -> EditFault | None:
     for operations in (edits.for_all, *edits.by_letter.values()):
         if len(operations) > OPERATIONS_MAX:
             return EditFault(f"an edit has at most {OPERATIONS_MAX} operations")
-        size = sum(len(json.dumps(operation.value).encode()) for operation in operations)
+        size = sum(len(operation.model_dump_json().encode()) for operation in operations)
         if size > EDIT_BYTES_MAX:
-            return EditFault(f"the values of an edit have at most {EDIT_BYTES_MAX:,} bytes")
+            return EditFault(f"an edit has at most {EDIT_BYTES_MAX:,} bytes")
         for number, operation in enumerate(operations, start=1):
             given = operation.model_fields_set
             needed = "value" if operation.op in _VALUED else "from"

@@ -178,6 +178,7 @@ def test_edits_are_for_all_or_for_each() -> None:
         ('{"r-1":[{"op":"test","path":"/a"}]}', "operation 1 (test) needs `value`"),
         (json.dumps([{"op": "remove", "path": "/a"}] * (OPERATIONS_MAX + 1)), "at most 100"),
         (json.dumps([{"op": "add", "path": "/a", "value": "x" * EDIT_BYTES_MAX}]), "262,144 bytes"),
+        (json.dumps([{"op": "remove", "path": "/" + "x" * EDIT_BYTES_MAX}]), "262,144 bytes"),
     ],
 )
 def test_what_is_no_edit_is_said_in_words(text: str, reason: str) -> None:
