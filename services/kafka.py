@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+from aiokafka.conn import collect_hosts
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
 from answerbus.topics import Topic
@@ -14,6 +15,13 @@ READ_COMMITTED = "read_committed"
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
     """What every aiokafka client takes: servers and security. Raises SetUpError."""
+    try:
+        collect_hosts(settings.bootstrap_servers)
+    except ValueError:
+        raise SetUpError(
+            "Setting `kafka.bootstrap_servers` must be HOST:PORT, or several with commas between "
+            "them, such as kafka-1:9092,kafka-2:9092."
+        ) from None
     options: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers,
         "security_protocol": settings.security_protocol,
