@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 SESSION_S = 12 * 3_600
 SESSIONS_MAX = 1_000
 TOKEN_CHARS_MIN = 16
+HTTP_PORT = 80  # which browsers leave out of `Host` and `Origin`
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -92,7 +93,8 @@ class Origins:
 def origins_of(host: str, port: int, public_url: str | None) -> Origins:
     """Of the address that is listened on, and of the URL that a proxy in front is reached by."""
     names = LOOPBACK if host in LOOPBACK else {host}
-    hosts = {f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in names}
+    bare = {f"[{name}]" if ":" in name else name for name in names}
+    hosts = {f"{name}:{port}" for name in bare} | (bare if port == HTTP_PORT else set())
     origins = {f"http://{name}" for name in hosts}
     if public_url:
         parts = urlsplit(public_url.lower())

@@ -24,7 +24,12 @@ def libraries() -> Finding:
 
 
 def _unmet(distribution: str) -> Iterator[str]:
-    for line in requires(distribution) or ():
+    try:
+        required = requires(distribution) or ()
+    except PackageNotFoundError:
+        yield f"{distribution} is missing"
+        return
+    for line in required:
         requirement = Requirement(line)
         if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue

@@ -166,12 +166,12 @@ def _moment_ms(text: str | None) -> int | None:
     if ago:
         return int((time.time() - int(ago[1]) * _UNITS_S[ago[2]]) * 1000)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is no time, such as 30m, 2h, 3d or 2026-11-21T10:00:00Z."
         ) from None
-    return int(moment.astimezone(UTC).timestamp() * 1000)
+    return int(moment.timestamp() * 1000)
 
 
 def _content(path: str) -> bytes:

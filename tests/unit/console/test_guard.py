@@ -224,3 +224,12 @@ def test_a_proxy_in_front_has_its_own_name() -> None:
     assert not names.is_own("http://answers.acme.example", "same-origin")
     assert not names.is_host("answers.acme.example.evil.example")
     assert origins_of("::1", 80, None).is_host("[::1]:80")
+
+
+def test_browsers_leave_the_port_of_http_out() -> None:
+    names = origins_of("127.0.0.1", 80, None)
+
+    assert names.is_host("localhost")
+    assert names.is_host("[::1]")
+    assert names.is_own("http://localhost", "same-origin")
+    assert not origins_of("127.0.0.1", 8090, None).is_host("localhost")

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from answerbus.topics import LEDGER, REQUESTS, RESULTS, TOPICS, Topic
+from services.doctor import machine
 from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.finding import Finding
 from services.doctor.judge import findings
@@ -184,3 +185,11 @@ def test_open_files(most: int, verdict: str) -> None:
 
     assert isinstance(finding, Finding)
     assert finding.verdict == verdict
+
+
+def test_a_distribution_that_is_not_installed_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "DISTRIBUTIONS", ("answerbus", "answerbus-of-no-index"))
+
+    assert machine.libraries() == Finding(
+        "libraries", "wrong", "answerbus-of-no-index is missing: install answerbus anew"
+    )
