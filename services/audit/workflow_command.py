@@ -29,6 +29,12 @@ from services.story.timeline import may_concern, origin_of, timeline
 
 EXIT_UNKNOWN = 1
 
+# Clients hash keys differently; workers forward a stray, and only its owner's partition is read.
+UNREAD = (
+    "A request that no worker has read yet may stand in another partition: "
+    "`answerbus doctor` counts what is to be read."
+)
+
 WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow.")]
 ShowContent = Annotated[
     bool, typer.Option("--show-content", help="Also contexts, answers and what the model said.")
@@ -53,7 +59,8 @@ def workflow(
     else:
         _show(stdout(), moments, show_content=show_content)
     if not moments:
-        stderr().print(f"Nothing of the workflow {plain(workflow_id)} is kept.", markup=False)
+        said = f"Nothing of the workflow {plain(workflow_id)} is kept. {UNREAD}"
+        stderr().print(said, markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_UNKNOWN)
 
 

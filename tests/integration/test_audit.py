@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaProducer, ConsumerRecord
 
 from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
+from services.audit.workflow_command import UNREAD
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
 
@@ -125,7 +126,7 @@ async def the_story_is_told(bus: Bus) -> None:
         assert hidden not in human.out + ended.out
         assert hidden in shown.out
     nothing = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-x")
-    assert nothing == Ended(1, "", "Nothing of the workflow order-x is kept.\n")
+    assert nothing == Ended(1, "", f"Nothing of the workflow order-x is kept. {UNREAD}\n")
 
 
 def chain_of(records: Records) -> list[int]:
