@@ -23,6 +23,7 @@ from services.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_AMOUNT = re.compile(r"\d{1,15}")
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 
 _Texts = list[str] | None
@@ -117,7 +118,7 @@ def allowance_of(given: str | None) -> Allowance:
     for part in (given or "").split(",") if given else ():
         name, equals, text = part.strip().rpartition("=")
         name = name if equals else "attempts"
-        if name not in ("attempts", "tokens", "micro_usd") or not text.isdecimal():
+        if name not in ("attempts", "tokens", "micro_usd") or not _AMOUNT.fullmatch(text):
             raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5.")
         amounts[name] = int(text)
     return Allowance(**amounts)

@@ -92,6 +92,7 @@ def test_an_operator_is_who_is_said_or_who_it_is() -> None:
         (selection_of, {"until": "2h ago"}, "'2h ago' is no time"),
         (selection_of, {"since": "0001-01-01T00:00:00+14:00"}, "00+14:00' is no time"),
         (keys_of, {"texts": ["label:"]}, "'label:' is none of"),
+        (allowance_of, {"given": "9" * 5_000}, "is not such as attempts=5"),
         (allowance_of, {"given": "many"}, "'many' is not such as attempts=5"),
         (allowance_of, {"given": "calls=5"}, "'calls=5' is not such as"),
         (allowance_of, {"given": "-1"}, "'-1' is not such as"),
