@@ -9,16 +9,14 @@ from typing import Literal, assert_never
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.dead_letter import Dismissed
-from answerbus.limits import REASON_BYTES_MAX
-from answerbus.wire import clip
 from services.console.feed import Feed
 from services.console.wish import Wish
 from services.letters.forecast import Forecast, Known
 from services.letters.letter import Letter
 from services.letters.revive import Order
+from services.reviving.dismissing import dismissing
 from services.reviving.replaying import Outcome, replaying, revived
-from services.reviving.writer import CHANGES_MAX, Change, Superseded, writing
+from services.reviving.writer import Superseded, writing
 
 Action = Literal["dry-run", "replay", "dismiss"]
 ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
@@ -106,13 +104,10 @@ class Jobs:
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
             await self._feed.reach_letters()
-            letters = [letter for letter in self._letters(job) if letter.status == "open"]
-            async for step in replaying(writer, self._revived(job, letters)):
-                for letter, sent in step.sent:
-                    job.forecast.take(letter.id, sent)
-                for letter, trouble in step.held_back:
-                    job.forecast.take(letter.id, trouble)
-                job.done += len(step.sent) + len(step.held_back)
+            async for step in replaying(writer, self._revived(job, self._open(job))):
+                for letter, outcome in step.outcomes:
+                    job.forecast.take(letter.id, outcome)
+                    job.done += 1
 
     def _revived(self, job: Job, letters: Collection[Letter]) -> AsyncIterator[Outcome]:
         return revived(self._bus, letters, job.order, self._known, self._time)
@@ -120,20 +115,12 @@ class Jobs:
     async def _dismiss(self, job: Job) -> None:
         async with writing(self._bus) as writer:
             await self._feed.reach_letters()
-            letters = [letter for letter in self._letters(job) if letter.status == "open"]
-            for first in range(0, len(letters), CHANGES_MAX):
-                step = letters[first : first + CHANGES_MAX]
-                await writer.commit([self._dismissal(letter, job.order) for letter in step])
+            by, reason = job.order.by, job.order.reason
+            async for step in dismissing(writer, self._open(job), by, reason, self._time):
                 job.done += len(step)
 
-    def _dismissal(self, letter: Letter, order: Order) -> Change:
-        dismissed = Dismissed(
-            dead_letter_id=letter.id,
-            by=clip(order.by, REASON_BYTES_MAX),
-            reason=clip(order.reason, REASON_BYTES_MAX),
-            at=self._time(),
-        )
-        return Change(dismissed, letter.place.partition)
+    def _open(self, job: Job) -> list[Letter]:
+        return [letter for letter in self._letters(job) if letter.status == "open"]
 
     def _letters(self, job: Job) -> Iterator[Letter]:
         """As they are now."""

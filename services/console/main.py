@@ -69,7 +69,7 @@ def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins:
         registry=registry,
         guard=Guard(tokens, origins, is_https, Sessions()),
         feed=feed,
-        sounder=Sounder(bus, kafka.group_id or f"{kafka.topic_prefix}.worker", chosen.workers),
+        sounder=Sounder(bus, kafka.worker_group, chosen.workers),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
         templates=environment(),

@@ -1,12 +1,9 @@
 """`answerbus replay dismiss`: put letters aside for good."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from answerbus.client.bus import Bus
-from answerbus.dead_letter import Dismissed
-from answerbus.limits import REASON_BYTES_MAX
-from answerbus.wire import clip
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.letters.letter import Letter
 from services.letters.selection import Selection, select
@@ -28,7 +25,8 @@ from services.replay.options import (
 )
 from services.replay.progress import progress
 from services.replay.stopping import HowEnded, leave, stopping
-from services.reviving.writer import CHANGES_MAX, Change, Superseded, Writer, writing
+from services.reviving.dismissing import dismissing
+from services.reviving.writer import Superseded, writing
 from services.settings import from_environment
 
 
@@ -67,34 +65,22 @@ async def _dismiss(
         if ask:
             confirm(f"Dismiss {len(chosen):,} letters as {by}?")
         async with writing(bus) as writer:
-            await loaded.catch_up()
-            still_open = [letter for letter in chosen if letter.status == "open"]
-            return await _put_aside(writer, still_open, by, reason)
+            still_open = await loaded.still_open(chosen)
+            steps = dismissing(writer, still_open, by, reason, now)
+            return await _put_aside(steps, len(still_open))
 
 
 async def _put_aside(
-    writer: Writer, chosen: Sequence[Letter], by: str, reason: str
+    steps: AsyncIterator[Sequence[Letter]], count: int
 ) -> tuple[list[str], HowEnded]:
     done: list[str] = []
-    with stopping() as stop, progress("dismissing", len(chosen)) as advance:
-        for start in range(0, len(chosen), CHANGES_MAX):
-            if stop.is_set():
-                return done, "stopped"
-            some = chosen[start : start + CHANGES_MAX]
-            try:
-                await writer.commit([_dismissal(letter, by, reason) for letter in some])
-            except Superseded:
-                return done, "superseded"
-            done += [letter.id for letter in some]
-            advance(len(some))
+    with stopping() as stop, progress("dismissing", count) as advance:
+        try:
+            async for step in steps:
+                done += [letter.id for letter in step]
+                advance(len(step))
+                if stop.is_set() and len(done) < count:
+                    return done, "stopped"
+        except Superseded:
+            return done, "superseded"
     return done, "done"
-
-
-def _dismissal(letter: Letter, by: str, reason: str) -> Change:
-    dismissed = Dismissed(
-        dead_letter_id=letter.id,
-        by=clip(by, REASON_BYTES_MAX),
-        reason=clip(reason, REASON_BYTES_MAX),
-        at=now(),
-    )
-    return Change(dismissed, letter.place.partition)

@@ -60,8 +60,7 @@ async def _import(bus: Bus, repaired: Mapping[str, bytes], order: Order, *, ask:
         if ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
-            await loaded.catch_up()
-            still_open = [letter for letter in chosen if letter.status == "open"]
+            still_open = await loaded.still_open(chosen)
             outcomes = mended(bus, still_open, repaired, order, now)
             return await send(writer, outcomes, len(still_open))
 

@@ -1,12 +1,13 @@
 """The letters of a broker, read to the end of their topics, with a bar for those who wait."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from answerbus.client.bus import Bus
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
 from services.letters.fold import Letters
+from services.letters.letter import Letter
 from services.reading.reader import Reader, reading
 from services.replay.progress import progress
 
@@ -21,6 +22,14 @@ class Loaded:
     async def catch_up(self) -> None:
         """Read what has come since. Raises BusUnavailable."""
         await _fold(self.reader, self.letters, "reading dead letters")
+
+    async def still_open(self, chosen: Iterable[Letter]) -> list[Letter]:
+        """Those that nobody has settled by now; raises BusUnavailable.
+
+        Ask once there is a writer: from then on nobody else can settle any.
+        """
+        await self.catch_up()
+        return [letter for letter in chosen if letter.status == "open"]
 
 
 @asynccontextmanager

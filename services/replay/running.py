@@ -173,6 +173,5 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             stderr().print(forecast_views.forecast_table(forecast, "to be replayed"))
             confirm(f"Replay {forecast.sendable:,} letters as {task.order.by}?")
         async with writing(task.bus) as writer:
-            await loaded.catch_up()
-            still_open = [letter for letter in chosen if letter.status == "open"]
+            still_open = await loaded.still_open(chosen)
             return await send(writer, task.outcomes(still_open), len(still_open), task.rate)

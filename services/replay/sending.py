@@ -22,11 +22,9 @@ class Done:
 
     def take(self, step: Step) -> None:
         """A transaction was committed."""
-        for letter, trouble in step.held_back:
-            self.sums.take(letter.id, trouble)
-        for letter, revived in step.sent:
-            self.sums.take(letter.id, revived)
-            self.sent.append(revived.replayed)
+        for letter, outcome in step.outcomes:
+            self.sums.take(letter.id, outcome)
+        self.sent += [revived.replayed for _, revived in step.sent]
 
     @property
     def count(self) -> int:
@@ -44,7 +42,7 @@ async def send(
         try:
             async for step in replaying(writer, outcomes, at_once=at_once):
                 done.take(step)
-                advance(len(step.sent) + len(step.held_back))
+                advance(len(step.outcomes))
                 if done.count >= count:
                     continue
                 if rate is not None:

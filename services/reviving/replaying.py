@@ -23,6 +23,11 @@ class Step:
     sent: list[tuple[Letter, Revived]] = field(default_factory=list)
     held_back: list[tuple[Letter, Trouble]] = field(default_factory=list)
 
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What became of each letter."""
+        return [*self.held_back, *self.sent]
+
 
 async def revived(
     bus: Bus, letters: Collection[Letter], order: Order, known: Known, now: Callable[[], datetime]

@@ -7,10 +7,14 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.bus import Bus, create_topics
+
+if TYPE_CHECKING:
+    from infra.kafka import Broker
 
 PARTITIONS = 4
 
@@ -34,6 +38,17 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         broker = start_broker(tmp_path_factory.mktemp("kafka"))
         stack.callback(broker.stop)
         yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list["Broker"]]:
+    """A broker that a test may stop or kill, and those that it starts in its place."""
+    from infra.kafka import start_broker  # noqa: PLC0415 - only where it is needed
+
+    brokers = [start_broker(tmp_path / "kafka")]
+    yield brokers
+    for broker in brokers:
+        broker.stop()
 
 
 def _docker_answers() -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from tests.integration.bus import Bus, create_topics
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 60.0
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
-    """Brokers that have run on one folder, the last one running."""
-    running = [start_broker(tmp_path / "kafka")]
-    yield running
-    running[-1].stop()
 
 
 async def requests_published(bus: Bus, count: int) -> None:

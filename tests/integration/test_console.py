@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,14 +22,6 @@ from tests.unit.console.records import body_of
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 90.0
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
-    """Brokers that have run on one folder, the last one running."""
-    running = [start_broker(tmp_path / "kafka")]
-    yield running
-    running[-1].stop()
 
 
 async def until_page(

@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -200,15 +199,6 @@ async def test_a_worker_that_slept_too_long_does_no_harm(bus: Bus) -> None:
     for call in bus.calls():
         at = datetime.fromisoformat(call["at"])
         assert at - spent_at[call["request_id"], call["attempt"]] <= PERMIT
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
-    """A broker that a test may kill, and those that it starts in its place."""
-    brokers = [start_broker(tmp_path / "kafka")]
-    yield brokers
-    for broker in brokers:
-        broker.stop()
 
 
 async def test_a_broker_that_dies_and_comes_back_costs_no_answer(

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -153,15 +153,6 @@ async def test_a_frozen_worker_does_not_answer_and_then_reports_until_it_has_its
     assert green["loop"]["worst_s"] > 7
     await bus.publish([request("r-1", "order-1")])
     assert len(await bus.terminals(1)) == 1
-
-
-@pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[Broker]]:
-    """A broker that a test may stop, and those that it starts in its place."""
-    brokers = [start_broker(tmp_path / "kafka")]
-    yield brokers
-    for broker in brokers:
-        broker.stop()
 
 
 async def test_a_broker_that_went_away_is_named_and_forgotten_when_it_is_back(
