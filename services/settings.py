@@ -88,7 +88,6 @@ class Price(Section):
 
 
 class _Profile(Section):
-    dialect: Literal["native", "prompted"] = "native"
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 500
     max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
@@ -101,6 +100,7 @@ class OpenAIProfile(_Profile):
     """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
 
     provider: Literal["openai"]
+    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
     api: Literal["chat", "responses"] = "chat"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
@@ -115,6 +115,7 @@ class AnthropicProfile(_Profile):
     """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
 
     provider: Literal["anthropic"]
+    dialect: Literal["native", "prompted"] = "native"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     api_key_env: str | None = "ANTHROPIC_API_KEY"
@@ -126,6 +127,7 @@ class GeminiProfile(_Profile):
     """`provider = "gemini"`: the Gemini API."""
 
     provider: Literal["gemini"]
+    dialect: Literal["native", "prompted"] = "native"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     api_key_env: str | None = "GEMINI_API_KEY"
@@ -138,6 +140,7 @@ class OllamaProfile(_Profile):
     """`provider = "ollama"`: an Ollama server; by default one on this machine."""
 
     provider: Literal["ollama"]
+    dialect: Literal["native", "prompted"] = "native"
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     api_key_env: str | None = None
@@ -152,6 +155,7 @@ class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
 
     provider: Literal["scripted"]
+    dialect: Literal["native", "prompted"] = "native"
     model: str = "scripted"
     script: Path
     journal: Path | None = None

@@ -29,6 +29,8 @@ class CannotBeWrittenError(Exception):
 def encode(compiled: Compiled, answer: JsonValue) -> JsonValue:
     """What a provider would write. CannotBeWrittenError: the wire schema is too narrow."""
     value = {ROOT_NAME: answer} if compiled.is_boxed else answer
+    if compiled.is_verbatim:
+        return value
     return _write(compiled.shapes, compiled.shapes.root, value)
 
 
@@ -83,7 +85,9 @@ def _write_union(shapes: Shapes, union: Union, value: JsonValue) -> JsonValue:
         except CannotBeWrittenError:
             continue
         alone = shapes.starting_at(branch)
-        if not jsonschema_rs.is_valid(emit(alone), written, offline=True, validate_formats=True):
+        if not jsonschema_rs.is_valid(
+            emit(alone, verbatim=False), written, offline=True, validate_formats=True
+        ):
             continue
         if decode(alone, written) == value:
             return written

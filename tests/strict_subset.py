@@ -18,12 +18,13 @@ OPENAI = {
 
 @dataclass(frozen=True)
 class Subset:
-    """The keywords by type, and what else a provider allows."""
+    """The keywords by type, and what else a provider allows; `free`: values of free form."""
 
     keywords: dict[str, set[str]]
     all_required: bool = True
     recursion: bool = True
     min_items: int = 1000
+    free: bool = False
 
 
 PLAIN = {kind: {"type", "enum", "description"} for kind in ("string", "integer", "number")} | {
@@ -33,6 +34,17 @@ PLAIN = {kind: {"type", "enum", "description"} for kind in ("string", "integer",
     "null": {"type", "description"},
 }
 CHOICES = {kind: {*PLAIN[kind], "enum"} for kind in ("boolean", "null")}
+LLAMA_CPP = Subset(
+    {
+        "object": {*OPENAI["object"], "enum"},
+        "array": {*OPENAI["array"], "enum"},
+        "string": {*OPENAI["string"], "minLength", "maxLength"},
+        "integer": {"type", "enum", "minimum", "maximum", "description"},
+        **{kind: {"type", "enum", "description"} for kind in ("number", "boolean", "null")},
+    },
+    all_required=False,
+    free=True,
+)
 SUBSETS = {
     "openai": Subset(OPENAI),
     "anthropic": Subset(
@@ -51,8 +63,10 @@ SUBSETS = {
         all_required=False,
         min_items=100,
     ),
-    "ollama": Subset(PLAIN | CHOICES, recursion=False),
+    "llama_cpp": LLAMA_CPP,
+    "ollama": LLAMA_CPP,
 }
+_BARE = {"type", "description"}
 
 
 def faults(schema: dict[str, JsonValue], dialect: str = "openai") -> list[str]:
@@ -112,6 +126,8 @@ def _faults(schema: JsonValue, path: str, names: set[str], subset: Subset) -> li
     found += [f"{path}: an empty enum"] if schema.get("enum") == [] else []
     found += [f"{path}: minItems"] if _number(schema.get("minItems"), 0) > subset.min_items else []
     found += [f"{path}: bounds that nothing meets"] if _empty(schema) else []
+    if subset.free and (len(listed) > 1 or "enum" in schema or schema.keys() <= _BARE):
+        return found
     if "array" in listed:
         found += _faults(schema.get("items"), f"{path}/items", names, subset)
     if "object" in listed:
@@ -138,7 +154,13 @@ def _object_faults(
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return [f"{path}: no properties"]
-    found = [] if schema.get("additionalProperties") is False else [f"{path}: open"]
+    others = schema.get("additionalProperties")
+    found = (
+        _faults(others, f"{path}/*", names, subset)
+        if subset.free and others not in (True, False)
+        else []
+    )
+    found += [] if others is False or subset.free else [f"{path}: open"]
     required = schema.get("required")
     if subset.all_required:
         found += [] if required == list(properties) else [f"{path}: not all required"]
@@ -150,7 +172,7 @@ def _object_faults(
 
 
 def _empty(schema: dict[str, JsonValue]) -> bool:
-    pairs = (("minimum", "maximum"), ("minItems", "maxItems"))
+    pairs = (("minimum", "maximum"), ("minItems", "maxItems"), ("minLength", "maxLength"))
     return any(
         _number(schema.get(low), 0) > _number(schema.get(high), 1e300)
         for low, high in pairs

@@ -17,6 +17,7 @@ drain_s = {drain_s}
 [profiles.default]
 provider = "openai"
 base_url = "{model_url}"
+dialect = "llama_cpp"
 model = "{model}"
 temperature = 0
 timeout_s = 120                       # for machines that are slow or busy

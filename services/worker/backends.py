@@ -68,8 +68,8 @@ def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
 
 
 def _dialect(profile: Profile) -> DialectName:
-    if profile.dialect == "prompted":
-        return "prompted"
+    if profile.dialect != "native":
+        return profile.dialect
     match profile:
         case OpenAIProfile() | ScriptedProfile():
             return "openai"
@@ -109,7 +109,7 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
         return ScriptedProvider(
             script=profile.script, journal=profile.journal, model=profile.model, clock=clock
         )
-    native = profile.dialect == "native"
+    native = profile.dialect != "prompted"
     shared = _Shared(
         model=profile.model,
         api_key=_key(name, profile),

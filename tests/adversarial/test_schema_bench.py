@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from answerbus.dead_letter import HostileSchema
 from services.worker.core.asked import Unusable
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
@@ -23,7 +23,7 @@ from tests.strict_subset import faults
 SCHEMAS = list(corpora().schemas())  # all of them: the whole takes some ten seconds
 REFUSALS = {"size", "depth", "expansion", "pattern", "draft", "id", "reference"}
 SECONDS_MAX = 1.0
-DIALECTS = [openai, anthropic, gemini, ollama]
+DIALECTS = [openai, anthropic, gemini, llama_cpp, ollama]
 
 
 def name_of(dialect: ModuleType | None) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from answerbus.dead_letter import HostileSchema
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects import anthropic, gemini, llama_cpp, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
@@ -47,7 +47,7 @@ def test_verdicts_are_those_of_the_suite(file: Any) -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES],
+    [openai.RULES, anthropic.RULES, gemini.RULES, llama_cpp.RULES],
     ids=lambda rules: rules.dialect,
 )
 @pytest.mark.parametrize("file", FILES)

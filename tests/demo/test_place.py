@@ -19,6 +19,7 @@ def test_the_default_profile_asks_the_local_model(tmp_path: Path) -> None:
     assert settings.profiles == {
         "default": OpenAIProfile(
             provider="openai",
+            dialect="llama_cpp",
             model="local-small",
             base_url="http://127.0.0.1:2/v1",
             temperature=0,

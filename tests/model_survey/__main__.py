@@ -37,7 +37,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     *,
-    only: Annotated[str, typer.Option(help="a part: contracts, inline or mending")] = "",
+    only: Annotated[str, typer.Option(help="a part: contracts, inline, mending or again")] = "",
     limit: Annotated[int | None, typer.Option(min=0, help="ask no more than this many")] = None,
     out: Annotated[Path, typer.Option(help="where the rows are added")] = OUT_DEFAULT,
 ) -> None:
@@ -47,7 +47,7 @@ def main(
     questions = _questions()
     everything = [question for question in questions if only in ("", question.part)]
     if not everything:
-        raise typer.BadParameter(f"{only}: there are contracts, inline, mending")
+        raise typer.BadParameter(f"{only}: there are contracts, inline, mending, again")
     known = {row.id for row in rows.read(out)}
     left = [question for question in everything if question.id not in known][:limit]
     if left:
@@ -65,7 +65,8 @@ def main(
 
 def _questions() -> list[Question]:
     cases = list(corpora().schemas())
-    return in_turns([*mending.questions(), *contracts.questions(), *sample.questions(cases)])
+    plain = [*contracts.questions(), *sample.questions(cases)]
+    return in_turns([*plain, *mending.questions(), *mending.again()])
 
 
 def _ask(questions: Sequence[Question], out: Path, console: Console) -> None:

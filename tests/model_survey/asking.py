@@ -24,25 +24,26 @@ from infra.stack.stack import PARTITIONS
 from services.reading.reader import reading
 from services.reading.seen import seen
 from tests.model_survey.judging import judged
-from tests.model_survey.questions import PROFILE, Question
+from tests.model_survey.questions import PROFILE, UNSEEN, Question
 from tests.model_survey.recorder import Recorder, recording
 from tests.model_survey.rows import Row
+from tests.model_survey.sample import DIALECT
 
-OUTPUT_TOKENS = 160
+OUTPUT_TOKENS = 256
 AHEAD = 3  # so that the model is never without work
 WORKER_STOP_S = 2.0  # who stops the survey does not wait for the calls in flight
-# The profile that requests are asked under, behind the recorder. The schema is not shown: it would
-# take the model longer to read than the answer to write.
-_SURVEYED = """\
+# A profile that requests are asked under, behind the recorder.
+_PROFILE = """\
 [profiles.{name}]
 provider = "openai"
 base_url = "{base_url}"
+dialect = "{dialect}"
 model = "{model}"
 temperature = 0
 timeout_s = 600
 max_in_flight = 2
 max_output_tokens = {output_tokens}
-show_schema = false
+show_schema = {shown}
 """
 
 
@@ -112,11 +113,16 @@ def surveying(folder: Path, report: Report) -> Iterator[Survey]:
             model_port=model_port,
             workers=1,
             drain_s=WORKER_STOP_S,
-            profiles=_SURVEYED.format(
-                name=PROFILE,
-                base_url=recorder.base_url,
-                model=ALIAS,
-                output_tokens=OUTPUT_TOKENS,
+            profiles="\n".join(
+                _PROFILE.format(
+                    name=name,
+                    base_url=recorder.base_url,
+                    dialect=DIALECT,
+                    model=ALIAS,
+                    output_tokens=OUTPUT_TOKENS,
+                    shown=shown,
+                )
+                for name, shown in ((PROFILE, "true"), (UNSEEN, "false"))
             ),
         )
         stack = start_stack(place, report.say, report)

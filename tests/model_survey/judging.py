@@ -38,6 +38,7 @@ def judged(
         outcome=terminal.kind,
         cause=terminal.cause.kind if isinstance(terminal, DeadLetter) else None,
         published_valid=_published(question, terminal),
+        is_enforced=not _compiled(question)[1].notes,
         tries=tuple(_try(question, attempt, answers) for attempt in attempts),
     )
 
@@ -64,7 +65,12 @@ def _try(question: Question, attempt: Attempt, answers: dict[str, Recorded]) -> 
         is_valid=valid,
         accepted=attempt.outcome in ("result", "refusal"),
         failure=attempt.failure.kind if attempt.failure else None,
+        problem=_first_code(attempt.failure),
     )
+
+
+def _first_code(found: failure.Failure | None) -> str | None:
+    return found.problems[0].code if isinstance(found, failure.Invalid) else None
 
 
 def _ended(attempt: Attempt, recorded: Recorded | None) -> Ended:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from answerbus.request import InlineRef
-from tests.model_survey.questions import Question
+from tests.model_survey.questions import ATTEMPTS, Part, Question
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _list(**rule: Any) -> dict[str, Any]:
 _RULES: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     (
         "pattern-invoice",
-        _object(invoice=_text(pattern=r"^INV-\d+$")),
+        _object(invoice=_text(pattern=r"^INV-")),
         "Make up an invoice number.",
         "Which number could an invoice of the year 2025 have?",
     ),
@@ -60,7 +60,7 @@ _RULES: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ),
     (
         "pattern-digits",
-        _object(code=_text(pattern=r"^\d+$")),
+        _object(code=_text(pattern=r"\d{4}")),
         "Make up the code of a door.",
         "Make up the id of an order.",
     ),
@@ -71,10 +71,10 @@ _RULES: tuple[tuple[str, dict[str, Any], str, str], ...] = (
         "How can the person Alan Turing be reached?",
     ),
     (
-        "format-ipv4",
-        _object(host=_text(format="ipv4")),
-        "On which host does the database run? Make it up.",
-        "Where is the web server? Make it up.",
+        "minimum-age",
+        _object(age=_number(minimum=18.5, maximum=99.5)),
+        "How old is a child at school, in years?",
+        "How old is a puppy, in years?",
     ),
     (
         "format-uri",
@@ -176,10 +176,24 @@ def questions() -> Iterator[Question]:
     """All of them, in an order that never changes."""
     for name, schema, *ways in _RULES:
         for number, instructions in enumerate(ways):
-            yield Question(
-                id=f"mending-{name}-{number}",
-                part="mending",
-                group=name,
-                asked=InlineRef(name="data", wrapped=False, json_schema=schema),
-                instructions=f"{instructions} Be brief.",
-            )
+            yield _question(f"{name}-{number}", "mending", name, schema, instructions)
+
+
+def again() -> Iterator[Question]:
+    """The same as often as `questions` may try, but anew each time: nobody says what was wrong."""
+    for name, schema, *ways in _RULES:
+        for number, instructions in enumerate(ways):
+            for turn in range(ATTEMPTS):
+                yield _question(f"{name}-{number}-{turn}", "again", name, schema, instructions)
+
+
+def _question(
+    id_: str, part: Part, group: str, schema: dict[str, Any], instructions: str
+) -> Question:
+    return Question(
+        id=f"{part}-{id_}",
+        part=part,
+        group=group,
+        asked=InlineRef(name="data", wrapped=False, json_schema=schema),
+        instructions=f"{instructions} Be brief.",
+    )

@@ -13,7 +13,8 @@ ATTEMPTS = 3  # where mending is what is looked at
 ATTEMPTS_ELSEWHERE = 2
 TURNS = 4
 PROFILE = "surveyed"
-Part = Literal["contracts", "inline", "mending"]
+UNSEEN = "unseen"  # the same model, which is not shown the schema
+Part = Literal["contracts", "inline", "mending", "again"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,12 @@ class Question:
     @property
     def attempts(self) -> int:
         """The budget: a busy machine writes a few tokens a second."""
-        return ATTEMPTS if self.part == "mending" else ATTEMPTS_ELSEWHERE
+        return {"mending": ATTEMPTS, "again": 1}.get(self.part, ATTEMPTS_ELSEWHERE)
+
+    @property
+    def profile(self) -> str:
+        """Where the rules are to be learned from the problems alone, the schema is not shown."""
+        return UNSEEN if self.part in ("mending", "again") else PROFILE
 
     def request(self) -> Request:
         """The event that asks it."""
@@ -39,7 +45,7 @@ class Question:
             workflow_id=self.id,
             answer_schema=self.asked,
             context=Context(instructions=self.instructions, facts=self.facts),
-            profile=PROFILE,
+            profile=self.profile,
             budget=Budget(attempts=self.attempts),
             ttl_s=TTL_S_MAX,
         )

@@ -25,12 +25,16 @@ class Try:
     fits_wire: bool | None
     is_valid: bool | None
     accepted: bool
-    failure: str | None
+    failure: str | None = None
+    problem: str | None = None  # the code of the first one
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`published_valid` is jsonschema's verdict on what was published, None where nothing was."""
+    """`published_valid` is jsonschema's verdict on what was published, None where nothing was.
+
+    `is_enforced`: the server is told every rule of the schema, so that nothing is noted.
+    """
 
     id: str
     part: Part
@@ -38,6 +42,7 @@ class Row:
     outcome: str
     cause: str | None
     published_valid: bool | None
+    is_enforced: bool
     tries: tuple[Try, ...]
 
     @property

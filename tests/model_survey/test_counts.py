@@ -1,13 +1,22 @@
 """The survey's page says what its rows say."""
 
+from dataclasses import replace
 from typing import Any
 
 from tests.model_survey.counts import counted, interval, valid_after
 from tests.model_survey.page import all_published_valid, page
 from tests.model_survey.rows import Row, Try, as_line, parsed
 
-RIGHT = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=True, failure=None)
-WRONG = Try(1, "by itself", fits_wire=True, is_valid=False, accepted=False, failure="invalid")
+RIGHT = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=True)
+WRONG = Try(
+    1,
+    "by itself",
+    fits_wire=True,
+    is_valid=False,
+    accepted=False,
+    failure="invalid",
+    problem="type",
+)
 CUT = Try(1, "cut", fits_wire=None, is_valid=None, accepted=False, failure="truncated")
 
 
@@ -19,13 +28,14 @@ def row(*tries: Try, **more: Any) -> Row:
         "outcome": "result",
         "cause": None,
         "published_valid": True,
+        "is_enforced": True,
         "tries": tries,
     }
     return Row(**known | more)
 
 
 def at(number: int, made: Try) -> Try:
-    return Try(number, made.ended, made.fits_wire, made.is_valid, made.accepted, made.failure)
+    return replace(made, number=number)
 
 
 DEAD = row(
@@ -52,8 +62,8 @@ def test_answers_are_counted_by_how_they_ended() -> None:
 
 
 def test_the_verdicts_of_both_validators_are_set_against_each_other() -> None:
-    strict = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=False, failure="invalid")
-    loose = Try(1, "by itself", fits_wire=True, is_valid=False, accepted=True, failure=None)
+    strict = replace(WRONG, is_valid=True)
+    loose = replace(RIGHT, is_valid=False)
     counts = counted("all", [row(strict), row(loose)])
 
     assert (counts.stricter, counts.looser) == (1, 1)

@@ -3,9 +3,9 @@
 from typing import Literal, assert_never
 
 from services.worker.core.asked import Asked, Unusable, WireSchema
-from services.worker.dialects import anthropic, gemini, ollama, openai, prompted
+from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted
 
-DialectName = Literal["openai", "anthropic", "gemini", "ollama", "prompted"]
+DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted"]
 
 
 def compile_for(dialect: DialectName, asked: Asked) -> WireSchema | Unusable:
@@ -17,6 +17,8 @@ def compile_for(dialect: DialectName, asked: Asked) -> WireSchema | Unusable:
             return anthropic.compile_schema(asked)
         case "gemini":
             return gemini.compile_schema(asked)
+        case "llama_cpp":
+            return llama_cpp.compile_schema(asked)
         case "ollama":
             return ollama.compile_schema(asked)
         case "prompted":

@@ -8,7 +8,17 @@ from pydantic import JsonValue
 
 from services.worker.dialects.choices import same
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.shape import Array, Member, Object, Plain, Shape, Shapes, Text, Union
+from services.worker.dialects.shape import (
+    TYPES,
+    Array,
+    Member,
+    Object,
+    Plain,
+    Shape,
+    Shapes,
+    Text,
+    Union,
+)
 
 COMPARISONS_MAX = 80_000  # some tenths of a second
 
@@ -67,7 +77,8 @@ class Comparer:
         objects, scalars, others = self._sorted(union)
         if len(scalars) + len(others) > EXCLUSIVE_BRANCHES_MAX:
             return False
-        pairs = chain(combinations([*scalars, *others], 2), product(objects, others))
+        rest = [*scalars, *others]
+        pairs = chain(combinations(rest, 2), product(objects, rest))
         return self._told_apart(objects) and all(_exclude(one, other) for one, other in pairs)
 
     def _sorted(self, union: Union) -> tuple[list[Object], list[Plain], list[Shape]]:
@@ -157,18 +168,22 @@ def _key(shape: Plain, choice: JsonValue) -> str:
 
 
 def _exclude(one: Shape, other: Shape) -> bool:
-    match one, other:
-        case (Plain(), Plain()):
-            return not _kinds(one) & _kinds(other) or _values_differ(one, other)
-        case (Plain() | Array() | Object(), Plain() | Array() | Object()):
-            return type(one) is not type(other)
+    if not _kinds(one) & _kinds(other):
+        return True
+    return isinstance(one, Plain) and isinstance(other, Plain) and _values_differ(one, other)
+
+
+def _kinds(shape: Shape) -> frozenset[str]:
+    """The types of what fits; numbers may be integers too."""
+    match shape:
+        case Plain():
+            return shape.types | {"integer"} if "number" in shape.types else shape.types
+        case Array():
+            return frozenset(["array"])
+        case Object():
+            return frozenset(["object"])
         case _:
-            return False
-
-
-def _kinds(shape: Plain) -> frozenset[str]:
-    """The types of a scalar; numbers may be integers too."""
-    return shape.types | {"integer"} if "number" in shape.types else shape.types
+            return frozenset([*TYPES, "integer"])
 
 
 def _values_differ(one: Plain, other: Plain) -> bool:

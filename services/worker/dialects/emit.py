@@ -21,17 +21,21 @@ from services.worker.dialects.shape import (
 _BARE = {"type", "description"}  # such schemas differ in type alone and share one list of types
 
 
-def emit(shapes: Shapes) -> JsonObject:
-    """The wire schema, with the definitions that it uses."""
-    writer = _Writer(shapes)
+def emit(shapes: Shapes, *, verbatim: bool) -> JsonObject:
+    """The wire schema, with the definitions that it uses.
+
+    `verbatim`: null and left out are two answers, where both are allowed.
+    """
+    writer = _Writer(shapes, verbatim)
     schema = writer.write(shapes.seen(shapes.root))
     definitions = writer.definitions()
     return schema | {"$defs": definitions} if definitions else schema
 
 
 class _Writer:
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, verbatim: bool) -> None:  # noqa: FBT001 - of its own kind
         self._shapes = shapes
+        self._verbatim = verbatim
         self._used: list[str] = []
 
     def definitions(self) -> JsonObject:
@@ -77,20 +81,26 @@ class _Writer:
             "type": "object",
             "properties": properties,
             "required": [name for name in properties if name in required],
-            "additionalProperties": False,
+            "additionalProperties": self._others(shape.others),
         }
         return written | _described(shape)
 
+    def _others(self, shape: Shape) -> JsonValue:
+        if isinstance(shape, Never):
+            return False
+        return True if isinstance(shape, Plain) and shape.is_anything else self.write(shape)
+
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
-        inner = _Writer(self._shapes)
+        inner = _Writer(self._shapes, self._verbatim)
         written = inner.write(member.shape)
         return None if inner._used else written
 
     def _member(self, member: Member, owner: Object) -> JsonObject:
         written = self.write(member.shape)
         if owner.may_omit:
-            return _without_null(written) if member.optional else written
+            drops_null = member.optional and not self._verbatim
+            return _without_null(written) if drops_null else written
         if not member.optional or self._shapes.accepts_null(member.shape):
             return written
         return _nullable(written)

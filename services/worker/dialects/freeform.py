@@ -1,4 +1,4 @@
-"""Values of unknown shape: they travel as JSON text inside a string."""
+"""Values of unknown shape: they travel as themselves, or as JSON text inside a string."""
 
 import json
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
-from services.worker.dialects.scalars import description
-from services.worker.dialects.shape import JsonObject, Text
+from services.worker.dialects.scalars import any_of, description
+from services.worker.dialects.shape import TYPES, JsonObject, Plain, Text
 
 _HINT_CHARS_MAX = 500
 _PACKED_CHARS_MAX = 4_000
@@ -20,7 +20,12 @@ class NoJsonText:
     """The string does not hold one JSON value."""
 
 
-def free(atoms: Atoms) -> Text:
+def as_itself(atoms: Atoms) -> Plain:
+    """The shape of anything that satisfies `atoms`, for providers that let any JSON pass."""
+    return any_of([*TYPES], atoms)
+
+
+def as_text(atoms: Atoms) -> Text:
     """The shape of anything that satisfies `atoms`, with a hint that fits into a description."""
     hint = "A JSON value, written as JSON text into this string"
     schema = atoms[0].schema if len(atoms) == 1 else {}

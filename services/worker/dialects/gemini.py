@@ -1,7 +1,7 @@
 """The dialect `gemini`: the keywords that Gemini documents for `responseJsonSchema`."""
 
 from services.worker.core.asked import Asked, Unusable, WireSchema
-from services.worker.dialects.measure import names_in, schemas_in, values_in
+from services.worker.dialects.measure import name_chars
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
 from services.worker.dialects.wire import compile_asked
@@ -11,6 +11,7 @@ LIST_SIZE_MAX = 100  # long lists with a length are named as a cause of "too man
 RULES = Rules(
     dialect=DIALECT,
     formats=frozenset(["date-time", "date", "time"]),
+    integer_bounds=frozenset(["minimum", "maximum"]),
     number_bounds=frozenset(["minimum", "maximum"]),
     list_sizes={"minItems": LIST_SIZE_MAX, "maxItems": LIST_SIZE_MAX},
     enum_types=frozenset(["string", "number"]),
@@ -29,10 +30,6 @@ def compile_schema(asked: Asked) -> WireSchema | Unusable:
 
 def excess(schema: JsonObject) -> str | None:
     """What there must be less of, if the wire schema is beyond a limit."""
-    names = [name for inner, _ in schemas_in(schema) for name in names_in(inner.get("properties"))]
-    enums = [
-        str(value) for inner, _ in schemas_in(schema) for value in values_in(inner.get("enum"))
-    ]
-    if sum(map(len, [*names, *enums])) > NAME_CHARS_MAX:
+    if name_chars(schema) > NAME_CHARS_MAX:
         return f"at most {NAME_CHARS_MAX} characters of property names and enum values"
     return None

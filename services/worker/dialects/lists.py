@@ -6,25 +6,27 @@ from services.worker.core.keywords import AnySchema
 from services.worker.dialects.atoms import Atom, Atoms, Node, schemas_in
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
-from services.worker.dialects.scalars import description
-from services.worker.dialects.shape import Array, JsonObject, Never, Plain, Shape, Text, Union
+from services.worker.dialects.scalars import any_of, description
+from services.worker.dialects.shape import Array, Never, Plain, Shape, Text, Union
+from services.worker.dialects.sizes import LIST_SIZES, sizes_of
 
 Read = Callable[[Sequence[Node | Atom]], Shape]
 
 
-def read_list(atoms: Atoms, read: Read, free: Text, rules: Rules, notes: Notes) -> Shape:
-    """A list of one shape; all of it as JSON text where nothing is known of its items."""
+def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes: Notes) -> Shape:
+    """A list of one shape; any list, or JSON text, where nothing is known of its items."""
     items = _tuple(atoms, read, free, notes) or read(_each(atoms))
-    sizes = _sizes(atoms, rules, notes)
+    sizes = sizes_of(atoms, LIST_SIZES, rules.list_sizes, notes)
+    if sizes is None:
+        return Never()
     if isinstance(items, Never):
         items = Plain({"type": "null"})
         if "maxItems" in rules.list_sizes:
             sizes |= {"maxItems": 0}
     if isinstance(items, Text):
         return free
-    least = _number(sizes, "minItems", 0)
-    if least > _number(sizes, "maxItems", least):
-        return Never()
+    if isinstance(items, Plain) and items.is_anything and not sizes:
+        return any_of("array", atoms)
     return Array(items, sizes, description(atoms))
 
 
@@ -37,7 +39,7 @@ def _each(atoms: Atoms) -> list[Node]:
     ]
 
 
-def _tuple(atoms: Atoms, read: Read, free: Text, notes: Notes) -> Shape | None:
+def _tuple(atoms: Atoms, read: Read, free: Text | Plain, notes: Notes) -> Shape | None:
     """Where each place has a schema of its own, an item of any of these shapes at any place."""
     for atom in atoms:
         keyword, places = _places(atom)
@@ -67,26 +69,3 @@ def _after(atom: Atom, keyword: str, count: int) -> list[Node]:
         return []
     schema = atom.get(rest)
     return [Node(f"{atom.path}/{rest}", schema if isinstance(schema, dict | bool) else True)]
-
-
-def _sizes(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
-    found: dict[str, int] = {}
-    for atom in atoms:
-        for keyword, tighter in (("minItems", max), ("maxItems", min)):
-            value = atom.get(keyword)
-            if not isinstance(value, int | float) or (keyword == "minItems" and value <= 0):
-                continue
-            if value <= rules.list_sizes.get(keyword, -1):
-                found[keyword] = tighter(int(value), found.get(keyword, int(value)))
-                continue
-            notes.not_enforced(keyword, atom.path)
-            if (
-                keyword == "minItems" and keyword in rules.list_sizes
-            ):  # most of it is better than none
-                found[keyword] = rules.list_sizes[keyword]
-    return dict(found)
-
-
-def _number(sizes: JsonObject, keyword: str, otherwise: int) -> int:
-    value = sizes.get(keyword, otherwise)
-    return value if isinstance(value, int) else otherwise

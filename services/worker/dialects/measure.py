@@ -16,6 +16,7 @@ def schemas_in(schema: JsonValue, level: int = 0) -> Iterator[tuple[JsonObject, 
     for inner in (*values_in(schema.get("properties")), *values_in(schema.get("anyOf"))):
         yield from schemas_in(inner, level)
     yield from schemas_in(schema.get("items"), level)
+    yield from schemas_in(schema.get("additionalProperties"), level)
     for inner in values_in(schema.get("$defs")):
         yield from schemas_in(inner, 0)
 
@@ -34,6 +35,14 @@ def values_in(inner: JsonValue) -> list[JsonValue]:
             return inner
         case _:
             return []
+
+
+def name_chars(schema: JsonObject) -> int:
+    """The characters of property names and of values to choose from, in all of a schema."""
+    schemas = [inner for inner, _ in schemas_in(schema)]
+    names = [name for inner in schemas for name in names_in(inner.get("properties"))]
+    enums = [str(value) for inner in schemas for value in values_in(inner.get("enum"))]
+    return sum(map(len, [*names, *enums]))
 
 
 def optional_members(schema: JsonObject) -> int:

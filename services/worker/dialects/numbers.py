@@ -23,7 +23,7 @@ def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | 
     found: _Bounds = {}
     for atom, keyword, value in _stated(atoms):
         another = keyword == "multipleOf" and found.get(keyword, value) != value
-        carried = _carried(kind, keyword) in rules.number_bounds
+        carried = _carried(kind, keyword, rules)
         if not carried or abs(value) > _EXACT_MAX or another:
             notes.not_enforced(keyword, atom.path)
             continue
@@ -34,10 +34,12 @@ def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | 
     return dict(found) if _satisfiable(found) else None
 
 
-def _carried(kind: str, keyword: str) -> str:
-    """The keyword that a bound is written with: integers need no exclusive ones."""
+def _carried(kind: str, keyword: str, rules: Rules) -> bool:
+    """Whether a bound can be told; those of integers are written without the exclusive ones."""
+    if kind == "number":
+        return keyword in rules.number_bounds
     inclusive = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-    return inclusive.get(keyword, keyword) if kind == "integer" else keyword
+    return inclusive.get(keyword, keyword) in rules.integer_bounds
 
 
 def _stated(atoms: Atoms) -> Iterator[tuple[Atom, str, int | float]]:

@@ -1,12 +1,15 @@
-"""The dialect `ollama`: types, members and choices, which is what its grammars surely enforce."""
+"""The dialect `ollama`: an Ollama server makes its grammars with llama.cpp's own code."""
+
+from dataclasses import replace
 
 from services.worker.core.asked import Asked, Unusable, WireSchema
-from services.worker.dialects.rules import Rules
+from services.worker.dialects import llama_cpp
+from services.worker.dialects.measure import names_in, schemas_in
 from services.worker.dialects.shape import JsonObject
 from services.worker.dialects.wire import compile_asked
 
 DIALECT = "ollama"
-RULES = Rules(dialect=DIALECT, recursion="nowhere")
+RULES = replace(llama_cpp.RULES, dialect=DIALECT)
 
 
 def compile_schema(asked: Asked) -> WireSchema | Unusable:
@@ -14,6 +17,8 @@ def compile_schema(asked: Asked) -> WireSchema | Unusable:
     return compile_asked(asked, RULES, excess)
 
 
-def excess(_schema: JsonObject) -> str | None:
-    """A server with models of its own names no limits."""
-    return None
+def excess(schema: JsonObject) -> str | None:
+    """What there must be less of, if the wire schema is beyond a limit."""
+    if any("$ref" in names_in(inner.get("properties")) for inner, _ in schemas_in(schema)):
+        return "no member of the name `$ref`, which this provider takes for a reference"
+    return llama_cpp.excess(schema)

@@ -3,6 +3,7 @@
 from services.worker.core.asked import Asked, Unusable, WireSchema
 from services.worker.dialects.measure import names_in, schemas_in, values_in
 from services.worker.dialects.numbers import NUMBER_BOUNDS
+from services.worker.dialects.patterns import portable
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
 from services.worker.dialects.wire import compile_asked
@@ -14,7 +15,8 @@ RULES = Rules(
     formats=frozenset(
         ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]
     ),
-    patterns=True,
+    pattern=portable,
+    integer_bounds=NUMBER_BOUNDS,
     number_bounds=NUMBER_BOUNDS,
     list_sizes={"minItems": LIST_SIZE_MAX, "maxItems": LIST_SIZE_MAX},
 )

@@ -3,20 +3,23 @@
 from collections import deque
 from collections.abc import Sequence
 
+from pydantic import JsonValue
+
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects.atoms import Atom, Atoms, Node, atoms_of, referred, schemas_in
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
 from services.worker.dialects.circles import cut_circles
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.freeform import free
+from services.worker.dialects.freeform import as_itself, as_text
 from services.worker.dialects.lists import read_list
 from services.worker.dialects.names import Names
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.objects import read_object
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import plain
-from services.worker.dialects.shape import Never, Ref, Shape, Shapes, Text, Union
+from services.worker.dialects.shape import TYPES, Never, Plain, Ref, Shape, Shapes, Text, Union
+from services.worker.dialects.sizes import TEXT_LENGTHS, sizes_of
 from services.worker.dialects.unenforced import note_unenforced
 
 # Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
@@ -51,7 +54,7 @@ class Reader:
             self._definitions[name] = self._inside(atoms)
         for name in self._definitions:
             if self._goes_round(name):
-                self._definitions[name] = free(())
+                self._definitions[name] = self._free(())
         return Shapes(*cut_circles(root, self._definitions, self._rules, self.notes))
 
     def _goes_round(self, name: str) -> bool:
@@ -107,7 +110,7 @@ class Reader:
             self.read([*base, Node(f"{atom.path}/{keyword}/{i}", schema)])
             for i, schema in _branches(atom, keyword)
         ]
-        fallback = self._single(base) if _has(base, _STRUCTURE) else free(atoms)
+        fallback = self._single(base) if _has(base, _STRUCTURE) else self._free(atoms)
         return self._one_of(branches, fallback, keyword, atom.path)
 
     def _one_of(self, shapes: Sequence[Shape], fallback: Shape, keyword: str, path: str) -> Shape:
@@ -141,35 +144,50 @@ class Reader:
         types = types_of(atoms)
         note_unenforced(atoms, types, self.notes)
         values = choices(atoms)
-        if values is not None and not any(type_of(v) & {"object", "array"} for v in values):
+        if values is not None and self._can_list(values):
+            sizes_of(atoms, TEXT_LENGTHS, {}, self.notes)
             chosen = one_of(values, types, self._rules)
             if is_looser(chosen, values):
                 self.notes.not_enforced("enum", atoms[0].path)
-            return self._one_of(chosen, free(atoms), "enum", atoms[0].path)
-        kinds = _kinds(atoms, types) if values is None else ["any"]
+            return self._one_of(chosen, self._free(atoms), "enum", atoms[0].path)
+        kinds = self._kinds(atoms, types) if values is None else ["any"]
         shapes = [self._typed(kind, atoms) for kind in kinds]
-        return self._one_of(shapes, free(atoms), "type", atoms[0].path if atoms else "")
+        return self._one_of(shapes, self._free(atoms), "type", atoms[0].path if atoms else "")
 
     def _typed(self, kind: str, atoms: Atoms) -> Shape:
-        text = free(atoms)
+        free = self._free(atoms)
         match kind:
             case "any":
-                shape: Shape = text
+                shape: Shape = free
             case "object":
-                shape = read_object(atoms, self.read, text, self._rules, self.notes)
+                shape = read_object(atoms, self.read, free, self._rules, self.notes)
             case "array":
-                shape = read_list(atoms, self.read, text, self._rules, self.notes)
+                shape = read_list(atoms, self.read, free, self._rules, self.notes)
             case _:
                 shape = plain(kind, atoms, self._rules, self.notes)
-        if shape is text and atoms:
+        if isinstance(shape, Text) and atoms:
             self.notes.as_text(atoms[0].path)
         return shape
 
+    def _free(self, atoms: Atoms) -> Text | Plain:
+        """The shape of anything that satisfies `atoms`."""
+        return as_itself(atoms) if self._rules.verbatim else as_text(atoms)
 
-def _kinds(atoms: Atoms, types: frozenset[str] | None) -> list[str]:
-    """The types of value to make a shape for; "any" stands for those nothing is said of."""
-    if types is not None:
-        return sorted(types)
+    def _can_list(self, values: Sequence[JsonValue]) -> bool:
+        """Whether a provider can be told to choose from `values`."""
+        return self._rules.verbatim or not any(type_of(v) & {"object", "array"} for v in values)
+
+    def _kinds(self, atoms: Atoms, types: frozenset[str] | None) -> list[str]:
+        """The types of value to make a shape for; "any" stands for those nothing is said of."""
+        if types is not None:
+            return sorted(types)
+        if self._rules.verbatim and any(atom.rules for atom in atoms):
+            return list(TYPES)
+        return _structured(atoms)
+
+
+def _structured(atoms: Atoms) -> list[str]:
+    """The structures that are spoken of, and "any" for all that is not."""
     objects = ["object"] if _has(atoms, ("properties", "required")) else []
     lists = ["array"] if _has(atoms, ("items", "prefixItems")) else []
     # Rules on objects or lists bind only these: any other value is allowed beside them.

@@ -1,18 +1,31 @@
 """What a dialect can have enforced; all else is noted, and checked after."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 ALL_SCALARS = frozenset(["string", "number", "boolean", "null"])
 
 
+def no_pattern(_pattern: str) -> str | None:
+    """For providers that enforce none."""
+    return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
     """What a provider enforces as JSON Schema means it.
 
-    `number_bounds` and `list_sizes` are keywords, the latter with the largest number that each may
-    have. `enum_types` are the types that values to choose from may be of.
+    `format_patterns` are told beside formats that a provider knows not well enough.
+    `pattern` writes a pattern as the provider takes it, None for one that it does not.
+    `integer_bounds` and `number_bounds` are keywords; so are `text_lengths` and `list_sizes`, with
+    the largest number that each may have. `enum_types` are the types that values to choose from may
+    be of.
+    `one_text_rule`: a text has a pattern, or a format, or lengths.
+    `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
+    name of their own beside the others. Else such travel as JSON text. Who enforces this has room
+    for everything, and follows references in circles.
+    `open_name_chars_max` bounds the names in one object that may have others beside them.
     `omits_optional`: optional members are left out; else each is there, and null says "left out".
     `recursion`: whether a schema may refer to what it is inside of, or from optional members only.
     `optional_max` and `unions_max` bound what one schema may have of them, None for no bound.
@@ -21,10 +34,16 @@ class Rules:
 
     dialect: str
     formats: frozenset[str] = frozenset()
-    patterns: bool = False
+    format_patterns: Mapping[str, str] = field(default_factory=dict)
+    pattern: Callable[[str], str | None] = no_pattern
+    integer_bounds: frozenset[str] = frozenset()
     number_bounds: frozenset[str] = frozenset()
+    text_lengths: Mapping[str, int] = field(default_factory=dict)
     list_sizes: Mapping[str, int] = field(default_factory=dict)
+    one_text_rule: bool = False
     enum_types: frozenset[str] = ALL_SCALARS
+    verbatim: bool = False
+    open_name_chars_max: int | None = None
     omits_optional: bool = False
     recursion: Literal["anywhere", "optional", "nowhere"] = "anywhere"
     optional_max: int | None = None

@@ -1,6 +1,6 @@
 """Scalars on the wire: a type, and the rules on texts that a provider enforces."""
 
-import re
+from pydantic import JsonValue
 
 from services.worker.core.keywords import Draft
 from services.worker.dialects.atoms import Atom, Atoms
@@ -8,6 +8,7 @@ from services.worker.dialects.notes import Notes
 from services.worker.dialects.numbers import bounds
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject, Never, Plain
+from services.worker.dialects.sizes import TEXT_LENGTHS, sizes_of
 
 # The formats that the authority checks, and since which draft; all others only describe.
 _CHECKED_SINCE = (
@@ -18,27 +19,26 @@ _CHECKED_SINCE = (
     | dict.fromkeys(["duration", "uuid"], Draft.D2019)
 )
 
-# What all engines mean the same by: literals, plain classes, groups, alternatives and counts.
-_TOKEN = re.compile(
-    r"(?P<open>\((?:\?:|(?!\?)))|(?P<close>\))|(?P<either>\|)"
-    r"|\\[dws.+*?()\[\]{}|/^$\\-]"
-    r"|\[\^?(?:[^\[\]\\]|\\[dws.+*?()\[\]{}|/^$\\-])+\]"
-    r"|\{\d+(?:,\d*)?\}|[^\\()|\[\]{}^$]"
-)
-
 
 def plain(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> Plain | Never:
     """A scalar of one JSON type with the rules that the dialect carries."""
-    schema: JsonObject = {"type": kind}
+    found: JsonObject | None = {}
     if kind == "string":
-        schema |= _pattern(atoms, rules, notes) | _format(atoms, rules, notes)
+        found = _text_rules(atoms, rules, notes)
     elif kind in {"integer", "number"}:
         found = bounds(kind, atoms, rules, notes)
-        if found is None:
-            return Never()
-        schema |= found
+    return Never() if found is None else Plain({"type": kind} | found | described(atoms))
+
+
+def any_of(kind: JsonValue, atoms: Atoms) -> Plain:
+    """Whatever is of a type, or of one of several."""
+    return Plain({"type": kind} | described(atoms))
+
+
+def described(atoms: Atoms) -> JsonObject:
+    """The keyword that describes a value, if anything does."""
     text = description(atoms)
-    return Plain(schema | {"description": text} if text else schema)
+    return {"description": text} if text else {}
 
 
 def description(atoms: Atoms) -> str:
@@ -47,23 +47,36 @@ def description(atoms: Atoms) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
+def _text_rules(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | None:
+    """What is told of a text; None if no text can be right."""
+    found = _pattern(atoms, rules, notes)
+    found |= _format(atoms, rules, notes, beside=found)
+    limits = {} if found and rules.one_text_rule else rules.text_lengths
+    lengths = sizes_of(atoms, TEXT_LENGTHS, limits, notes)
+    return None if lengths is None else found | lengths
+
+
 def _pattern(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
     found: JsonObject = {}
     for atom, pattern in _texts(atoms, "pattern"):
-        if rules.patterns and not found and is_portable(pattern):
-            found = {"pattern": pattern}
-        elif found.get("pattern") != pattern:
+        written = rules.pattern(pattern)
+        if written is not None and found in ({}, {"pattern": written}):
+            found = {"pattern": written}
+        else:
             notes.not_enforced("pattern", atom.path)
     return found
 
 
-def _format(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
+def _format(atoms: Atoms, rules: Rules, notes: Notes, *, beside: JsonObject) -> JsonObject:
+    formats = frozenset[str]() if beside and rules.one_text_rule else rules.formats
     found: JsonObject = {}
     for atom, name in _texts(atoms, "format"):
         if name not in _CHECKED_SINCE or atom.draft < _CHECKED_SINCE[name]:
             continue
-        if name in rules.formats and not found:
+        if name in formats and not found:
             found = {"format": name}
+            if name in rules.format_patterns:
+                found["pattern"] = rules.format_patterns[name]
         elif found.get("format") != name:
             notes.not_enforced("format", atom.path)
     return found
@@ -72,22 +85,3 @@ def _format(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject:
 def _texts(atoms: Atoms, keyword: str) -> list[tuple[Atom, str]]:
     values = [(atom, atom.get(keyword)) for atom in atoms]
     return [(atom, value) for atom, value in values if isinstance(value, str)]
-
-
-def is_portable(pattern: str) -> bool:
-    """Whether a pattern means the same to every engine, be it searched for or matched whole.
-
-    So it is anchored at both ends, and all its alternatives stand in groups.
-    """
-    if len(pattern) < 2 or pattern[0] != "^" or pattern[-1] != "$":
-        return False
-    depth, position, end = 0, 1, len(pattern) - 1
-    while position < end:
-        token = _TOKEN.match(pattern, position, end)
-        if token is None:
-            return False
-        depth += (token["open"] is not None) - (token["close"] is not None)
-        if depth < 0 or (depth == 0 and token["either"]):
-            return False
-        position = token.end()
-    return depth == 0

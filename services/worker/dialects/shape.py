@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 JsonObject = dict[str, JsonValue]
+TYPES = ("array", "boolean", "null", "number", "object", "string")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
-    """A scalar, or one of a few; it travels as it is. `schema` is what a provider is told."""
+    """A value that travels as it is: a scalar, one of a few, or where a provider lets it, anything.
+
+    `schema` is what the provider is told.
+    """
 
     schema: JsonObject
     any_case: bool = False  # of values to choose from: a provider may mistake "a" for "A"
@@ -24,12 +28,22 @@ class Plain:
         types = self.schema["type"]
         return frozenset([types] if isinstance(types, str) else types)  # type: ignore[arg-type]
 
+    @property
+    def is_anything(self) -> bool:
+        """Whether every value fits."""
+        return self.types == frozenset(TYPES) and "enum" not in self.schema
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
     """Anything at all; it travels as JSON text inside a string. `hint` tells the model of what."""
 
     hint: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Never:
+    """Nothing: no answer can be valid here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +68,7 @@ class Member:
 class Object:
     """Named members; `rest` names the one that carries all others as JSON text, if there may be.
 
+    `others` is the shape of members without a name of their own, where such travel as themselves.
     An optional member without a value is left out where `may_omit`, else it travels as null.
     `packed` are members that a provider has no room for: they travel in `rest`.
     """
@@ -63,6 +78,7 @@ class Object:
     description: str = ""
     may_omit: bool = False
     packed: tuple[Member, ...] = ()
+    others: "Shape" = Never()
 
     @property
     def names(self) -> frozenset[str]:
@@ -98,11 +114,6 @@ class Ref:
     """A shape that is defined elsewhere, under `name`."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Never:
-    """Nothing: no answer can be valid here."""
 
 
 Shape = Plain | Text | Array | Object | Union | Ref | Never

@@ -4,7 +4,7 @@ from services.worker.dialects.atoms import Atom, Atoms
 from services.worker.dialects.notes import Notes
 
 _BY_TYPE = {
-    "string": ("minLength", "maxLength", "contentEncoding", "contentMediaType"),
+    "string": ("contentEncoding", "contentMediaType"),
     "array": ("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"),
     "object": (
         *("minProperties", "maxProperties", "propertyNames", "unevaluatedProperties"),

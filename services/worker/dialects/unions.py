@@ -12,15 +12,16 @@ _ROUNDS_MAX = 16
 _REMEDY = "fewer alternatives, each told apart by its type or by a tag"
 
 
-def settle(shapes: Shapes, notes: Notes) -> None:
+def settle(shapes: Shapes, notes: Notes, *, verbatim: bool) -> None:
     """Leave only unions of which every branch that fits an answer reads it alike.
 
     A union that is given up changes what stands around it, so this goes on until nothing changes.
+    An answer that is written as it is meant cannot be misread: then only such go as are empty.
     """
     _bound(shapes)
     for _ in range(_ROUNDS_MAX):
-        comparer = Comparer(shapes)
-        doubtful = [union for union in _unions(shapes) if not comparer.is_clear(union)]
+        is_sure = shapes.leaves if verbatim else Comparer(shapes).is_clear
+        doubtful = [union for union in _unions(shapes) if not is_sure(union)]
         for union in doubtful:
             shapes.give_up(union)
             if isinstance(union.fallback, Text):
@@ -64,6 +65,7 @@ def _unions(shapes: Shapes) -> Iterator[Union]:
                 waiting.append(shape.items)
             case Object():
                 waiting.extend(member.shape for member in shape.members)
+                waiting.append(shape.others)
             case Union():
                 waiting.extend(shape.branches)
                 yield shape

@@ -29,17 +29,18 @@ class Compiled:
     """A schema on its way into a dialect.
 
     `shapes` say how answers are written; where the root is no object, it is the member `answer`
-    of one.
+    of one. `is_verbatim`: they are written as they are meant.
     """
 
     shapes: Shapes
     is_boxed: bool
+    is_verbatim: bool
     schema: JsonObject
     notes: tuple[str, ...]
 
     def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
         """The answer that was written as `value`."""
-        read = decode(self.shapes, value)
+        read = value if self.is_verbatim else decode(self.shapes, value)
         if self.is_boxed and isinstance(read, dict) and ROOT_NAME in read:
             return read[ROOT_NAME]
         return read
@@ -50,7 +51,7 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     reader = Reader(schema, rules)
     try:
         shapes = make_room(reader.shapes(), rules, reader.notes)
-        settle(shapes, reader.notes)
+        settle(shapes, reader.notes, verbatim=rules.verbatim)
     except TooComplexError as error:
         return unsupported(rules.dialect, "", error.remedy)
     root = shapes.seen(shapes.root)
@@ -60,7 +61,13 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
-    return Compiled(shapes, is_boxed, emit(shapes), reader.notes.texts())
+    return Compiled(
+        shapes,
+        is_boxed,
+        rules.verbatim,
+        emit(shapes, verbatim=rules.verbatim),
+        reader.notes.texts(),
+    )
 
 
 def compile_asked(

@@ -9,7 +9,7 @@ from hypothesis.strategies import DataObject
 from pydantic import JsonValue
 
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects import anthropic, gemini, llama_cpp, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.encoding import encode
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.wide
 TIGHT = replace(anthropic.RULES, dialect="anthropic, tight", optional_max=1, unions_max=1)
 EACH = pytest.mark.parametrize(
     "rules",
-    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES, TIGHT],
+    [openai.RULES, anthropic.RULES, gemini.RULES, llama_cpp.RULES, TIGHT],
     ids=lambda rules: rules.dialect,
 )
 MANY = settings(

@@ -1,0 +1,45 @@
+"""The dialect `llama_cpp`: what the grammars of llama.cpp enforce, and of servers built on it."""
+
+from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.dialects.format_patterns import FORMAT_PATTERNS
+from services.worker.dialects.measure import name_chars, names_in, schemas_in
+from services.worker.dialects.patterns import spelled_out
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.shape import JsonObject
+from services.worker.dialects.wire import compile_asked
+
+DIALECT = "llama_cpp"
+
+# A server refuses larger grammars, after a call; measured, each with room to spare.
+SIZE_MAX = 1_000  # of lists and texts: 2,000 repetitions were too many
+OPEN_NAME_CHARS_MAX = 900  # any other name is spelled out as what it is not: 1,400 were too many
+MEMBERS_MAX = 1_000  # of one object, optional or not: 3,000 were too many
+RULES = Rules(
+    dialect=DIALECT,
+    formats=frozenset(["time", "uuid", *FORMAT_PATTERNS]),
+    format_patterns=FORMAT_PATTERNS,
+    pattern=spelled_out,
+    integer_bounds=frozenset(["minimum", "maximum"]),
+    text_lengths={"minLength": SIZE_MAX, "maxLength": SIZE_MAX},
+    list_sizes={"minItems": SIZE_MAX, "maxItems": SIZE_MAX},
+    one_text_rule=True,
+    open_name_chars_max=OPEN_NAME_CHARS_MAX,
+    omits_optional=True,
+    verbatim=True,
+)
+
+NAME_CHARS_MAX = 120_000  # of property names and values to choose from, in all of a schema
+
+
+def compile_schema(asked: Asked) -> WireSchema | Unusable:
+    """The wire schema of `asked`, or why this dialect cannot carry it."""
+    return compile_asked(asked, RULES, excess)
+
+
+def excess(schema: JsonObject) -> str | None:
+    """What there must be less of, if the wire schema is beyond a limit."""
+    if max(len(names_in(inner.get("properties"))) for inner, _ in schemas_in(schema)) > MEMBERS_MAX:
+        return f"at most {MEMBERS_MAX} members in one object"
+    if name_chars(schema) > NAME_CHARS_MAX:
+        return f"at most {NAME_CHARS_MAX} characters of property names and enum values"
+    return None

@@ -1,0 +1,132 @@
+"""Patterns in a form that a provider reads as the authority does, or none at all."""
+
+import re
+import string
+from collections.abc import Iterator
+
+COUNT_MAX = 1_000  # of repetitions: larger ones would grow a grammar beyond its limits
+
+# What all engines mean the same by: literals, plain classes, groups, alternatives and counts.
+_TOKEN = re.compile(
+    r"(?P<open>\((?:\?:|(?!\?)))|(?P<close>\))|(?P<either>\|)"
+    r"|\\[dws.+*?()\[\]{}|/^$\\-]"
+    r"|\[\^?(?:[^\[\]\\]|\\[dws.+*?()\[\]{}|/^$\\-])+\]"
+    r"|\{\d+(?:,\d*)?\}|[^\\()|\[\]{}^$]"
+)
+_PIECE = re.compile(
+    r"(?P<open>\(\?:|\((?!\?))|(?P<close>\))|(?P<either>\|)"
+    r"|(?P<count>[*+?]|\{(?P<least>\d+)(?:,(?P<most>\d*))?\})"
+    r"|\[(?!\^)(?P<listed>(?:[^\[\]\\]|\\.)+)\]|\\(?P<escaped>.)|(?P<plain>[^\\()|\[\]{}^$.*+?])"
+)
+_LISTED = re.compile(r"(?P<first>[^\\-])-(?P<last>[^\\])|\\(?P<escaped>.)|(?P<plain>[^\\])")
+_SHORT = {"d": "0-9", "w": "0-9A-Za-z_"}
+_SPECIAL = frozenset(r"^$.[]()|{}*+?")
+_LETTERS = frozenset(string.ascii_letters + string.digits)
+# Text of an answer stands inside JSON, where these two would have to be written in another way.
+_WRITTEN_OTHERWISE = frozenset('"\\')
+_CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - _WRITTEN_OTHERWISE
+
+
+def portable(pattern: str) -> str | None:
+    """A pattern that means the same to every engine, be it searched for or matched whole.
+
+    So it is anchored at both ends, and all its alternatives stand in groups.
+    """
+    depth = 0
+    for token in _tokens(_TOKEN, pattern):
+        if token is None:
+            return None
+        depth += (token["open"] is not None) - (token["close"] is not None)
+        if depth < 0 or (depth == 0 and token["either"]):
+            return None
+    return pattern if depth == 0 else None
+
+
+def spelled_out(pattern: str) -> str | None:
+    """The same pattern in literals, lists of characters, groups and counts, as grammars have them.
+
+    None where an answer that matches may need a character that JSON writes in another way.
+    """
+    depth, before, written = 0, "start", ""
+    for piece in _tokens(_PIECE, pattern):
+        kind = "" if piece is None else (piece.lastgroup or "")
+        text = None if piece is None else _spelled(piece)
+        if text is None or not _may_follow(before, kind, depth):
+            return None
+        depth += (kind == "open") - (kind == "close")
+        written += text
+        before = kind
+    return f"^{written}$" if depth == 0 and before not in ("open", "either") else None
+
+
+def _tokens(token: re.Pattern[str], pattern: str) -> Iterator[re.Match[str] | None]:
+    """What stands between `^` and `$`; ends with None where there is anything else."""
+    if len(pattern) < 2 or pattern[0] != "^" or pattern[-1] != "$":
+        yield None
+        return
+    position, end = 1, len(pattern) - 1
+    while position < end:
+        found = token.match(pattern, position, end)
+        yield found
+        if found is None:
+            return
+        position = found.end()
+
+
+def _may_follow(before: str, kind: str, depth: int) -> bool:
+    """Whether a piece of this kind makes sense here: no empty alternative, no count of nothing."""
+    nothing = before in ("start", "open", "either")
+    match kind:
+        case "count":
+            return not nothing and before != "count"
+        case "either" | "close":
+            return not nothing and depth > 0
+        case _:
+            return True
+
+
+def _spelled(piece: re.Match[str]) -> str | None:
+    match piece.lastgroup:
+        case "open":
+            return "("
+        case "close" | "either":
+            return piece[0]
+        case "count":
+            counts = [int(piece[name]) for name in ("least", "most") if piece[name]]
+            return piece[0] if all(1 <= count <= COUNT_MAX for count in counts[-1:]) else None
+        case "listed":
+            return _list(piece["listed"])
+        case "escaped" if piece["escaped"] in _SHORT:
+            return f"[{_SHORT[piece['escaped']]}]"
+        case _:
+            character = piece["plain"] or piece["escaped"]
+            if character not in _CHARACTERS or (piece["escaped"] and character.isalnum()):
+                return None
+            return f"\\{character}" if character in _SPECIAL else character
+
+
+def _list(text: str) -> str | None:
+    """A list of characters with nothing in it that could be read in two ways."""
+    ranges, single, position = "", set[str](), 0
+    while position < len(text):
+        found = _LISTED.match(text, position)
+        if found is None:
+            return None
+        position = found.end()
+        first, last, escaped = found["first"], found["last"], found["escaped"]
+        if escaped in _SHORT:
+            ranges += _SHORT[escaped].removesuffix("_")
+            single |= {*_SHORT[escaped]} & {"_"}
+        elif first is not None:
+            between = set(map(chr, range(ord(first), ord(last) + 1)))
+            if not between or not between <= _CHARACTERS:
+                return None
+            ranges += found[0]
+        elif (found["plain"] or escaped) in _CHARACTERS and escaped not in _LETTERS:
+            single.add(found["plain"] or escaped)
+        else:
+            return None
+    plain = "".join(sorted(single - set("^-[]")))
+    brackets = "".join(f"\\{bracket}" for bracket in "[]" if bracket in single)
+    listed = ranges + brackets + plain + "".join(mark for mark in "^-" if mark in single)
+    return None if listed.startswith("^") else f"[{listed}]"
