@@ -18,7 +18,7 @@ from services.settings import (
     from_environment,
 )
 from services.worker.clock import SystemClock
-from services.worker.profile_check import fault_of
+from services.worker.profile_check import checked
 
 
 async def examined(config: Path | None) -> AsyncIterator[Finding]:
@@ -69,9 +69,11 @@ async def _profiles(profiles: Mapping[str, Profile]) -> AsyncIterator[Finding]:
         text = "none is configured: add a table [profiles.default] that names provider and model"
         yield Finding("profiles", "wrong", text)
     for name, profile in profiles.items():
-        fault = await fault_of(name, profile)
-        about = f"profile {name}"
-        if fault:
-            yield Finding(about, "wrong", fault.removeprefix(f"Profile `{name}`: "))
+        found = await checked(name, profile)
+        about, prefix = f"profile {name}", f"Profile `{name}`: "
+        if found.fault:
+            yield Finding(about, "wrong", found.fault.removeprefix(prefix))
+        elif found.advice:
+            yield Finding(about, "warning", found.advice.removeprefix(prefix))
         else:
             yield Finding(about, "ok", f"{profile.model} of {profile.provider} can be asked")

@@ -24,6 +24,8 @@ from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
 from services.worker.providers.scripted import ScriptedProvider
 
+_LLAMA_CPP = "llamacpp"  # as its servers call themselves
+
 
 def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
     """One backend a profile. Raises SetUpError when there is none."""
@@ -35,12 +37,22 @@ def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
     return {name: _backend(name, profile, clock) for name, profile in profiles.items()}
 
 
-async def preflight(backends: Mapping[str, Backend]) -> None:
-    """Find out whether each profile can work. Raises SetUpError with the remedy."""
+async def preflight(backends: Mapping[str, Backend]) -> list[str]:
+    """Find out whether each profile can work. Raises SetUpError with the remedy.
+
+    Returned are sentences about what works and could be set better.
+    """
+    advice = []
     for name, backend in backends.items():
         ready = await backend.provider.preflight()
         if isinstance(ready, NotReady):
             raise SetUpError(f"Profile `{name}`: {ready.remedy}")
+        if ready.software == _LLAMA_CPP and backend.dialect == "openai":
+            advice.append(
+                f"Profile `{name}`: the server is llama.cpp, which enforces more of a schema "
+                'with `dialect = "llama_cpp"`'
+            )
+    return advice
 
 
 def _backend(name: str, profile: Profile, clock: Clock) -> Backend:

@@ -52,7 +52,8 @@ async def run(settings: Settings) -> None:
     context = _context(settings, name, partitions, registry, observers)
     collector.calm()
     try:
-        await backends.preflight(context.planner.backends)
+        for advice in await backends.preflight(context.planner.backends):
+            _log.warning(advice)
         await _serve(settings, context, measures.counts)
     finally:
         for backend in context.planner.backends.values():

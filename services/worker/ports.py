@@ -21,7 +21,9 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The provider can serve its profile."""
+    """The provider can serve its profile; `software` is what serves it, where that is told."""
+
+    software: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,29 @@
 """Whether one profile can serve, for those who look at a set-up from outside."""
 
+from dataclasses import dataclass
+
 from services.settings import Profile, SetUpError
 from services.worker import backends
 from services.worker.clock import SystemClock
 
 
-async def fault_of(name: str, profile: Profile) -> str | None:
-    """What to change in the profile, in one sentence; None if a worker would start with it."""
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`fault` is what must be changed before a worker starts, `advice` what should be."""
+
+    fault: str | None = None
+    advice: str | None = None
+
+
+async def checked(name: str, profile: Profile) -> Checked:
+    """What a worker would find at start; each in one sentence."""
     try:
         built = backends.build({name: profile}, SystemClock())
     except SetUpError as error:
-        return str(error)
+        return Checked(str(error))
     try:
-        await backends.preflight(built)
+        return Checked(advice=next(iter(await backends.preflight(built)), None))
     except SetUpError as error:
-        return str(error)
+        return Checked(str(error))
     finally:
         await built[name].provider.close()
-    return None

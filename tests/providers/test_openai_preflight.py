@@ -1,11 +1,13 @@
 """What is wrong with a profile is found before the first call, and said in one sentence."""
 
 import socket
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from services.settings import OpenAIProfile
 from services.worker.ports import NotReady, Ready
+from services.worker.profile_check import Checked, checked
 from services.worker.providers import exchange, preflight
 from services.worker.providers.openai import WITHOUT_SCHEMAS
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
@@ -39,6 +41,41 @@ async def test_a_profile_that_may_work_is_ready(scripts: tuple[Script, ...]) -> 
     paths = ["/v1/models", "/v1/models/m"][: len(scripts)]
     assert found == Ready()
     assert [(seen.method, seen.path) for seen in server.seen] == [("GET", path) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("owner", "software"), [("llamacpp", "llamacpp"), ("vllm", "vllm"), (["x"], None), (None, None)]
+)
+async def test_what_serves_it_is_told_by_the_listing(owner: object, software: str | None) -> None:
+    script = answer({"data": [{"id": "m", "owned_by": owner}]})
+
+    async with misbehaving(script) as server, provider_at(server.base_url) as provider:
+        assert await provider.preflight() == Ready(software)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "owner", "is_advised"),
+    [
+        ("native", "llamacpp", True),
+        ("native", "vllm", False),
+        ("llama_cpp", "llamacpp", False),
+        ("prompted", "llamacpp", False),
+    ],
+)
+async def test_whom_llama_cpp_serves_is_told_of_its_dialect(
+    dialect: Literal["native", "llama_cpp", "prompted"], owner: str, *, is_advised: bool
+) -> None:
+    async with misbehaving(answer({"data": [{"id": "m", "owned_by": owner}]})) as server:
+        profile = OpenAIProfile(
+            provider="openai", model="m", base_url=server.base_url, dialect=dialect
+        )
+        found = await checked("house", profile)
+
+    advice = (
+        "Profile `house`: the server is llama.cpp, which enforces more of a schema with "
+        '`dialect = "llama_cpp"`'
+    )
+    assert found == Checked(advice=advice if is_advised else None)
 
 
 SHOWN = ", ".join(f"x-{number:02}" for number in range(10))

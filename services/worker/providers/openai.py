@@ -93,8 +93,15 @@ class OpenAIProvider:
 
     async def preflight(self) -> Ready | NotReady:
         """Asks for the list of models: it costs nothing and needs the key."""
-        problem = await self._problem()
-        return Ready() if problem is None else NotReady(problem)
+        if problem := self._problem():
+            return NotReady(problem)
+        listing = await self._look_up("/models")
+        if isinstance(listing, httpx2.Response):
+            problem = await self._listing_problem(listing.content)
+            software = preflight.software_in(listing.content)
+        else:
+            problem, software = preflight.of_listing(listing, self._base_url), None
+        return NotReady(problem) if problem else Ready(software)
 
     async def close(self) -> None:
         """Closes all connections; calls in flight fail."""
@@ -158,15 +165,15 @@ class OpenAIProvider:
             return openai_replies.of_error(told.status_code, told.headers, told.content, now)
         return exchange.reply_to(error, timeout_s, network=(openai.APIConnectionError,))
 
-    async def _problem(self) -> str | None:
+    def _problem(self) -> str | None:
         if problem := preflight.of_key(self._api_key, needed=self._at_openai):
             return problem
         if self._native and self._at_openai and WITHOUT_SCHEMAS.match(self.model):
             return preflight.of_capability(self.model)
-        listing = await self._look_up("/models")
-        if not isinstance(listing, httpx2.Response):
-            return preflight.of_listing(listing, self._base_url)
-        known = preflight.models_in(listing.content)
+        return None
+
+    async def _listing_problem(self, listing: bytes) -> str | None:
+        known = preflight.models_in(listing)
         if known is None:
             return f"{self._base_url} is no such API: correct `base_url`; most end in /v1"
         if not (known and self._check_model) or self.model in known or await self._has_model():

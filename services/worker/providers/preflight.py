@@ -67,6 +67,15 @@ def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozense
     return frozenset(name for name in names if isinstance(name, str))
 
 
+def software_in(body: bytes) -> str | None:
+    """Whose the first listed model is: llama.cpp calls them all its own."""
+    match json_in(body):
+        case {"data": [{"owned_by": str(owner)}, *_]}:
+            return owner
+        case _:
+            return None
+
+
 def of_capability(model: str) -> str:
     """The remedy where the model writes JSON only when it likes to."""
     return (
