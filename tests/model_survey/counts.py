@@ -71,6 +71,20 @@ def valid_after(rows: Sequence[Row]) -> list[int]:
     ]
 
 
+def valid_within(rows: Sequence[Row]) -> list[int]:
+    """How many questions had a valid answer the first time, within two times, and so on.
+
+    Each time is a row of its own, whose id ends in its number.
+    """
+    times: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.id):
+        times.setdefault(row.id.rpartition("-")[0], []).append(row)
+    return [
+        sum(any(row.accepted_at for row in asked[:count]) for asked in times.values())
+        for count in range(1, ATTEMPTS + 1)
+    ]
+
+
 def interval(hits: int, of: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share."""
     share, z2 = hits / of, _Z_95**2

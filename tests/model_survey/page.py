@@ -13,6 +13,7 @@ from tests.model_survey.counts import (
     counted,
     interval,
     valid_after,
+    valid_within,
 )
 from tests.model_survey.questions import Part
 from tests.model_survey.rows import Row
@@ -42,7 +43,7 @@ def page(rows: Sequence[Row], questions: int, today: str) -> str:
         "verdict": summary(rows),
         "contracts": _table("contract", parts["contracts"]),
         "inline": _table("inline schema", parts["inline"]),
-        "mending": _mending(parts["mending"]),
+        "mending": _mending(parts["mending"], parts["again"]),
     }
     return _PLACE.sub(lambda place: pieces[place[1]], METHOD.read_text(encoding="utf-8"))
 
@@ -50,12 +51,15 @@ def page(rows: Sequence[Row], questions: int, today: str) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """The verdict in words; raw answers are those to questions that are not made to fail."""
     whole = counted("all", rows)
-    plain = counted("plain", [row for row in rows if row.part != "mending"])
+    plain = [row for row in rows if row.part in _PLAIN]
+    raw = counted("plain", plain)
+    told = counted("told", [row for row in plain if row.is_enforced])
     return (
         f"{whole.published_valid} of {whole.published} published answers are valid, and the worker "
         f"accepted {whole.looser} that `jsonschema` refuses. Of the raw answers to contracts and "
-        f"inline schemas, {plain.ended} ended by themselves: {plain.fit_wire} of these fit the "
-        f"wire, {plain.raw_valid} are valid under the schema that was asked for."
+        f"inline schemas, {raw.ended} ended by themselves: {raw.fit_wire} of these fit the wire, "
+        f"{raw.raw_valid} are valid under the schema that was asked for. Where the server is told "
+        f"the whole schema, so that the result has no notes, {told.raw_valid} of {told.ended} are."
     )
 
 
@@ -64,7 +68,8 @@ def all_published_valid(rows: Sequence[Row]) -> bool:
     return all(row.published_valid is not False for row in rows)
 
 
-_PARTS: tuple[Part, ...] = ("contracts", "inline", "mending")
+_PLAIN: tuple[Part, ...] = ("contracts", "inline")
+_PARTS: tuple[Part, ...] = (*_PLAIN, "mending", "again")
 
 
 def _run(rows: Sequence[Row], questions: int, today: str) -> str:
@@ -89,15 +94,29 @@ def _cells(of: Counts) -> tuple[str, ...]:
     return (of.group, *map(str, numbers))
 
 
-def _mending(rows: Sequence[Row]) -> str:
+def _mending(rows: Sequence[Row], again: Sequence[Row]) -> str:
     if not rows:
         return "*Not asked yet.*"
-    after = valid_after(rows)
-    lines = ["| valid after | of " + str(len(rows)) + " | 95 % interval |", "| --- | ---: | --- |"]
-    for attempts, valid in enumerate(after, start=1):
+    told, anew = valid_after(rows), valid_within(again)
+    lines = [
+        f"| valid after | of {len(rows)}, told what was wrong | 95 % interval | asked anew |",
+        "| --- | ---: | --- | ---: |",
+    ]
+    for attempts, (valid, control) in enumerate(zip(told, anew, strict=True), start=1):
         low, high = interval(valid, len(rows))
         plural = "s" if attempts > 1 else ""
-        lines.append(f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} |")
-    failed, mended = len(rows) - after[0], after[-1] - after[0]
-    said = f"{mended} of the {failed} that failed at first were valid later."
+        lines.append(
+            f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} | {control} |"
+        )
+    said = (
+        f"Of those that failed at first, {_later(told, len(rows))} were valid later when told what "
+        f"was wrong, and {_later(anew, len(rows))} when asked anew."
+    )
     return "\n".join([*lines, "", said, "", _table("rule", rows)])
+
+
+def _later(valid: Sequence[int], asked: int) -> str:
+    """How many of the failed were valid later, with the 95 % interval of the share."""
+    mended, failed = valid[-1] - valid[0], asked - valid[0]
+    low, high = interval(mended, failed) if failed else (0.0, 1.0)
+    return f"{mended} of {failed} ({low:.0%} to {high:.0%})"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.model_survey.counts import counted, interval, valid_after
+from tests.model_survey.counts import counted, interval, valid_after, valid_within
 from tests.model_survey.page import all_published_valid, page
 from tests.model_survey.rows import Row, Try, as_line, parsed
 
@@ -53,6 +53,13 @@ def test_a_question_is_valid_from_the_attempt_on_that_was_accepted() -> None:
     assert valid_after(ROWS) == [1, 2, 3]
 
 
+def test_asked_anew_a_question_is_valid_from_the_first_time_on_that_was() -> None:
+    first = [row(made, id=f"again-x-{i}") for i, made in enumerate([WRONG, RIGHT, WRONG])]
+    second = [row(made, id=f"again-y-{i}") for i, made in enumerate([RIGHT, WRONG, WRONG])]
+
+    assert valid_within([*first, *second]) == [1, 2, 2]
+
+
 def test_answers_are_counted_by_how_they_ended() -> None:
     counts = counted("all", ROWS)
 
@@ -87,5 +94,5 @@ def test_the_page_says_how_many_were_not_asked() -> None:
 
     assert "4 requests. 6 more were not asked" in text
     assert "| 1 attempt | 1 |" in text
-    assert "2 of the 3 that failed at first were valid later" in text
+    assert "2 of 3 (21% to 94%) were valid later" in text
     assert "{{" not in text
