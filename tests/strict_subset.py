@@ -75,7 +75,8 @@ def faults(schema: dict[str, JsonValue], dialect: str = "openai") -> list[str]:
     definitions = schema.get("$defs", {})
     assert isinstance(definitions, dict)
     root = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
-    found = [] if schema.get("type") == "object" else ["the root is no object"]
+    is_right = schema.get("type") == "object" or subset.free
+    found = [] if is_right else ["the root is no object"]
     found += _faults(root, "#", set(definitions), subset)
     for name, definition in definitions.items():
         found += _faults(definition, f"#/$defs/{name}", set(definitions), subset)

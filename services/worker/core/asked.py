@@ -68,25 +68,34 @@ class WireSchema:
     """An authority schema compiled to a dialect.
 
     `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
-    it into `instructions`). `decode` undoes what compiling did to an answer's shape. `notes` list
-    each rule that the provider will not enforce.
+    it into `instructions`). `shown` goes into the prompt of a model that is to see what it must satisfy, if
+    that is not `schema` itself. `decode` undoes what compiling did to an answer's shape. `notes`
+    list each rule that the provider will not enforce.
     """
 
     dialect: str
     name: str
     schema: JsonObject | None
     decode: Callable[[JsonValue], JsonValue | failure.Invalid]
+    shown: JsonObject | None = None
     notes: tuple[str, ...] = ()
     instructions: str = ""
 
     @cached_property
     def text(self) -> str:
         """The schema as it is sent; empty where none is."""
-        if self.schema is None:
-            return ""
-        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
+        return _compact(self.schema)
+
+    @cached_property
+    def shown_text(self) -> str:
+        """The schema as a model reads it; empty where there is none."""
+        return _compact(self.shown or self.schema)
 
     @cached_property
     def digest(self) -> str | None:
         """SHA-256 of that, for the audit."""
         return text_digest(self.text) if self.text else None
+
+
+def _compact(schema: JsonObject | None) -> str:
+    return "" if schema is None else json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

@@ -74,7 +74,7 @@ def build(
     `show_schema` is for servers that enforce a schema without showing it to the model.
     """
     fence = _Fence.around(request, prior)
-    schema = _SCHEMA_FOLLOWS + wire.text if show_schema and wire.text else ""
+    schema = _SCHEMA_FOLLOWS + wire.shown_text if show_schema and wire.text else ""
     pieces = [_RULES, schema, wire.instructions, request.context.instructions]
     turns = [
         *_output(request.answer_schema, fence),

@@ -40,7 +40,9 @@ class Compiled:
 
     def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
         """The answer that was written as `value`."""
-        read = value if self.is_verbatim else decode(self.shapes, value)
+        if self.is_verbatim:
+            return value
+        read = decode(self.shapes, value)
         if self.is_boxed and isinstance(read, dict) and ROOT_NAME in read:
             return read[ROOT_NAME]
         return read
@@ -57,7 +59,7 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     root = shapes.seen(shapes.root)
     if isinstance(root, Never):
         return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
-    is_boxed = not isinstance(root, Object)
+    is_boxed = not isinstance(root, Object) and not rules.verbatim
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
@@ -89,6 +91,7 @@ def compile_asked(
         dialect=rules.dialect,
         name=portable_name(asked.name, ROOT_NAME),
         schema=compiled.schema,
+        shown=asked.schema if rules.verbatim else None,
         decode=compiled.decode,
         notes=compiled.notes,
     )

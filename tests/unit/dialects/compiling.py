@@ -27,7 +27,7 @@ def wire(dialect: DialectName, schema: Any) -> WireSchema:
 def sent(dialect: DialectName, schema: Any) -> Any:
     """The wire schema without descriptions; of a boxed root, what is in the box."""
     whole = _bare(wire(dialect, schema).schema)
-    boxed = list(whole["properties"]) == ["answer"]
+    boxed = list(whole.get("properties", ())) == ["answer"]
     return whole["properties"]["answer"] if boxed else whole
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from answerbus import failure
 from services.worker.core.asked import Unusable
 from services.worker.dialects.choose import DialectName
 from services.worker.dialects.llama_cpp import MEMBERS_MAX, OPEN_NAME_CHARS_MAX
@@ -113,12 +112,12 @@ def test_an_answer_is_read_as_it_is(dialect: DialectName) -> None:
 
 
 @BOTH
-def test_what_is_no_object_stands_in_one(dialect: DialectName) -> None:
-    made = wire(dialect, {"type": "array", "items": TEXT})
+def test_models_are_shown_what_the_caller_asked_for(dialect: DialectName) -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "number", "minimum": 1}}
+    made = wire(dialect, schema)
 
-    assert made.decode({"answer": ["a"]}) == ["a"]
-    assert made.decode({"other": ["a"]}) == {"other": ["a"]}
-    assert not isinstance(made.decode(["a"]), failure.Invalid)
+    assert json.loads(made.shown_text) == schema
+    assert json.loads(made.text) == {"type": "array", "items": {"type": "number"}}
 
 
 @pytest.mark.parametrize("names", [["a" * (OPEN_NAME_CHARS_MAX + 1)], ['a"b'], ["a\\b"], ["a\nb"]])
