@@ -68,9 +68,9 @@ class WireSchema:
     """An authority schema compiled to a dialect.
 
     `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
-    it into `instructions`). `shown` goes into the prompt of a model that is to see what it must satisfy, if
-    that is not `schema` itself. `decode` undoes what compiling did to an answer's shape. `notes`
-    list each rule that the provider will not enforce.
+    it into `instructions`). `shown` is what a model sees in its prompt, if not `schema` itself.
+    `decode` undoes what compiling did to an answer's shape. `notes` list each rule that the
+    provider will not enforce.
     """
 
     dialect: str

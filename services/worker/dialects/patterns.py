@@ -1,7 +1,6 @@
 """Patterns in a form that a provider reads as the authority does, or none at all."""
 
 import re
-import string
 from collections.abc import Iterator
 
 COUNT_MAX = 1_000  # of repetitions: larger ones would grow a grammar beyond its limits
@@ -21,7 +20,6 @@ _PIECE = re.compile(
 _LISTED = re.compile(r"(?P<first>[^\\-])-(?P<last>[^\\])|\\(?P<escaped>.)|(?P<plain>[^\\])")
 _SHORT = {"d": "0-9", "w": "0-9A-Za-z_"}
 _SPECIAL = frozenset(r"^$.[]()|{}*+?")
-_LETTERS = frozenset(string.ascii_letters + string.digits)
 # Text of an answer stands inside JSON, where these two would have to be written in another way.
 _WRITTEN_OTHERWISE = frozenset('"\\')
 _CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - _WRITTEN_OTHERWISE
@@ -114,6 +112,7 @@ def _list(text: str) -> str | None:
             return None
         position = found.end()
         first, last, escaped = found["first"], found["last"], found["escaped"]
+        one = found["plain"] or escaped
         if escaped in _SHORT:
             ranges += _SHORT[escaped].removesuffix("_")
             single |= {*_SHORT[escaped]} & {"_"}
@@ -122,8 +121,8 @@ def _list(text: str) -> str | None:
             if not between or not between <= _CHARACTERS:
                 return None
             ranges += found[0]
-        elif (found["plain"] or escaped) in _CHARACTERS and escaped not in _LETTERS:
-            single.add(found["plain"] or escaped)
+        elif one in _CHARACTERS and not (escaped and escaped.isalnum()):
+            single.add(one)
         else:
             return None
     plain = "".join(sorted(single - set("^-[]")))
