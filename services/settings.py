@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
@@ -109,6 +109,12 @@ class OpenAIProfile(_Profile):
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     check_model: bool = True
     show_schema: bool | None = None  # None: wherever `base_url` is set
+
+    @model_validator(mode="after")
+    def _llama_cpp_is_elsewhere(self) -> "OpenAIProfile":
+        if self.dialect == "llama_cpp" and self.base_url is None:
+            raise ValueError("the dialect `llama_cpp` is for a server of your own: set `base_url`")
+        return self
 
 
 class AnthropicProfile(_Profile):

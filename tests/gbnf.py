@@ -15,8 +15,9 @@ _CHARACTER = re.compile(
     r"\\(?:x(?P<two>..)|u(?P<four>.{4})|U(?P<eight>.{8})|(?P<escaped>.))|(?P<plain>.)", re.DOTALL
 )
 _NAMED = {"n": "\n", "r": "\r", "t": "\t"}
-# What a list of forbidden characters is drawn from. Raw control characters and lone backslashes
-# are left out: names of further members may have them, which makes an answer malformed.
+# What a list of forbidden characters is drawn from. Raw control characters and backslashes are left
+# out: llama.cpp lets names of further members have them, and then an answer may be malformed, or
+# spell a name out that such a member must not have.
 _POOL = [*map(chr, [*range(0x20, 0x7F), *range(0xA0, 0x100)]), "日", "\u2028", "😀"]
 
 
@@ -59,7 +60,7 @@ class Grammar:
 
     def __init__(self, text: str) -> None:
         """One rule a line, as llama.cpp writes them."""
-        named = (line.partition("::=") for line in text.splitlines() if "::=" in line)
+        named = (line.partition("::=") for line in text.split("\n") if "::=" in line)
         self._rules = {name.strip(): _Parser(body).either() for name, _, body in named}
         self._depths = dict.fromkeys(self._rules, math.inf)
         changed = True

@@ -70,12 +70,13 @@ class _Writer:
 
     def _object(self, shape: Object) -> JsonObject:
         required = shape.required
-        always = [m for m in shape.members if m.name in required]
+        members = [m for m in shape.members if not (m.optional and self._is_never(m.shape))]
+        always = [m for m in members if m.name in required]
         properties: JsonObject = {m.name: self._member(m, shape) for m in always}
         if shape.rest is not None:
             described = {member.name: self._bare(member) for member in shape.packed}
             properties[shape.rest] = rest_schema(described, nullable=not shape.may_omit)
-        last = [m for m in shape.members if m.name not in required]
+        last = [m for m in members if m.name not in required]
         properties |= {m.name: self._member(m, shape) for m in last}
         written: JsonObject = {
             "type": "object",
@@ -86,7 +87,7 @@ class _Writer:
         return written | _described(shape)
 
     def _others(self, shape: Shape) -> JsonValue:
-        if isinstance(shape, Never):
+        if self._is_never(shape):
             return False
         return True if isinstance(shape, Plain) and shape.is_anything else self.write(shape)
 
@@ -108,7 +109,12 @@ class _Writer:
     def _union(self, shape: Union) -> JsonObject:
         circular = self._shapes.is_circular(shape)  # which no grammar can be made of
         branches = self._shapes.leaves(shape) if circular else shape.branches
-        return self._any_of([self.write(branch) for branch in branches])
+        possible = [branch for branch in branches if not self._is_never(branch)]
+        return self._any_of([self.write(branch) for branch in possible or branches])
+
+    def _is_never(self, shape: Shape) -> bool:
+        """Whether nothing can stand here, as shows when all definitions are read."""
+        return isinstance(self._shapes.seen(shape), Never)
 
     def _any_of(self, schemas: list[JsonObject]) -> JsonObject:
         written = {same(schema): schema for schema in schemas}

@@ -20,6 +20,8 @@ def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes:
     if sizes is None:
         return Never()
     if isinstance(items, Never):
+        if sizes.get("minItems"):
+            return Never()
         items = Plain({"type": "null"})
         if "maxItems" in rules.list_sizes:
             sizes |= {"maxItems": 0}

@@ -4,6 +4,7 @@ import re
 
 NAME_CHARS_MAX = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_MARKS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def portable_name(text: str, otherwise: str) -> str:
@@ -12,7 +13,10 @@ def portable_name(text: str, otherwise: str) -> str:
 
 
 class Names:
-    """Hands out names, none of them twice."""
+    """Hands out names of letters and digits, none of them twice.
+
+    llama.cpp puts further marks behind such names where it needs names of its own.
+    """
 
     def __init__(self) -> None:
         """Nothing is taken yet."""
@@ -20,10 +24,10 @@ class Names:
 
     def new(self, pointer: str) -> str:
         """A name for what stands at a JSON pointer."""
-        base = portable_name(pointer.rpartition("/")[2], "root")
+        base = _MARKS.sub("", pointer.rpartition("/")[2])[:NAME_CHARS_MAX] or "root"
         name, number = base, 2
         while name in self._taken:
-            suffix = f"_{number}"
+            suffix = f"x{number}"
             name, number = base[: NAME_CHARS_MAX - len(suffix)] + suffix, number + 1
         self._taken.add(name)
         return name

@@ -8,6 +8,9 @@ from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
 
+# Beyond these llama.cpp misreads a bound that stands alone; one of 16 digits ends its server.
+_LOW_ALONE_MAX = 9
+_HIGH_ALONE_MIN = 0
 _EXACT_MAX = 2**53  # beyond, a provider may read a bound as another number
 NUMBER_BOUNDS = frozenset(
     ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"]
@@ -30,7 +33,7 @@ def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | 
         tighter = max if keyword in _LOW else min
         found[keyword] = tighter(value, found.get(keyword, value))
     if kind == "integer":
-        found = _inclusive(found)
+        found = _two_sided(_inclusive(found), rules.integer_max)
     return dict(found) if _satisfiable(found) else None
 
 
@@ -68,6 +71,16 @@ def _inclusive(found: _Bounds) -> _Bounds:
     if highs:
         whole["maximum"] = min(highs)
     return whole
+
+
+def _two_sided(found: _Bounds, most: int | None) -> _Bounds:
+    """The same with both bounds, where there is but one and its provider misreads it alone."""
+    low, high = found.get("minimum"), found.get("maximum")
+    if most is None or (low is None) == (high is None):
+        return found
+    if low is not None:
+        return found | {"maximum": most} if low > _LOW_ALONE_MAX else found
+    return found | {"minimum": -most} if high is not None and high < _HIGH_ALONE_MIN else found
 
 
 def _satisfiable(found: _Bounds) -> bool:

@@ -11,30 +11,34 @@ from services.worker.dialects.shape import Member, Never, Object, Plain, Shape, 
 # Small models see nothing but this name. Of a dozen that were tried with one it is the only name
 # that kept them from writing prose here.
 REST_NAME = "null_or_extra_json"
+_MISREAD = frozenset('"\\]^')  # by llama.cpp, in a name that others may stand beside
 
 
 def read_object(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes: Notes) -> Shape:
     """An object of named members; any object, or JSON text, where no member is known by name."""
-    names = _names(atoms)
+    names, required = _names(atoms), _required(atoms)
     is_open = not any(_is_closed(atom) for atom in atoms)
     is_carried = is_open and not rules.verbatim
-    others = _others(atoms, read, notes) if is_open and rules.verbatim else Never()
     if not names and is_carried:
         return free
+    _note_others(atoms, notes, is_carried=is_carried)
+    others = read(_others(atoms)) if is_open and rules.verbatim else Never()
     if not isinstance(others, Never) and not _have_room(names, rules):
-        notes.not_enforced("properties", atoms[0].path)
+        _note_all(atoms, notes)
         return any_of("object", atoms)
-    if not names and isinstance(others, Plain) and others.is_anything:
-        return any_of("object", atoms)
-    required = _required(atoms)
     members = [
         Member(name, read(_nodes(atoms, name)), optional=name not in required) for name in names
     ]
-    possible = [m for m in members if not (m.optional and isinstance(m.shape, Never))]
+    impossible = [member for member in members if isinstance(member.shape, Never)]
+    if not required.keys() <= {*names} or any(not member.optional for member in impossible):
+        return Never()
+    if impossible and not isinstance(others, Never):
+        notes.not_enforced("properties", atoms[0].path)  # they would be taken for others
+    if not names and isinstance(others, Plain) and others.is_anything:
+        return any_of("object", atoms)
     omits = rules.omits_optional  # such providers write what is required first
+    possible = [member for member in members if not isinstance(member.shape, Never)]
     possible.sort(key=lambda member: (not is_tag(member), omits and member.optional))
-    if is_carried:
-        _note_rest(atoms, notes)
     rest = unused(REST_NAME, set(names)) if is_carried else None
     return Object(tuple(possible), rest, description(atoms), may_omit=omits, others=others)
 
@@ -85,29 +89,37 @@ def _nodes(atoms: Atoms, name: str) -> list[Node]:
 
 def _have_room(names: list[str], rules: Rules) -> bool:
     """Whether a grammar can tell `names` from all others, which it does letter by letter."""
-    most = rules.open_name_chars_max
     chars = "".join(names)
-    return most is None or (len(chars) <= most and chars.isprintable() and not {*chars} & {*'"\\'})
+    is_plain = chars.isprintable() and _MISREAD.isdisjoint(chars)
+    return is_plain and len(chars) <= rules.open_name_chars_max
 
 
-def _others(atoms: Atoms, read: Read, notes: Notes) -> Shape:
-    """What members without a name of their own must be."""
-    nodes = []
+def _others(atoms: Atoms) -> list[Node]:
+    """All that must hold for members without a name of their own."""
+    stated = [(atom, atom.get("additionalProperties")) for atom in atoms]
+    return [
+        Node(f"{atom.path}/additionalProperties", others)
+        for atom, others in stated
+        if isinstance(others, dict) and not atom.get("patternProperties")
+    ]
+
+
+def _note_others(atoms: Atoms, notes: Notes, *, is_carried: bool) -> None:
+    """What is said of members by pattern, or of those that travel in one place together."""
     for atom in atoms:
-        stated = atom.get("additionalProperties")
-        if atom.get("patternProperties"):
-            notes.not_enforced("patternProperties", atom.path)
-        elif isinstance(stated, dict):
-            nodes.append(Node(f"{atom.path}/additionalProperties", stated))
-    return read(nodes)
-
-
-def _note_rest(atoms: Atoms, notes: Notes) -> None:
-    for atom in atoms:
-        if isinstance(atom.get("additionalProperties"), dict):
+        by_pattern = bool(atom.get("patternProperties"))
+        others = atom.get("additionalProperties")
+        if isinstance(others, dict) and (is_carried or by_pattern):
             notes.not_enforced("additionalProperties", atom.path)
-        if atom.get("patternProperties"):
+        if by_pattern:
             notes.not_enforced("patternProperties", atom.path)
+
+
+def _note_all(atoms: Atoms, notes: Notes) -> None:
+    for atom in atoms:
+        for keyword in ("properties", "required", "additionalProperties"):
+            if atom.get(keyword) not in (None, True):
+                notes.not_enforced(keyword, atom.path)
 
 
 def unused(name: str, taken: set[str]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 COUNT_MAX = 1_000  # of repetitions: larger ones would grow a grammar beyond its limits
 
@@ -17,12 +18,14 @@ _PIECE = re.compile(
     r"|(?P<count>[*+?]|\{(?P<least>\d+)(?:,(?P<most>\d*))?\})"
     r"|\[(?!\^)(?P<listed>(?:[^\[\]\\]|\\.)+)\]|\\(?P<escaped>.)|(?P<plain>[^\\()|\[\]{}^$.*+?])"
 )
-_LISTED = re.compile(r"(?P<first>[^\\-])-(?P<last>[^\\])|\\(?P<escaped>.)|(?P<plain>[^\\])")
+_LISTED = re.compile(r"(?P<first>\\.|[^\\])-(?P<last>\\.|[^\\])|\\(?P<escaped>.)|(?P<plain>[^\\])")
 _SHORT = {"d": "0-9", "w": "0-9A-Za-z_"}
 _SPECIAL = frozenset(r"^$.[]()|{}*+?")
+_ESCAPABLE = _SPECIAL | {"/", "-"}
 # Text of an answer stands inside JSON, where these two would have to be written in another way.
 _WRITTEN_OTHERWISE = frozenset('"\\')
 _CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - _WRITTEN_OTHERWISE
+_KNOWN_MAX = 4_096  # patterns; a schema may name the same one often
 
 
 def portable(pattern: str) -> str | None:
@@ -40,6 +43,7 @@ def portable(pattern: str) -> str | None:
     return pattern if depth == 0 else None
 
 
+@lru_cache(_KNOWN_MAX)
 def spelled_out(pattern: str) -> str | None:
     """The same pattern in literals, lists of characters, groups and counts, as grammars have them.
 
@@ -97,35 +101,46 @@ def _spelled(piece: re.Match[str]) -> str | None:
         case "escaped" if piece["escaped"] in _SHORT:
             return f"[{_SHORT[piece['escaped']]}]"
         case _:
-            character = piece["plain"] or piece["escaped"]
-            if character not in _CHARACTERS or (piece["escaped"] and character.isalnum()):
-                return None
+            character = _one(piece["plain"] or f"\\{piece['escaped']}")
             return f"\\{character}" if character in _SPECIAL else character
+
+
+def _one(written: str) -> str | None:
+    """The character that is written like this, alone or behind a backslash, if it may be."""
+    character = written[-1]
+    may_be = character in _CHARACTERS and (len(written) == 1 or character in _ESCAPABLE)
+    return character if may_be else None
 
 
 def _list(text: str) -> str | None:
     """A list of characters with nothing in it that could be read in two ways."""
-    ranges, single, position = "", set[str](), 0
-    while position < len(text):
-        found = _LISTED.match(text, position)
-        if found is None:
-            return None
-        position = found.end()
+    ranges, single = "", set[str]()
+    for found in _LISTED.finditer(text):
         first, last, escaped = found["first"], found["last"], found["escaped"]
-        one = found["plain"] or escaped
         if escaped in _SHORT:
             ranges += _SHORT[escaped].removesuffix("_")
             single |= {*_SHORT[escaped]} & {"_"}
         elif first is not None:
-            between = set(map(chr, range(ord(first), ord(last) + 1)))
-            if not between or not between <= _CHARACTERS:
+            between = _between(_one(first), _one(last))
+            if between is None:
                 return None
-            ranges += found[0]
-        elif one in _CHARACTERS and not (escaped and escaped.isalnum()):
-            single.add(one)
+            is_plain = found[0][0].isalnum() and found[0][-1].isalnum()
+            ranges += found[0] if is_plain else ""
+            single |= set() if is_plain else between  # its ends may be marks
         else:
-            return None
+            one = _one(found[0])
+            if one is None:
+                return None
+            single.add(one)
     plain = "".join(sorted(single - set("^-[]")))
     brackets = "".join(f"\\{bracket}" for bracket in "[]" if bracket in single)
     listed = ranges + brackets + plain + "".join(mark for mark in "^-" if mark in single)
     return None if listed.startswith("^") else f"[{listed}]"
+
+
+def _between(first: str | None, last: str | None) -> set[str] | None:
+    """The characters from one to another; None where one may not be written as it is."""
+    if first is None or last is None or first > last:
+        return None
+    between = {character for character in _CHARACTERS if first <= character <= last}
+    return between if len(between) == ord(last) - ord(first) + 1 else None

@@ -19,11 +19,10 @@ from services.worker.dialects.objects import read_object
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import plain
 from services.worker.dialects.shape import TYPES, Never, Plain, Ref, Shape, Shapes, Text, Union
-from services.worker.dialects.sizes import TEXT_LENGTHS, sizes_of
-from services.worker.dialects.unenforced import note_unenforced
+from services.worker.dialects.unenforced import note_beside_choices, note_unenforced
 
 # Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
-READS_MAX = 12_000
+READS_MAX = 24_000
 _INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
 _UNIONS = ("anyOf", "oneOf")
 _STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
@@ -70,7 +69,7 @@ class Reader:
 
     def read(self, parts: Sequence[Node | Atom]) -> Shape:
         """The shape of what satisfies all of `parts`."""
-        self._count += 1
+        self._count += 1 + len(parts)
         if self._count > READS_MAX:
             raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
         (first, *others) = parts or [Node("", schema=True)]
@@ -145,7 +144,7 @@ class Reader:
         note_unenforced(atoms, types, self.notes)
         values = choices(atoms)
         if values is not None and self._can_list(values):
-            sizes_of(atoms, TEXT_LENGTHS, {}, self.notes)
+            note_beside_choices(atoms, values, self.notes)
             chosen = one_of(values, types, self._rules)
             if is_looser(chosen, values):
                 self.notes.not_enforced("enum", atoms[0].path)

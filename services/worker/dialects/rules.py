@@ -25,7 +25,10 @@ class Rules:
     `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
     name of their own beside the others. Else such travel as JSON text. Who enforces this has room
     for everything, and follows references in circles.
-    `open_name_chars_max` bounds the names in one object that may have others beside them.
+    `integer_max` is the largest integer that a provider lets be written, told as the other bound
+    where one alone is misread.
+    `open_name_chars_max` bounds the names in one object that may have others beside them, where
+    such travel as themselves.
     `omits_optional`: optional members are left out; else each is there, and null says "left out".
     `recursion`: whether a schema may refer to what it is inside of, or from optional members only.
     `optional_max` and `unions_max` bound what one schema may have of them, None for no bound.
@@ -43,9 +46,15 @@ class Rules:
     one_text_rule: bool = False
     enum_types: frozenset[str] = ALL_SCALARS
     verbatim: bool = False
-    open_name_chars_max: int | None = None
+    integer_max: int | None = None
+    open_name_chars_max: int = 0
     omits_optional: bool = False
     recursion: Literal["anywhere", "optional", "nowhere"] = "anywhere"
     optional_max: int | None = None
     unions_max: int | None = None
     any_case: bool = False
+
+    def __post_init__(self) -> None:
+        """What is cut or packed travels as JSON text, which nobody would read back."""
+        if self.verbatim and (self.recursion != "anywhere" or self.optional_max is not None):
+            raise ValueError(f"{self.dialect}: verbatim, and yet not everything can be carried")

@@ -1,7 +1,13 @@
 """Keywords that no dialect carries: they are named in the notes, and checked after."""
 
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
 from services.worker.dialects.atoms import Atom, Atoms
+from services.worker.dialects.choices import type_of
 from services.worker.dialects.notes import Notes
+from services.worker.dialects.numbers import NUMBER_BOUNDS
 
 _BY_TYPE = {
     "string": ("contentEncoding", "contentMediaType"),
@@ -11,7 +17,14 @@ _BY_TYPE = {
         *("dependentRequired", "dependentSchemas", "dependencies"),
     ),
 }
+_OF_VALUES = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": tuple(sorted(NUMBER_BOUNDS)),
+    "array": ("minItems", "maxItems", "items", "prefixItems"),
+    "object": ("required", "properties", "patternProperties", "additionalProperties"),
+}
 _ALWAYS = ("not", "if")
+_NOTHING_IF_FALSE = {"not", "uniqueItems"}
 
 
 def note_unenforced(atoms: Atoms, types: frozenset[str] | None, notes: Notes) -> None:
@@ -25,6 +38,17 @@ def note_unenforced(atoms: Atoms, types: frozenset[str] | None, notes: Notes) ->
                     _note(atom, keyword, notes)
 
 
+def note_beside_choices(atoms: Atoms, values: Sequence[JsonValue], notes: Notes) -> None:
+    """Name the rules that some of the values to choose from may break: nobody sorts them out."""
+    types = frozenset[str]().union(*map(type_of, values))
+    for atom in atoms:
+        for kind, keywords in _OF_VALUES.items():
+            if kind in types:
+                for keyword in keywords:
+                    _note(atom, keyword, notes)
+
+
 def _note(atom: Atom, keyword: str, notes: Notes) -> None:
-    if atom.get(keyword) not in (None, False):
+    value = atom.get(keyword)
+    if value is not None and not (value is False and keyword in _NOTHING_IF_FALSE):
         notes.not_enforced(keyword, atom.path)

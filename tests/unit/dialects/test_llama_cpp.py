@@ -52,6 +52,15 @@ BOTH = pytest.mark.parametrize("dialect", ["llama_cpp", "ollama"])
                 ]
             },
         ),
+        ({"type": "integer", "minimum": 9}, {"type": "integer", "minimum": 9}),
+        (
+            {"type": "integer", "minimum": 10},  # llama.cpp misreads it where it stands alone
+            {"type": "integer", "minimum": 10, "maximum": 10**16 - 1},
+        ),
+        (
+            {"type": "integer", "maximum": -1},
+            {"type": "integer", "minimum": 1 - 10**16, "maximum": -1},
+        ),
         (TEXT | {"minLength": 2, "maxLength": 9}, TEXT | {"minLength": 2, "maxLength": 9}),
         (TEXT | {"pattern": r"^\d+$"}, TEXT | {"pattern": "^[0-9]+$"}),
         (
@@ -82,6 +91,16 @@ def test_what_is_sent(dialect: DialectName, schema: Any, expected: Any) -> None:
         (TEXT | {"format": "email"}, "format"),
         (TEXT | {"maxLength": 1_001}, "maxLength"),
         ({"enum": ["a", "ab"], "minLength": 2}, "minLength"),
+        ({"enum": [{}, {"a": 1}], "required": ["a"]}, "required"),
+        ({"enum": [1, 2], "minimum": 2, "minLength": 9}, "minimum"),
+        ({"type": "object", "maxProperties": 0}, "maxProperties"),
+        ({"type": "array", "contains": False}, "contains"),
+        ({"type": "object", "properties": {"a": False}}, "properties"),
+        ({"type": "object", "required": ["]"]}, "required"),
+        (
+            {"allOf": [closed({"ab": {}}), {"patternProperties": {"^a": TEXT}}], "type": "object"},
+            "patternProperties",
+        ),
         ({"type": "number", "minimum": 1}, "minimum"),
         ({"type": "array", "items": {}, "uniqueItems": True}, "uniqueItems"),
         ({"type": "object", "patternProperties": {"^x": TEXT}}, "patternProperties"),
@@ -93,7 +112,39 @@ def test_what_is_sent(dialect: DialectName, schema: Any, expected: Any) -> None:
 def test_each_rule_that_is_not_told_is_noted(dialect: DialectName, rule: Any, note: str) -> None:
     (only,) = wire(dialect, closed({"v": rule}, "v")).notes
 
-    assert only == f"`{note}` is not enforced by this provider; checked after (at /properties/v)"
+    assert only.startswith(f"`{note}` is not enforced by this provider; checked after (at /")
+
+
+NEVER = {"type": "string", "enum": [1]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"anyOf": [{"$ref": "#/$defs/never"}, TEXT]}, TEXT),
+        (closed({"a": {"$ref": "#/$defs/never"}}), closed({})),
+        ({"type": "object", "additionalProperties": {"$ref": "#/$defs/never"}}, closed({})),
+        ({"anyOf": [closed({"a": NEVER}, "a"), closed({}, "b"), TEXT]}, TEXT),
+        ({"anyOf": [{"type": "array", "items": False, "minItems": 1}, TEXT]}, TEXT),
+    ],
+)
+@BOTH
+def test_what_nothing_satisfies_is_not_told(
+    dialect: DialectName, schema: Any, expected: Any
+) -> None:
+    assert sent(dialect, {**schema, "$defs": {"never": NEVER}}) == expected
+
+
+@BOTH
+def test_no_name_of_a_definition_is_another_with_marks(dialect: DialectName) -> None:
+    refs = [{"$ref": f"#/$defs/{name}"} for name in ("a", "a_b", "a-b", "ab", "_")]
+    whole = sent(
+        dialect,
+        closed({str(i): ref for i, ref in enumerate(refs)})
+        | {"$defs": {ref["$ref"].rpartition("/")[2]: closed({"a": TEXT}) for ref in refs}},
+    )
+
+    assert list(whole["$defs"]) == ["a", "ab", "abx2", "abx3", "root"]
 
 
 @BOTH
@@ -132,7 +183,7 @@ def test_names_that_no_grammar_can_tell_from_others_are_not_told(names: list[str
 @pytest.mark.parametrize(
     ("dialect", "names", "expected"),
     [
-        ("llama_cpp", map(str, range(MEMBERS_MAX + 1)), "at most 1000 members in one object"),
+        ("llama_cpp", map(str, range(MEMBERS_MAX + 1)), "at most 500 members in one object"),
         ("ollama", ["$ref"], "no member of the name `$ref`, which this provider takes for a ref"),
     ],
 )
