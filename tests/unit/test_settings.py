@@ -184,3 +184,12 @@ def test_a_complaint_never_repeats_the_value(file: Path) -> None:
 def test_settings_cannot_be_changed(file: Path) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load(file, {}).kafka.__setattr__("partitions", 1)
+
+
+def test_the_dialect_of_llama_cpp_is_for_a_server_of_ones_own() -> None:
+    profile = {"provider": "openai", "model": "m", "dialect": "llama_cpp"}
+    variables = {f"ANSWERBUS_PROFILES__HOUSE__{key}": text for key, text in profile.items()}
+
+    with pytest.raises(SetUpError, match="set `base_url`"):
+        load(None, variables)
+    assert load(None, variables | {"ANSWERBUS_PROFILES__HOUSE__BASE_URL": "http://h/v1"}).profiles
