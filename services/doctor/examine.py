@@ -9,14 +9,8 @@ from services.command_line import bus_of
 from services.doctor import broker, machine
 from services.doctor.finding import Finding
 from services.doctor.judge import findings
-from services.settings import (
-    FILE_DEFAULT,
-    KafkaSettings,
-    Profile,
-    Settings,
-    SetUpError,
-    from_environment,
-)
+from services.profiles import Profile
+from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
 from services.worker.clock import SystemClock
 from services.worker.profile_check import checked
 

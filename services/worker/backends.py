@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from typing import TypedDict, assert_never
 
-from services.settings import (
+from services.profiles import (
     AnthropicProfile,
     GeminiProfile,
     OllamaProfile,
@@ -14,9 +14,8 @@ from services.settings import (
     Profile,
     RealProfile,
     ScriptedProfile,
-    SetUpError,
-    secret,
 )
+from services.settings import SetUpError, secret
 from services.worker.core.plan import ProfileFacts, Tariff
 from services.worker.dialects.choose import DialectName
 from services.worker.limits.gate import Gate

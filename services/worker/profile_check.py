@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from services.settings import Profile, SetUpError
+from services.profiles import Profile
+from services.settings import SetUpError
 from services.worker import backends
 from services.worker.clock import SystemClock
 

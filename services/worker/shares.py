@@ -1,6 +1,7 @@
 """What each of several processes gets of the limits that the settings state for all of them."""
 
-from services.settings import KafkaSettings, Profile, Settings, SetUpError, WorkerSettings
+from services.profiles import Profile
+from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings
 
 
 def share(settings: Settings, number: int, processes: int) -> Settings:

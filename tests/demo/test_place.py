@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from infra.stack import Place
-from services.settings import OpenAIProfile, ScriptedProfile, Settings, load
+from services.profiles import OpenAIProfile, ScriptedProfile
+from services.settings import Settings, load
 
 
 def written(place: Place) -> Settings:

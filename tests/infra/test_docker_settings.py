@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from services.settings import OpenAIProfile, load
+from services.profiles import OpenAIProfile
+from services.settings import load
 
 FILE = Path(__file__).parents[2] / "infra" / "answerbus.docker.toml"
 

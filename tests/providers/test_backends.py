@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.settings import Profile, SetUpError
+from services.profiles import Profile
+from services.settings import SetUpError
 from services.worker import backends
 from services.worker.plans import Backend
 from tests.providers.calls import StoppedClock

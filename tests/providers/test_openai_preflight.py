@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from services.settings import OpenAIProfile
+from services.profiles import OpenAIProfile
 from services.worker.ports import NotReady, Ready
 from services.worker.profile_check import Checked, checked
 from services.worker.providers import exchange, preflight

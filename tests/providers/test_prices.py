@@ -8,7 +8,7 @@ import pytest
 from genai_prices.types import Tier, TieredPrices
 from pydantic import TypeAdapter
 
-from services.settings import Profile
+from services.profiles import Profile
 from services.worker import backends
 from services.worker.core.plan import Tariff
 from services.worker.providers.prices import _usd, known_tariff

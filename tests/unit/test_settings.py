@@ -4,16 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.settings import (
-    KafkaSettings,
-    OpenAIProfile,
-    Price,
-    ScriptedProfile,
-    Settings,
-    SetUpError,
-    WorkerSettings,
-    load,
-)
+from services.profiles import OpenAIProfile, Price, ScriptedProfile
+from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings, load
 
 FILE = """
 [kafka]

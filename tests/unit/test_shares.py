@@ -4,14 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from services.settings import (
-    KafkaSettings,
-    OpenAIProfile,
-    ScriptedProfile,
-    Settings,
-    SetUpError,
-    WorkerSettings,
-)
+from services.profiles import OpenAIProfile, ScriptedProfile
+from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings
 from services.worker.shares import share
 
 SETTINGS = Settings(

@@ -1,0 +1,99 @@
+"""`[profiles.NAME]` in the settings: a provider, a model, and how it is asked."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from services.section import Section
+
+
+class Price(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input_usd: Annotated[float, Field(ge=0)]
+    output_usd: Annotated[float, Field(ge=0)]
+
+
+class _Profile(Section):
+    timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 500
+    max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
+    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    price: Price | None = None
+
+
+class OpenAIProfile(_Profile):
+    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
+
+    provider: Literal["openai"]
+    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
+    api: Literal["chat", "responses"] = "chat"
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "OPENAI_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
+    check_model: bool = True
+    show_schema: bool | None = None  # None: wherever `base_url` is set
+
+    @model_validator(mode="after")
+    def _llama_cpp_is_elsewhere(self) -> "OpenAIProfile":
+        if self.dialect == "llama_cpp" and self.base_url is None:
+            raise ValueError("the dialect `llama_cpp` is for a server of your own: set `base_url`")
+        return self
+
+
+class AnthropicProfile(_Profile):
+    """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
+
+    provider: Literal["anthropic"]
+    dialect: Literal["native", "prompted"] = "native"
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "ANTHROPIC_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    check_model: bool = True
+
+
+class GeminiProfile(_Profile):
+    """`provider = "gemini"`: the Gemini API."""
+
+    provider: Literal["gemini"]
+    dialect: Literal["native", "prompted"] = "native"
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = "GEMINI_API_KEY"
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
+    check_model: bool = True
+
+
+class OllamaProfile(_Profile):
+    """`provider = "ollama"`: an Ollama server; by default one on this machine."""
+
+    provider: Literal["ollama"]
+    dialect: Literal["native", "prompted"] = "native"
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    think: bool | None = None
+    check_model: bool = True
+    show_schema: bool = True  # the server enforces it unseen
+
+
+class ScriptedProfile(_Profile):
+    """`provider = "scripted"`: replies from a file, for tests and load."""
+
+    provider: Literal["scripted"]
+    dialect: Literal["native", "prompted"] = "native"
+    model: str = "scripted"
+    script: Path
+    journal: Path | None = None
+
+
+RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
+Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]
