@@ -15,6 +15,7 @@ def test_the_workers_in_docker_ask_the_local_model() -> None:
     assert settings.profiles == {
         "default": OpenAIProfile(
             provider="openai",
+            dialect="llama_cpp",
             model="local-small",
             base_url="http://local-model:8081/v1",
             api_key_env="LOCAL_MODEL_API_KEY",
