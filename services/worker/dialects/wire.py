@@ -91,10 +91,31 @@ def compile_asked(
         dialect=rules.dialect,
         name=portable_name(asked.name, ROOT_NAME),
         schema=compiled.schema,
-        shown=asked.schema if rules.verbatim else None,
+        shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
         decode=compiled.decode,
         notes=compiled.notes,
     )
+
+
+def _shown(schema: JsonObject, rules: Rules) -> JsonObject:
+    """The schema for the eyes of a model: the patterns of formats are long, and say nothing new."""
+    name = schema.get("format")
+    known = rules.format_patterns.get(name) if isinstance(name, str) else None
+    return {
+        keyword: _shown_value(value, rules)
+        for keyword, value in schema.items()
+        if not (keyword == "pattern" and value == known)
+    }
+
+
+def _shown_value(value: JsonValue, rules: Rules) -> JsonValue:
+    match value:
+        case dict():
+            return _shown(value, rules)
+        case list():
+            return [_shown_value(item, rules) for item in value]
+        case _:
+            return value
 
 
 def unsupported(dialect: str, path: str, expected: str) -> Unusable:
