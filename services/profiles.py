@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 
 from services.section import Section
 
+_Dialect = Literal["native", "prompted"]
+
 
 class Price(Section):
     """What a million tokens cost, in US dollars."""
@@ -24,18 +26,21 @@ class _Profile(Section):
     price: Price | None = None
 
 
-class OpenAIProfile(_Profile):
+class _Reached(_Profile):
+    model: Annotated[str, Field(min_length=1)]
+    base_url: str | None = None
+    check_model: bool = True
+
+
+class OpenAIProfile(_Reached):
     """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
 
     provider: Literal["openai"]
     dialect: Literal["native", "llama_cpp", "prompted"] = "native"
     api: Literal["chat", "responses"] = "chat"
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
     api_key_env: str | None = "OPENAI_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
-    check_model: bool = True
     show_schema: bool | None = None  # None: wherever `base_url` is set
 
     @model_validator(mode="after")
@@ -45,43 +50,34 @@ class OpenAIProfile(_Profile):
         return self
 
 
-class AnthropicProfile(_Profile):
+class AnthropicProfile(_Reached):
     """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
 
     provider: Literal["anthropic"]
-    dialect: Literal["native", "prompted"] = "native"
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
+    dialect: _Dialect = "native"
     api_key_env: str | None = "ANTHROPIC_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
-    check_model: bool = True
 
 
-class GeminiProfile(_Profile):
+class GeminiProfile(_Reached):
     """`provider = "gemini"`: the Gemini API."""
 
     provider: Literal["gemini"]
-    dialect: Literal["native", "prompted"] = "native"
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
+    dialect: _Dialect = "native"
     api_key_env: str | None = "GEMINI_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     thinking_budget: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
-    check_model: bool = True
 
 
-class OllamaProfile(_Profile):
+class OllamaProfile(_Reached):
     """`provider = "ollama"`: an Ollama server; by default one on this machine."""
 
     provider: Literal["ollama"]
-    dialect: Literal["native", "prompted"] = "native"
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
+    dialect: _Dialect = "native"
     api_key_env: str | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     think: bool | None = None
-    check_model: bool = True
     show_schema: bool = True  # the server enforces it unseen
 
 
@@ -89,7 +85,7 @@ class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
 
     provider: Literal["scripted"]
-    dialect: Literal["native", "prompted"] = "native"
+    dialect: _Dialect = "native"
     model: str = "scripted"
     script: Path
     journal: Path | None = None

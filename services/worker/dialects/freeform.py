@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
-from services.worker.dialects.scalars import any_of, description
+from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import TYPES, JsonObject, Plain, Text
 
 _HINT_CHARS_MAX = 500
@@ -22,7 +22,7 @@ class NoJsonText:
 
 def as_itself(atoms: Atoms) -> Plain:
     """The shape of anything that satisfies `atoms`, for providers that let any JSON pass."""
-    return any_of([*TYPES], atoms)
+    return of_type([*TYPES], atoms)
 
 
 def as_text(atoms: Atoms) -> Text:

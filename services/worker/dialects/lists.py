@@ -6,7 +6,7 @@ from services.worker.core.keywords import AnySchema
 from services.worker.dialects.atoms import Atom, Atoms, Node, schemas_in
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
-from services.worker.dialects.scalars import any_of, description
+from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import Array, Never, Plain, Shape, Text, Union
 from services.worker.dialects.sizes import LIST_SIZES, sizes_of
 
@@ -28,7 +28,7 @@ def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes:
     if isinstance(items, Text):
         return free
     if isinstance(items, Plain) and items.is_anything and not sizes:
-        return any_of("array", atoms)
+        return of_type("array", atoms)
     return Array(items, sizes, description(atoms))
 
 

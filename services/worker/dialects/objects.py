@@ -5,7 +5,7 @@ from services.worker.dialects.atoms import Atom, Atoms, Node
 from services.worker.dialects.lists import Read
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
-from services.worker.dialects.scalars import any_of, description
+from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import Member, Never, Object, Plain, Shape, Text
 
 # Small models see nothing but this name. Of a dozen that were tried with one it is the only name
@@ -25,17 +25,17 @@ def read_object(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, note
     others = read(_others(atoms)) if is_open and rules.verbatim else Never()
     if not isinstance(others, Never) and not _have_room(names, rules):
         _note_all(atoms, notes)
-        return any_of("object", atoms)
+        return of_type("object", atoms)
     members = [
         Member(name, read(_nodes(atoms, name)), optional=name not in required) for name in names
     ]
     impossible = [member for member in members if isinstance(member.shape, Never)]
     if not required.keys() <= {*names} or any(not member.optional for member in impossible):
         return Never()
-    if impossible and not isinstance(others, Never):
+    if impossible and is_open:
         notes.not_enforced("properties", atoms[0].path)  # they would be taken for others
     if not names and isinstance(others, Plain) and others.is_anything:
-        return any_of("object", atoms)
+        return of_type("object", atoms)
     omits = rules.omits_optional  # such providers write what is required first
     possible = [member for member in members if not isinstance(member.shape, Never)]
     possible.sort(key=lambda member: (not is_tag(member), omits and member.optional))

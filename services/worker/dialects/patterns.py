@@ -22,9 +22,8 @@ _LISTED = re.compile(r"(?P<first>\\.|[^\\])-(?P<last>\\.|[^\\])|\\(?P<escaped>.)
 _SHORT = {"d": "0-9", "w": "0-9A-Za-z_"}
 _SPECIAL = frozenset(r"^$.[]()|{}*+?")
 _ESCAPABLE = _SPECIAL | {"/", "-"}
-# Text of an answer stands inside JSON, where these two would have to be written in another way.
-_WRITTEN_OTHERWISE = frozenset('"\\')
-_CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - _WRITTEN_OTHERWISE
+# Text of an answer stands inside JSON, where two of these would have to be written in another way.
+_CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\')
 _KNOWN_MAX = 4_096  # patterns; a schema may name the same one often
 
 

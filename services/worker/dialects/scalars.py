@@ -27,15 +27,15 @@ def plain(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> Plain | Never:
         found = _text_rules(atoms, rules, notes)
     elif kind in {"integer", "number"}:
         found = bounds(kind, atoms, rules, notes)
-    return Never() if found is None else Plain({"type": kind} | found | described(atoms))
+    return Never() if found is None else Plain({"type": kind} | found | _described(atoms))
 
 
-def any_of(kind: JsonValue, atoms: Atoms) -> Plain:
+def of_type(kind: JsonValue, atoms: Atoms) -> Plain:
     """Whatever is of a type, or of one of several."""
-    return Plain({"type": kind} | described(atoms))
+    return Plain({"type": kind} | _described(atoms))
 
 
-def described(atoms: Atoms) -> JsonObject:
+def _described(atoms: Atoms) -> JsonObject:
     """The keyword that describes a value, if anything does."""
     text = description(atoms)
     return {"description": text} if text else {}

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from services.worker.core.asked import Unusable
 from services.worker.core.authority import Authority, compile_schema
-from services.worker.dialects import anthropic, gemini, ollama, openai
+from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai
 from services.worker.dialects.openai import RULES
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
@@ -19,7 +19,7 @@ SECONDS_MAX = 1.5  # of CPU on a busy core; what multiplies without a bound take
 
 EACH = pytest.mark.parametrize(
     "rules",
-    [openai.RULES, anthropic.RULES, gemini.RULES, ollama.RULES],
+    [openai.RULES, anthropic.RULES, gemini.RULES, llama_cpp.RULES, ollama.RULES],
     ids=lambda rules: rules.dialect,
 )
 
@@ -60,6 +60,13 @@ MULTIPLYING: dict[str, Any] = {
             for i in range(500)
         ]
     },
+    "rules on others times members": {
+        "allOf": [
+            members(300, {}),
+            *({"additionalProperties": {"minLength": i}} for i in range(1_200)),
+        ]
+    },
+    "wide ranges in patterns": members(300, {"type": "string", "pattern": "^[ -\U0010ffff]$"}),
     "a chain of unions": {
         **ref("d0"),
         "$defs": {f"d{i}": {"anyOf": [ref(f"d{i + 1}"), {"type": "null"}]} for i in range(900)}
