@@ -15,10 +15,9 @@ from answerbus.request import InlineRef
 from services.worker.core.asked import Accepted, Asked, Unusable
 from services.worker.core.schema import resolve
 from services.worker.dialects.choose import DialectName, compile_for
-from tests.corpora import corpora
+from tests.corpora import own_cases, raw
 
-LOAD = corpora()
-CASES = [pytest.param(case, id=case["id"]) for case in LOAD.hostile_schemas()]
+CASES = [pytest.param(case, id=case["id"]) for case in own_cases().hostile_schemas()]
 SECONDS_MAX = 1.0
 MEMORY_MAX_KIB = 200 * 1024
 REMOTE = ("127.0.0.1", 47113)  # where the remote references of the cases lead to
@@ -64,7 +63,7 @@ def test_a_hostile_schema_harms_nobody(
 ) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
-    outcome = resolved(LOAD.raw(case), dialect)
+    outcome = resolved(raw(case), dialect)
     verdicts: list[bool | None] = []
     if isinstance(outcome, Asked):
         verdicts = [answered(outcome, answer["raw"]) for answer in case.get("answers", [])]
@@ -85,7 +84,7 @@ def test_a_hostile_schema_harms_nobody(
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_reported_is_short_and_tells_no_secret(case: Any) -> None:
-    match resolved(LOAD.raw(case)):
+    match resolved(raw(case)):
         case Unusable(cause=cause):
             text = cause.model_dump_json()
         case json_text.NotJson(excerpt=excerpt, reason=reason):
@@ -99,7 +98,7 @@ def test_what_is_reported_is_short_and_tells_no_secret(case: Any) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_next_honest_schema_means_what_it_says(case: Any) -> None:
-    resolved(LOAD.raw(case))
+    resolved(raw(case))
     asked = resolve(InlineRef(name="honest", wrapped=False, json_schema=HONEST), Registry([]))
 
     assert isinstance(asked, Asked)

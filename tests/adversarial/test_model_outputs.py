@@ -14,10 +14,10 @@ from services.worker.core.asked import Accepted, Unusable
 from services.worker.core.check import Checked, check, check_as_text
 from services.worker.dialects.choose import DialectName
 from services.worker.schema_cache import SchemaCache
-from tests.corpora import corpora
+from tests.corpora import own_cases
 from tests.oracle import is_valid
 
-OUTPUTS: list[Any] = list(corpora().model_outputs())
+OUTPUTS: list[Any] = list(own_cases().model_outputs())
 CONTRACTS = {contract.name: contract for contract in Registry()}
 CASES = [pytest.param(case, id=str(case.get("id", number))) for number, case in enumerate(OUTPUTS)]
 OWN = [

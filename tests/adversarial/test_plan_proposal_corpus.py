@@ -8,9 +8,8 @@ from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
 from answerbus.answers.plan_proposal import AskedPlanProposal
-from tests.corpora import corpora
+from tests.corpora import own_cases, raw
 
-LOAD = corpora()
 ADAPTER: TypeAdapter[Any] = TypeAdapter(AskedPlanProposal)
 SCHEMA = Draft202012Validator(ADAPTER.json_schema())
 
@@ -18,8 +17,8 @@ SCHEMA = Draft202012Validator(ADAPTER.json_schema())
 def answers(expect: str) -> list[Any]:
     """The texts of the cases that expect this, each under its id."""
     return [
-        pytest.param(LOAD.raw(case), id=case["id"])
-        for case in LOAD.plan_proposals()
+        pytest.param(raw(case), id=case["id"])
+        for case in own_cases().plan_proposals()
         if case["expect"] == expect
     ]
 

@@ -12,23 +12,11 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
 from tests.encoding import encode
+from tests.schema_suite import groups
 
 FILES = [pytest.param(file, id=f"{file.draft}/{file.path}") for file in corpora().suite()]
-DRAFTS = {
-    "draft7": "http://json-schema.org/draft-07/schema#",
-    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
-}
 # In this file the suite takes formats for annotations, as 2020-12 does by default; we assert them.
 ANNOTATED_FORMATS = "draft2020-12/format.json"
-
-
-def groups(file: Any) -> list[tuple[Any, Any]]:
-    """Each schema with its draft written into it, and its tests."""
-    return [(_declared(file, group["schema"]), group["tests"]) for group in file.groups]
-
-
-def _declared(file: Any, schema: Any) -> Any:
-    return {"$schema": DRAFTS[file.draft], **schema} if isinstance(schema, dict) else schema
 
 
 @pytest.mark.parametrize("file", FILES)

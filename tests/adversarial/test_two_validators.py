@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from services.worker.core.authority import Authority, compile_schema
-from tests.adversarial.test_schema_suite import groups
 from tests.corpora import corpora
 from tests.oracle import is_valid
+from tests.schema_suite import groups
 
 LOAD = corpora()
 # What `jsonschema` leaves to others, and where the authority does as the suite says

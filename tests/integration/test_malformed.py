@@ -1,28 +1,25 @@
 """Records that are no requests, on all partitions, among requests: each ends in its one event."""
 
-import importlib.util
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from answerbus.topics import REQUESTS
-from tests.integration.bus import ANSWERED, ROOT, Bus, Worker, request
+from tests.corpora import own_cases
+from tests.integration.bus import ANSWERED, Bus, Worker, request
 from tests.integration.evidence import Evidence, JsonObject, assert_sound, collect, raw_of
 
 pytestmark = pytest.mark.kafka
 
 RULES: list[JsonObject] = [{"reply": ANSWERED}]
-CORPORA = Path(os.getenv("CORPORA_DIR") or ROOT.parent / "shared" / "corpora")
 RECORDS = 2_000
 GOOD = 200
 SEED = 20261121
@@ -195,11 +192,7 @@ async def test_each_odd_record_ends_as_its_dead_letter(bus: Bus) -> None:
 
 def corpus() -> list[Odd]:
     """The corpus's records, made from a request of ours; each whole copy gets its own id."""
-    spec = importlib.util.spec_from_file_location("corpora_records", CORPORA / "records.py")
-    assert spec is not None
-    assert spec.loader is not None
-    records = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(records)
+    records = own_cases().records()
     example = records.Example(
         value=request(ID, f"order-{ID}"),
         headers=[*claims(OURS), ("ce_id", ID.encode()), ("content-type", b"application/json")],
@@ -217,10 +210,6 @@ def corpus() -> list[Odd]:
     ]
 
 
-@pytest.mark.skipif(
-    not (CORPORA / "records.py").exists(),
-    reason=f"no corpora at {CORPORA}; set CORPORA_DIR to their folder",
-)
 async def test_malformed_records_of_the_corpus(bus: Bus) -> None:
     odds, good = corpus(), good_requests(GOOD)
     async with one_quiet_worker(bus):
