@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas \
-	up down demo chaos simulate bench bench-docs survey check clean
+	up down demo chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS=
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
 		--processes $(or $(PROCESSES),2)
+
+fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test
+	@$(RUN) -m tests.fuzz --seconds $$(( $(or $(MINUTES),1) * 60 )) --keep
 
 bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
 	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) --match "$(MATCH)" \

@@ -7,7 +7,7 @@ import pytest
 
 from tests.plugins.installing import install_tickets
 
-WIDE = ("adversarial", "benchmarks", "infra", "mutations", "providers", "simulation")
+WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
 _HERE = Path(__file__).parent
 
 

@@ -24,6 +24,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
         "quick": _tests("quick", "not wide and not kafka and not real_llm", *_ON_TWO),
         "wide": _tests("wide", "wide and not kafka and not real_llm", *_ON_TWO),
+        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "60"),
         "integration": _tests("integration", "kafka and not real_llm and not browser"),
         "browser": _tests("browser", "browser"),
         "e2e": _tests("e2e", "real_llm"),

@@ -1,0 +1,102 @@
+"""Responses of providers: each is read as one Reply, whose texts an event can carry."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import get_args
+
+from answerbus.limits import REASON_BYTES_MAX
+from services.worker.core import reply as replies
+from services.worker.core.check import check
+from services.worker.core.reply import Answered, Refused, Reply, Truncated
+from services.worker.providers import (
+    anthropic_replies,
+    gemini_replies,
+    ollama_replies,
+    openai_replies,
+    openai_responses,
+)
+from tests.fuzz.target import Target
+from tests.providers.apis import APIS
+from tests.unit import builders
+
+Read = Callable[[int, Mapping[str, str], bytes, int], Reply]
+ReadError = Callable[[int, Mapping[str, str], bytes, datetime], Reply]
+LIMIT = 77
+HEADERS_MAX = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """How one API's responses are read."""
+
+    of_answer: Read
+    of_error: ReadError
+
+
+READERS = {
+    "openai": Api(openai_replies.of_answer, openai_replies.of_error),
+    "openai-responses": Api(openai_responses.of_answer, openai_replies.of_error),
+    "anthropic": Api(anthropic_replies.of_answer, anthropic_replies.of_error),
+    "gemini": Api(gemini_replies.of_answer, gemini_replies.of_error),
+    "ollama": Api(ollama_replies.of_answer, ollama_replies.of_error),
+}
+
+
+def split(data: bytes) -> tuple[str, int, Mapping[str, str], bytes]:
+    """API and status, headers, body: the first line, a line each, an empty line, the rest."""
+    head, _, body = data.partition(b"\n\n")
+    first, *lines = head.decode("latin-1").split("\n")
+    name, _, code = first.partition(" ")
+    status = int(code) if code.isascii() and code.isdigit() and len(code) == 3 else 200
+    pairs = [line.partition(":") for line in lines[:HEADERS_MAX]]
+    return name, status, {name.strip().lower(): value.strip() for name, _, value in pairs}, body
+
+
+def check_reply(data: bytes) -> None:
+    name, status, headers, body = split(data)
+    api = READERS.get(name)
+    if api is None:
+        return
+    if 200 <= status < 300:
+        reply = api.of_answer(status, headers, body, LIMIT)
+    else:
+        reply = api.of_error(status, headers, body, builders.NOW)
+    read: object = reply
+    assert isinstance(read, get_args(Reply))
+    facts = replies.facts_of(reply)
+    for text in (facts.model, facts.request_id, facts.stop_reason):
+        assert text is None or text.encode() is not None
+    match reply:
+        case Answered(content=content):
+            plan = builders.plan()
+            check(content, plan.asked, plan.wire)
+        case Refused(reason=reason):
+            assert len(reason.encode()) <= REASON_BYTES_MAX
+            replies.failure_of(reply)
+        case Truncated(limit=limit):
+            assert limit == LIMIT
+        case replies.Rejected(code=code):
+            assert code is None or code.encode() is not None
+        case replies.Throttled(retry_after_s=delay_s):
+            assert delay_s is None or 0 <= delay_s < float("inf")
+        case replies.Unavailable() | replies.TimedOut():
+            replies.failure_of(reply)
+
+
+def seeds() -> Sequence[bytes]:
+    error = json.dumps({"error": {"code": "insufficient_quota", "message": "no", "type": "x"}})
+    return [
+        f"{api.name} {rest}".encode()
+        for api in APIS
+        for rest in (
+            f"200\n\n{json.dumps(api.good)}",
+            f"429\nretry-after: 3\n\n{error}",
+            f"400\n\n{error}",
+            "503\nretry-after: Sun, 22 Nov 2026 10:00:00 GMT\n\n",
+        )
+    ]
+
+
+TARGET = Target("replies", check_reply, seeds)

@@ -1,0 +1,70 @@
+"""One target under the fuzzer, from outside: its process, its folders, and what it found."""
+
+import hashlib
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.fuzz.targets import TARGETS
+
+CONSOLE = Console(markup=False, highlight=False, soft_wrap=True)
+KEPT = Path(__file__).parent / "corpus"
+WORK = Path(".run/fuzz")
+INPUT_BYTES_MAX = 8192
+INPUT_S_MAX = 20  # of one input, with instrumented code
+MEMORY_MIB_MAX = 2048
+LOG_CHARS = 4000  # of a failure, shown at once
+
+
+def fuzz(seconds: float, name: str) -> bool:
+    """Whether all inputs held; prints one line, or what broke."""
+    began, found = time.monotonic(), WORK / "found" / name
+    found.mkdir(parents=True, exist_ok=True)
+    for seed in TARGETS[name].seeds():
+        (found / hashlib.sha256(seed).hexdigest()).write_bytes(seed)
+    log = WORK / f"{name}.log"
+    holds = _run(name, log, f"-max_total_time={seconds:.0f}", found, KEPT / name)
+    text = log.read_text(errors="replace")
+    if holds:
+        done = [line for line in text.splitlines() if line.startswith("Done ")]
+        CONSOLE.print(f"  {name}: {''.join(done)}, {time.monotonic() - began:.0f} s in all")
+        return True
+    CONSOLE.print(f"  {name}: BROKEN, see {log}\n{text[-LOG_CHARS:]}")
+    for path in sorted(WORK.glob(f"{name}-*")):
+        CONSOLE.print(f"  again: {sys.executable} -m tests.fuzz --replay {path}")
+    return False
+
+
+def keep(name: str) -> None:
+    """Add the inputs that reach code which no kept input reaches."""
+    before = len(list((KEPT / name).iterdir()))
+    _run(name, WORK / f"{name}.merge.log", "-merge=1", KEPT / name, WORK / "found" / name)
+    CONSOLE.print(f"  {name}: {len(list((KEPT / name).iterdir())) - before} inputs more are kept")
+
+
+def _run(name: str, log: Path, *options: str | Path) -> bool:
+    """One process of the fuzzer; whether it ended well."""
+    (KEPT / name).mkdir(parents=True, exist_ok=True)
+    bounds = (
+        f"-max_len={INPUT_BYTES_MAX}",
+        f"-timeout={INPUT_S_MAX}",
+        f"-rss_limit_mb={MEMORY_MIB_MAX}",
+        f"-artifact_prefix={WORK}/{name}-",
+    )
+    with log.open("wb") as file:
+        command = [_program(name), *bounds, *options]
+        ended = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
+    return ended.returncode == 0
+
+
+def _program(name: str) -> Path:
+    """A file that starts the target: merging starts further processes by the first argument."""
+    path = (WORK / f"{name}.sh").resolve()
+    command = shlex.join([sys.executable, "-m", "tests.fuzz.one", str(path), name])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+    return path

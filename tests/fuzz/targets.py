@@ -1,0 +1,20 @@
+"""All targets by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tests.fuzz import answers, records, replies, schemas, stored
+from tests.fuzz.target import Target
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        target.name: target
+        for target in (
+            records.TARGET,
+            stored.TARGET,
+            schemas.TARGET,
+            answers.TARGET,
+            replies.TARGET,
+        )
+    }
+)
