@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, JsonValue, TypeAdapter
+from pydantic_core import CoreSchema
 from typing_extensions import TypeForm
 
 from answerbus.request import ContractId, ContractRef
+from answerbus.strictness import read_python_as_json
 
 AnswerT = TypeVar("AnswerT")
 BuiltT = TypeVar("BuiltT")
@@ -19,6 +21,13 @@ class Closed(BaseModel):
     """The parent of the objects in answers: frozen, strict, and without members no one named."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", serialize_by_alias=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """See strictness.py."""
+        return read_python_as_json(handler(source), handler)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,19 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainSerializer,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from answerbus import limits
+from answerbus.strictness import read_python_as_json
 
 FORMATTED_MAX = 1_024  # moments; the events of one decision share a few
 
@@ -26,6 +35,13 @@ class Wire(BaseModel):
         validate_by_alias=True,
         validate_by_name=True,
     )
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """See strictness.py."""
+        return read_python_as_json(handler(source), handler)
 
 
 def to_utc_milliseconds(moment: datetime) -> datetime:
