@@ -1,9 +1,7 @@
 """A real Apache Kafka for every test here, from wherever one can be had; never skipped."""
 
-import gc
 import os
 import uuid
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.bus import Bus, create_topics
+from tests.integration.container import docker_answers, kafka_container
 
 if TYPE_CHECKING:
     from infra.kafka import Broker
@@ -27,11 +26,8 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield given
         return
     with ExitStack() as stack:
-        if _docker_answers():
-            from testcontainers.kafka import KafkaContainer  # noqa: PLC0415 - needs an engine
-
-            container = stack.enter_context(KafkaContainer("apache/kafka:4.1.0"))
-            yield container.get_bootstrap_server()
+        if docker_answers():
+            yield stack.enter_context(kafka_container())
             return
         from infra.kafka import start_broker  # noqa: PLC0415 - only where it is needed
 
@@ -49,30 +45,6 @@ def brokers(tmp_path: Path) -> Iterator[list["Broker"]]:
     yield brokers
     for broker in brokers:
         broker.stop()
-
-
-def _docker_answers() -> bool:
-    with warnings.catch_warnings():
-        # docker forgets to close the socket of a try that failed.
-        warnings.simplefilter("ignore", ResourceWarning)
-        answers = _ping()
-        gc.collect()
-    return answers
-
-
-def _ping() -> bool:
-    try:
-        import docker  # noqa: PLC0415 - only to ask
-
-        client = docker.from_env(timeout=2)
-    except Exception:
-        return False
-    try:
-        return bool(client.ping())
-    except Exception:
-        return False
-    finally:
-        client.close()
 
 
 @pytest.fixture
