@@ -111,7 +111,9 @@ def _at_last(
 ) -> Decision:
     policy = case.request.policy
     if policy.at_last == "unvalidated":
-        return events.unvalidated(case, content, failed, around.account, around.now)
+        found = history.readable(case, content)
+        if found is not None:
+            return events.unvalidated(case, found.value, failed, around.account, around.now)
     if policy.at_last == "text":
         as_text = check_as_text(content, case.plan.asked)
         if isinstance(as_text, Accepted):

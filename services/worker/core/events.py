@@ -15,7 +15,6 @@ from answerbus.wire import clip
 from services.worker.core import reply as replies
 from services.worker.core.asked import Accepted
 from services.worker.core.case import Case
-from services.worker.core.history import as_asked
 
 
 def result(
@@ -32,20 +31,15 @@ def result(
 
 def unvalidated(
     case: Case,
-    content: str,
+    answer: JsonValue,
     failed: failure.Malformed | failure.Invalid,
     account: AccountState,
     now: datetime,
 ) -> UnvalidatedResult:
-    """The last answer as it came, of another type than a valid one.
-
-    One that cannot be read is published as text, or not at all where it may hold audit-only fields.
-    """
-    text = content.encode(errors="replace").decode()  # half a surrogate pair fits into no event
-    unread = None if case.plan.asked.audit_only else text
+    """The last answer without its audit-only fields, of another type than a valid one."""
     return UnvalidatedResult(
         event_id=f"{case.request.request_id}.result",
-        unvalidated_answer=as_asked(case, text, otherwise=unread),
+        unvalidated_answer=answer,
         problems=_problems(failed),
         **_answered(case, account, now, ()),
     )

