@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from aiokafka.errors import KafkaConnectionError
 from faststream import FastStream
 
+from answerbus.masking import Mask
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError, otlp_endpoint
+from services.settings import Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
@@ -91,7 +92,8 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds)
-    health = Health(settings.worker.health, watched, counts)
+    mask = Mask(secrets_of(settings))
+    health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
     async def drain() -> None:
         await membership.drain(settings.worker.drain_s)

@@ -18,6 +18,7 @@ from aiokafka.errors import (
 )
 
 from answerbus.client.errors import BusUnavailable
+from answerbus.masking import Mask
 from answerbus.topics import Topic
 
 START_TIMEOUT_S = 20.0
@@ -88,7 +89,8 @@ class Bus:
         except (KafkaError, OSError) as error:
             if isinstance(error, BusUnavailable):
                 raise
-            said = "it does not answer" if isinstance(error, _SILENCE) else repr(error)
+            mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
+            said = "it does not answer" if isinstance(error, _SILENCE) else mask(repr(error))
             raise BusUnavailable(
                 f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
                 "and that address and credentials are right."
