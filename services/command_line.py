@@ -22,7 +22,7 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-class Screen(Console):
+class PlainConsole(Console):
     """Shows text from outside as text: what would command a terminal is written out."""
 
     def render(
@@ -36,12 +36,12 @@ class Screen(Console):
 
 def stdout() -> Console:
     """Where data go."""
-    return Screen(highlight=False, soft_wrap=True)
+    return PlainConsole(highlight=False, soft_wrap=True)
 
 
 def stderr() -> Console:
     """Where everything that is no data goes."""
-    return Screen(stderr=True, highlight=False, soft_wrap=True)
+    return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def json_shown(value: object) -> Text:
