@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -12,33 +12,32 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-LOCKED = re.compile(
-    r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"
-)
-OURS = {"answerbus", "answerbus-services"}
+HASHES = re.compile(r"(?: --hash=sha256:[0-9a-f]{64})+")
+OURS = {"answerbus": ROOT / "contracts", "answerbus-services": ROOT}
 
 
-def pins() -> dict[str, str]:
+def pins() -> dict[str, Requirement]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pairs = (line.split("==") for line in lines)
-    return {canonicalize_name(name): version for name, version in pairs}
+    return {canonicalize_name(one.name): one for one in map(Requirement, lines)}
 
 
-def locked() -> Iterator[re.Match[str]]:
-    """The entries of the lock; each line of it belongs to one."""
-    whole = LOCK.replace(" \\\n   ", "")
-    for line in whole.splitlines():
+def locked() -> Iterator[Requirement]:
+    """The entries of the lock; each line of it belongs to one, and each has hashes."""
+    for line in LOCK.replace(" \\\n   ", "").splitlines():
         if not line.startswith("#"):
-            found = LOCKED.fullmatch(line)
-            assert found, line
-            yield found
+            told, begins, hashes = line.partition(" --hash")
+            assert HASHES.fullmatch(begins + hashes), line
+            yield Requirement(told)
 
 
 def test_each_pin_has_hashes_and_nothing_else_has() -> None:
     """`make lock` writes them anew."""
-    found = {entry["name"]: entry["version"] for entry in locked()}
+    found = {one.name: one for one in locked()}
 
-    assert found == pins()
+    assert found.keys() == pins().keys()
+    for name, pin in pins().items():
+        assert found[name].specifier == pin.specifier
+        assert bool(found[name].marker) == bool(pin.marker)  # the same is worded in another way
 
 
 def test_the_lock_names_no_place_to_fetch_from() -> None:
@@ -55,13 +54,21 @@ def needed() -> Iterator[Requirement]:
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        for text in requires(name) or ():
-            one = Requirement(text)
-            if one.marker is None or any(
-                one.marker.evaluate({"extra": extra}) for extra in (extras or {""})
-            ):
+        for one in map(Requirement, wanted_by(name, extras)):
+            of_extras = [{"extra": extra} for extra in (extras or {""})]
+            if one.marker is None or any(map(one.marker.evaluate, of_extras)):
                 yield one
                 waiting.append((canonicalize_name(one.name), frozenset(one.extras)))
+
+
+def wanted_by(name: str, extras: frozenset[str]) -> Iterable[str]:
+    """As it was installed; ours as they are written now."""
+    if name not in OURS:
+        return requires(name) or ()
+    file = OURS[name] / "pyproject.toml"
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    return [*project["dependencies"], *(text for extra in extras for text in optional[extra])]
 
 
 def test_everything_that_is_needed_is_pinned() -> None:
@@ -70,7 +77,9 @@ def test_everything_that_is_needed_is_pinned() -> None:
         name = canonicalize_name(one.name)
         if name not in OURS:
             assert name in known, f"{name} has no pin"
-            assert one.specifier.contains(known[name], prereleases=True), one
+            (pin,) = known[name].specifier
+            assert pin.operator == "=="
+            assert one.specifier.contains(pin.version, prereleases=True), one
 
 
 def test_the_environment_is_made_of_files_with_these_hashes() -> None:
