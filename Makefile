@@ -69,7 +69,8 @@ schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew fr
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
 
-lock: install  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each file of each pin
+lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each file of each pin
+	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail
 	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
 		--custom-compile-command "make lock" --output-file requirements.lock
