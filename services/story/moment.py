@@ -108,8 +108,8 @@ def _asked(request: Request) -> str:
     asked = f"asked for {label(request.answer_schema)} on profile {request.profile}"
     if request.replay is None:
         return asked
-    by = plain(request.replay.by)
-    return f"{asked}, round {request.replay.round} of {request.replay.dead_letter_id} by {by}"
+    # Not `by`: who replayed is said by the Replayed event, since a request may say anything.
+    return f"{asked}, round {request.replay.round} of {plain(request.replay.dead_letter_id)}"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -81,10 +81,16 @@ def key(body: Json) -> bytes:
     return str(text).encode()
 
 
+def account_id(request: Json) -> str:
+    """The account that an honest request is charged to."""
+    replay = request.get("replay")
+    return str(replay["account"] if replay else request["workflow_id"])
+
+
 def account(workflow: str, request: Json) -> Json:
     """The account of a workflow whose first request this is."""
     budget = {"attempts": 3, "tokens": None, "micro_usd": None} | request.get("budget", {})
-    return event("account", account_id=workflow, workflow_id=workflow, limit=budget)
+    return event("account", account_id=account_id(request), workflow_id=workflow, limit=budget)
 
 
 def state(account: Json) -> Json:

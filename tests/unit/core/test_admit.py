@@ -149,6 +149,17 @@ def test_what_is_no_request_is_undecodable_with_the_ids_that_could_be_read(
     assert (found.request_id, found.workflow_id) == (request_id, workflow_id)
 
 
+@pytest.mark.parametrize("account", [THEIRS, OURS, f"{OURS}~0123456789ab"])
+def test_a_replay_that_names_an_account_of_its_choice_is_no_request(account: str) -> None:
+    """It would charge the budget of another, or escape its own."""
+    replay = {"dead_letter_id": "x", "round": 1, "account": account, "by": "", "edited": False}
+
+    found = cause(verdict(arrival(body("r-1", OURS, replay=replay))))
+
+    assert isinstance(found, UndecodableCause)
+    assert [problem.path for problem in found.problems] == ["/replay/account"]
+
+
 def test_a_large_record_is_not_even_looked_at() -> None:
     value = body("r-1", OURS)
     value["context"]["instructions"] = "x" * REQUEST_BYTES_MAX
