@@ -17,7 +17,7 @@ _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
     "request_id": "The `request_id`.",
     "dead_letter_id": "The `dead_letter_id`.",
-    "ledger": "`account:<account_id>`, `closed:<request_id or origin>` or `lane`.",
+    "ledger": "`account:<account_id>`, `closed:<request_id>`, `closed:@<origin>` or `lane`.",
 }
 _ABOUT = """\
 Requests to language models and their typed answers, over Kafka.
@@ -155,6 +155,7 @@ def _headers(kind: str) -> Schema:
     names = ["ce_time", "ce_subject", "ce_partitionkey", "ce_requestid"]
     names += ["ce_contract"] if kind in _WITH_CONTRACT else []
     names += ["ce_variant"] if kind in _WITH_VARIANT else []
+    names += ["ce_cause"] if kind == "dead_letter" else []
     names += ["answerbus_forwarded"] if kind == "request" else []
     optional = dict.fromkeys([*names, "traceparent", "tracestate"], _TEXT)
     return {

@@ -9,6 +9,7 @@ from pydantic import JsonValue, ValidationError
 
 from answerbus import json_text
 from answerbus.account_id import DIGEST_CHARS
+from answerbus.dead_letter import DeadLetter
 from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
 from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
@@ -165,6 +166,8 @@ def _schema_headers(event: Event) -> Mapping[str, str | None]:
             return {"ce_contract": _name(event.answer_schema)}
         case RetryRequest():
             return {"ce_contract": _name(event.request.answer_schema)}
+        case DeadLetter():
+            return {"ce_cause": event.cause.kind}
         case _:
             return {}
 

@@ -48,7 +48,7 @@ def key(event: Event) -> str:
         case AccountRecord():
             return f"account:{event.account_id}"
         case ClosedRecord():
-            return f"closed:{event.closes}"
+            return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
         case LaneRecord():
             return "lane"
         case _:

@@ -45,7 +45,10 @@ class AccountRecord(Wire):
 
 
 class ClosedRecord(Wire):
-    """A request id, or an origin, that has had its one event."""
+    """A request id, or the place of a record that was no request, that has had its one event.
+
+    A place has no `workflow_id`, which tells the two apart: a request may be called like a place.
+    """
 
     kind: Literal["closed"] = "closed"
     v: Literal[1] = 1
@@ -55,6 +58,11 @@ class ClosedRecord(Wire):
     outcome: ClosedOutcome
     offset: Count
     at: Timestamp
+
+    @property
+    def is_place(self) -> bool:
+        """Whether the record itself is closed, and no request id."""
+        return self.workflow_id is None
 
 
 class LaneRecord(Wire):

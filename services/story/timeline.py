@@ -12,7 +12,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.forwarding import first_place
 from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
-from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.reading.seen import RetryEnded, Seen, seen
@@ -64,7 +64,10 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[Moment, ...]:
 
 def origin_of(stored: Stored) -> Place | None:
     """Where a forwarded copy stood first."""
-    origin = first_place(stored.headers, "") if stored.topic is REQUESTS else None
+    if stored.topic is not REQUESTS:
+        return None
+    here = Origin(topic="", partition=stored.partition, offset=stored.offset, timestamp=stored.at)
+    origin = first_place(stored.headers, here)
     return Place(REQUESTS, origin.partition, origin.offset) if origin else None
 
 

@@ -16,7 +16,7 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
-from answerbus.forwarding import FORWARDED_HEADER, first_place
+from answerbus.forwarding import first_place, is_forwarded
 from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
@@ -189,7 +189,6 @@ def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
         offset=record.offset,
         timestamp=datetime.fromtimestamp(record.timestamp / 1000, UTC),
     )
-    first = first_place(headers, record.topic)
     decoded = decode_request(record.value, headers)
     digest = (
         canonical_digest(decoded.body)
@@ -198,8 +197,8 @@ def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
     )
     return Arrival(
         place=place,
-        origin=first if first and first.timestamp <= place.timestamp else place,
-        forwarded=any(name == FORWARDED_HEADER for name, _ in headers),
+        origin=first_place(headers, place) or place,
+        forwarded=is_forwarded(headers),
         value=record.value,
         headers=headers,
         decoded=decoded,

@@ -252,6 +252,13 @@ def test_a_broken_rule_is_named_by_its_place(changes: dict[str, Any], path: str)
     assert path in [problem.path for problem in refused(body(**changes)).problems]
 
 
+@pytest.mark.parametrize("cause", ["conflicting_id", "unknown_profile", "undecodable"])
+def test_a_letter_says_its_cause_without_being_parsed(cause: str) -> None:
+    headers = dict(encode(example(f"dead_letter/{cause}")).headers)
+
+    assert headers["ce_cause"] == cause.encode()
+
+
 def replay(account: str, letter_id: str = "r-0.dead-letter") -> dict[str, Any]:
     return {
         "dead_letter_id": letter_id,

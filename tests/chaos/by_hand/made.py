@@ -75,7 +75,8 @@ def key(body: Json) -> bytes:
         case "account":
             text = f"account:{body['account_id']}"
         case "closed":
-            text = f"closed:{body['closes']}"
+            of_place = "@" if body["workflow_id"] is None else ""
+            text = f"closed:{of_place}{body['closes']}"
         case _:
             text = body["workflow_id"]
     return str(text).encode()
