@@ -293,9 +293,7 @@ def test_a_first_place_that_no_worker_can_have_written_is_not_believed(header: b
     assert isinstance(verdict(found), Admitted)
 
 
-def test_a_header_that_stands_there_twice_is_not_believed_and_does_not_keep_from_forwarding() -> (
-    None
-):
+def test_a_header_that_stands_there_twice_is_not_believed() -> None:
     good = b"0/7/%d" % (MS - 1)
     assert placed(good).origin.offset == 7
     twice = placed(good, good, partition=2)
