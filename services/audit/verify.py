@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Collection
 
 from answerbus.client.bus import Bus
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, RETRIES, Topic
 from services.reading.reader import Reader, reading
 from services.reading.stored import Stored
 from services.story.claims import Claims
 from services.story.verification import Verification, Verified
 
+PRIVATE = (LEDGER, RETRIES)
 TERMINALS = (RESULTS, REFUSALS, DEAD_LETTERS)
 LOOKS_AGAIN_MAX = 3  # the end of a transaction may be visible in one topic a moment before another
 LOOK_AGAIN_S = 1.0
@@ -26,7 +27,7 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
     Raises BusUnavailable.
     """
     total = Verified()
-    async with reading(bus, (LEDGER, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
+    async with reading(bus, (*PRIVATE, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
         told = _Told(progress, await reader.left())
         for partition in reader.partitions:
             total.add(await _partition(reader, partition, workflow_id, told))
@@ -71,7 +72,7 @@ async def _partition(
                 take(stored)
             told.more(len(batch))
 
-    await read((LEDGER,), verification.claim)
+    await read(PRIVATE, verification.claim)
     await read(TERMINALS, verification.claim)
     await read((ATTEMPTS,), verification.attempt)
     for _ in range(LOOKS_AGAIN_MAX):

@@ -1,21 +1,23 @@
 """What ledger and terminal events say of attempts, kept small until the attempts are read; pure."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
 from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.budget import AccountState, Spent
 from answerbus.dead_letter import Replayed
-from answerbus.ledger import AccountRecord
-from answerbus.topics import DEAD_LETTERS, LEDGER, TOPIC_OF_KIND, Topic
+from answerbus.ledger import AccountRecord, Skipped
+from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES, TOPIC_OF_KIND, Topic
 from answerbus.wire import Wire
 from services.reading.stored import Place, Stored
 from services.story.breaks import Break
 from services.story.replays import Replays
 
 _ACCOUNT_KEY = b"account:"
+_SKIPPED_KEY = b"skipped:@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +78,22 @@ class _Terminal(Wire):
 class Claims:
     """The last record of each account, and the terminals that no attempt has answered for yet.
 
-    `foreign` are accounts that those who used them had no right to.
+    `foreign` are accounts that those who used them had no right to, `passed_by` private records
+    that no worker can read.
     """
 
     workflow_id: str | None = None
     replays: Replays = field(default_factory=Replays)
     foreign: list[Break] = field(default_factory=list)
+    passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
     unreadable: int = 0
     _accounts: dict[bytes, Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
-        """One record of the ledger, the results, the refusals or the dead letters."""
-        if stored.topic is LEDGER:
-            if stored.key is not None and stored.key.startswith(_ACCOUNT_KEY):
-                self._accounts[stored.key] = stored
+        """One record of any topic but requests and attempts."""
+        if stored.topic in {LEDGER, RETRIES}:
+            self._private(stored, stored.key or b"")
             return
         try:
             said = _Terminal.model_validate_json(stored.value or b"")
@@ -128,6 +131,14 @@ class Claims:
                 if not belongs(record.account_id, record.workflow_id):
                     self.foreign.append(_foreign(record.account_id, stored.place, "its workflow's"))
         return found
+
+    def _private(self, stored: Stored, key: bytes) -> None:
+        if key.startswith(_SKIPPED_KEY):
+            with suppress(ValidationError):
+                skipped = Skipped.model_validate_json(stored.value or b"")
+                self.passed_by[replace(stored.place, offset=skipped.offset)] = skipped
+        elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
+            self._accounts[key] = stored
 
     def _replayed(self, stored: Stored) -> None:
         try:

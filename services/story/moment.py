@@ -11,7 +11,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Refused
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from services.explain import cause_text, failure_text, plain, problem_text
@@ -98,6 +98,9 @@ def _text(seen: Seen) -> str:  # noqa: C901, PLR0912 - one arm for each event
             return f"the account {plain(event.account_id)} has spent {event.spent.attempts}"
         case LaneRecord() as event:
             return f"the lane is opened by {plain(event.worker)}"
+        case Skipped() as event:
+            said = f"the record at offset {event.offset} is passed by, by {event.by}"
+            return plain(f"{said}: {event.reason}")
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
         case other:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
+from answerbus.ledger import Skipped
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, TOPIC_OF_KIND, Topic
 from services.digest import canonical_digest
 from services.reading.stored import Place, Stored
@@ -28,6 +29,7 @@ class Verified:
     in_flight: int = 0
     breaks: list[Break] = field(default_factory=list)
     replays: Replays = field(default_factory=Replays)
+    passed_by: dict[Place, Skipped] = field(default_factory=dict)
 
     def add(self, other: "Verified") -> None:
         """Both together."""
@@ -38,6 +40,7 @@ class Verified:
         self.in_flight += other.in_flight
         self.breaks += other.breaks
         self.replays.add(other.replays)
+        self.passed_by.update(other.passed_by)
 
 
 class Verification:
@@ -82,6 +85,7 @@ class Verification:
         for found in self._claims.foreign:
             self._fault(found.account_id, found.kind, None, found.place, found.expected)
         self._verified.replays = self._claims.replays
+        self._verified.passed_by = self._claims.passed_by
         if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
             self._verified.replays.forget(DEAD_LETTERS)
         for account_id in sorted(self._unmet):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import assert_never
 
 from answerbus.budget import Usage
 from answerbus.dead_letter import BudgetExhausted
@@ -11,6 +12,7 @@ from answerbus.ledger import (
     ClosedRecord,
     LaneRecord,
     LedgerRecord,
+    Skipped,
 )
 from answerbus.request import Request
 from services.worker.core.account import Account, Spend, restored
@@ -46,6 +48,10 @@ class Ledger:
                 self._closed(record)
             case LaneRecord():
                 self.lane = record
+            case Skipped():
+                pass  # it speaks to those who read the topic
+            case _:
+                assert_never(record)
 
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it and freezes its limit."""

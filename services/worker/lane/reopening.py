@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
+from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger
 from services.worker.lane import opening
@@ -34,7 +36,9 @@ async def open_once(
         await intake.prove((await intake.start_offset())[0])
     shard = new_shard()
     try:
-        past = await opening.restore(shard, lane.context.worker, lane.context.limits.handover_s)
+        handover_s = lane.context.limits.handover_s
+        ours = partial(_not_anothers, lane.context)
+        past = await opening.restore(shard, lane.context.worker, handover_s, ours)
     except BaseException:
         await shard.close()
         raise
@@ -43,6 +47,7 @@ async def open_once(
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
     record = opening.opened(past.ledger, lane.context.partitions, worker, now)
+    record = record.model_copy(update={"group": lane.context.group})
     books = _books(lane, past.ledger)
     known = (*past.retries.values(), *lane.unused.values())
     traces = {ticket.request.request_id: ticket.came_with for ticket in known}
@@ -55,6 +60,22 @@ async def open_once(
         raise RuntimeError("a call ended in an error while its lane was opening")
     _install(lane, books, past, record.openings_without_progress, blame=blame)
     lane.context.observer.opened(lane.partition, left_over)
+
+
+async def _not_anothers(context: Context, past: opening.Restored) -> None:
+    """Leave the lane to another group whose workers are there: we would fence each other for ever.
+
+    Transactional ids are derived from the topic prefix, which both groups have. Raises Shut.
+    """
+    lane = past.ledger.lane
+    if lane is None or lane.group in {None, context.group}:
+        return
+    if await context.members_of(lane.group):
+        raise opening.Shut(
+            f"workers of the consumer group {lane.group} have it ({lane.worker} was the last), and "
+            f"this one is of {context.group}: two groups cannot share a topic prefix; stop one, or "
+            "give both one `kafka.group_id`, or two `kafka.topic_prefix`"
+        )
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
