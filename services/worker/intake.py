@@ -21,6 +21,7 @@ from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
 from services.settings import KafkaSettings
+from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.core.admit import Arrival
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
@@ -80,6 +81,7 @@ class Inbox:
             security=faststream_security(settings),
             consumer_only=True,
             allow_auto_create_topics=False,
+            client_id=WORKER_CLIENT,
             apply_types=False,
             logger=None,
         )
