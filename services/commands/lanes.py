@@ -23,10 +23,10 @@ from services.explain import plain
 from services.reading.private import excerpt
 from services.reading.stored import Place, Stored
 from services.replay.options import operator
+from services.reviving.writer import SOURCE
 from services.settings import from_environment
 
 EXIT_SHUT = 1
-SOURCE = "/answerbus/lanes"
 TopicName = Literal["ledger", "retries"]
 _TOPICS = {"ledger": LEDGER, "retries": RETRIES}
 

@@ -142,8 +142,8 @@ def _other_groups(names: Sequence[str], settings: KafkaSettings) -> Iterator[Fin
     if names:
         text = (
             f"workers of another group, {', '.join(names)}, read the same requests: two groups "
-            "cannot share a topic prefix, and one of them gets no lane; stop one, give all of them "
-            f"one `kafka.group_id`, or one another `kafka.topic_prefix` than {settings.topic_prefix}"
+            f"cannot share the topic prefix {settings.topic_prefix}, and one of them gets no lane; "
+            "stop one, give all of them one `kafka.group_id`, or one another `kafka.topic_prefix`"
         )
         yield Finding("groups", "wrong", text)
 

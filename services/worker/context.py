@@ -28,6 +28,14 @@ MembersOf = Callable[[str], Awaitable[int]]
 """How many consumers are members of a group now."""
 
 
+OffsetOf = Callable[[str, int], Awaitable[int]]
+"""What a group has committed for a partition of the requests; 0 if nothing is known of it."""
+
+
+async def _nowhere(_: str, __: int) -> int:
+    return 0
+
+
 async def _nobody(_: str) -> int:
     return 0
 
@@ -48,6 +56,7 @@ class Context:
     observer: Observer = field(default_factory=Several)
     group: str | None = None  # of the consumers that share the partitions
     members_of: MembersOf = _nobody
+    offset_of: OffsetOf = _nowhere
 
     def gate(self, plan: Plan) -> Gate:
         """What limits the use of the plan's profile."""

@@ -82,7 +82,9 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
-    context = replace(context, group=group_id, members_of=others.members_of)
+    context = replace(
+        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
+    )
     inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
     options = client_options(kafka)
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.client.bus import START_TIMEOUT_S
@@ -32,6 +33,13 @@ class OtherGroups:
         """How many members a group has now. Raises KafkaError, TimeoutError."""
         async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
             return await members_of(admin, group)
+
+    async def offset_of(self, group: str, partition: int) -> int:
+        """What it has committed for the requests, 0 if nothing. Raises KafkaError, TimeoutError."""
+        place = TopicPartition(topic_name(self._settings, REQUESTS), partition)
+        async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
+            found = await admin.list_consumer_group_offsets(group, partitions=[place])
+        return max(found[place].offset, 0) if place in found else 0
 
     async def run(self) -> None:
         """Look for ever; a look that fails is made again."""

@@ -123,7 +123,12 @@ async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
 
     worker = bus.start_worker(bus.config(RULES))
     await bus.publish([request("r-forged", WORKFLOW, replay=forged)])
-    await bus.terminals(3)
+    stolen = {**forged, "account": "order-2"}
+    await bus.publish([request("r-stolen", WORKFLOW, replay=stolen)])
+    terminals = {one["request_id"]: one for one in await bus.terminals(4)}
+    refused = terminals["r-stolen"]
+    assert (refused["kind"], refused["cause"]["kind"]) == ("dead_letter", "undecodable")
+    assert refused["cause"]["problems"][0]["path"] == "/replay/account"
     assert worker.terminate() == 0
     await bus.settled()
     for options in ((), ("--workflow", WORKFLOW)):

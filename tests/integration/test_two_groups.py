@@ -50,10 +50,13 @@ async def test_one_group_works_and_both_say_what_is_wrong(bus: Bus) -> None:
     assert await openings(bus) == opened, "nobody was fenced"
 
     assert first.terminate() == 0
+    await bus.settled()
+    assert second.health["duplicates"] == 0
     await until(lambda: second.health["ready"], "the other takes over", LIMIT_S)
     await bus.publish([request("r-last", "order-1")])
     assert len(await bus.terminals(21)) == 21
     assert len(bus.calls()) == 21
+    assert second.health["duplicates"] == 0, "it goes on where the first group stopped"
 
 
 async def test_two_groups_that_start_together_come_to_rest(bus: Bus) -> None:

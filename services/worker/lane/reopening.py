@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from answerbus.ledger import LaneRecord
 from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger
@@ -48,12 +49,14 @@ async def open_once(
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
     record = opening.opened(past.ledger, lane.context.partitions, worker, now)
     record = record.model_copy(update={"group": lane.context.group})
+    inherited = await _inherited(lane, past.ledger.lane)
     books = _books(lane, past.ledger)
     known = (*past.retries.values(), *lane.unused.values())
     traces = {ticket.request.request_id: ticket.came_with for ticket in known}
     await lane.outbox.put(books.opening(record, left_over, traces).records, None)
     lane.unused.clear()
     offset, earliest = await intake.start_offset()
+    offset = max(offset, inherited)
     lane.gaps.report(offset, earliest, earliest)
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:
@@ -76,6 +79,13 @@ async def _not_anothers(context: Context, past: opening.Restored) -> None:
             f"this one is of {context.group}: two groups cannot share a topic prefix; stop one, or "
             "give both one `kafka.group_id`, or two `kafka.topic_prefix`"
         )
+
+
+async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
+    """Up to where another group had finished, whose lane this was: its ids may be forgotten."""
+    if before is None or before.group in {None, lane.context.group}:
+        return 0
+    return await lane.context.offset_of(before.group, lane.partition)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
