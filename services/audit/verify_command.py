@@ -69,6 +69,8 @@ def lines(found: Verified, prefix: str) -> list[Text]:
         counts.append(f"{found.without_ledger:,} are no longer in the ledger")
     if found.in_flight:
         counts.append(f"{found.in_flight:,} calls in flight")
+    if found.passed_by:
+        counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
     said = "; ".join(counts)
     if not found.breaks:
         return [Text.assemble(("whole", "green"), f": {said}")]
@@ -103,7 +105,20 @@ def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
             }
             for one in found.breaks
         ],
+        **({"passed_by": _passed_by(found, prefix)} if found.passed_by else {}),
     }
+
+
+def _passed_by(found: Verified, prefix: str) -> list[Mapping[str, object]]:
+    return [
+        {
+            "topic": place.topic.full_name(prefix),
+            "partition": place.partition,
+            "offset": place.offset,
+            **skipped.model_dump(mode="json", include={"by", "reason", "problem", "at"}),
+        }
+        for place, skipped in found.passed_by.items()
+    ]
 
 
 def _words(number: int, one: Break, prefix: str) -> list[Text]:

@@ -9,7 +9,7 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from services.escaping import plain_line
@@ -62,7 +62,7 @@ def retry_text(retry: RetryRequest) -> str:
     return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
 
 
-def _detail(seen: Seen) -> str:
+def _detail(seen: Seen) -> str:  # noqa: C901 - one arm for each event
     match seen.event:
         case Undecodable() as found:
             return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
@@ -83,6 +83,8 @@ def _detail(seen: Seen) -> str:
             return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:
             return plain_line(f"by {event.by}: {event.reason}")
+        case Skipped() as event:
+            return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case other:

@@ -11,7 +11,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Refused
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from services.escaping import plain, plain_line
@@ -99,6 +99,9 @@ def _text(seen: Seen) -> str:  # noqa: C901, PLR0912 - one arm for each event
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
+        case Skipped() as event:
+            said = f"the record at offset {event.offset} is passed by, by {event.by}"
+            return plain_line(f"{said}: {event.reason}")
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
         case other:
@@ -109,8 +112,9 @@ def _asked(request: Request) -> str:
     asked = f"asked for {label(request.answer_schema)} on profile {plain_line(request.profile)}"
     if request.replay is None:
         return asked
-    by = plain_line(request.replay.by)
-    return f"{asked}, round {request.replay.round} of {request.replay.dead_letter_id} by {by}"
+    # Not `by`: who replayed is said by the Replayed event, since a request may say anything.
+    letter = plain_line(request.replay.dead_letter_id)
+    return f"{asked}, round {request.replay.round} of {letter}"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaConnectionError
@@ -33,6 +34,7 @@ from services.worker.lane.shard import KafkaShard, Names
 from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
+from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
 from services.worker.spans import Spans
 
@@ -80,6 +82,10 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
 async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
+    others = OtherGroups(kafka)
+    context = replace(
+        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
+    )
     inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
     options = client_options(kafka)
 
@@ -91,7 +97,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds)
+    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds, others)
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
@@ -99,6 +105,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
+    watching = asyncio.create_task(others.run())
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
@@ -108,6 +115,8 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
             "start the worker again."
         ) from error
     finally:
+        watching.cancel()
+        await asyncio.wait([watching])
         await health.stop()
     _log.info("worker %s has drained", context.worker)
 

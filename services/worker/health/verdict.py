@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from services.worker.context import Context
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
 from services.worker.lane.lane import Lane, State
-from services.worker.lane.membership import Membership
+from services.worker.lane.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,22 @@ class Bounds:
 
     stuck_after_s: float
     session_s: float
+
+
+class Others(Protocol):
+    """The names of consumer groups whose workers read the same requests."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As of the last look."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoOthers:
+    """There are none."""
+
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +46,7 @@ class Watched:
     pulse: Pulse
     probe: Probe
     bounds: Bounds
+    others: Others = NoOthers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +79,11 @@ def judge(watched: Watched) -> Verdict:
         opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(why for why in (_standstill(watched) or _kafka(watched),) if why),
+        reasons=tuple(
+            why
+            for why in (_standstill(watched) or _kafka(watched), _restless(watched.membership))
+            if why
+        ),
     )
 
 
@@ -75,6 +97,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
         "sick_profiles": verdict.sick,
+        "other_groups": watched.others.names,
         "in_flight": sum(len(life.lane.calls) for life in lives),
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,
@@ -94,6 +117,15 @@ def _kafka(watched: Watched) -> str | None:
     if silent_s <= watched.bounds.stuck_after_s:
         return None
     return f"Kafka has not answered for {silent_s:.0f} s"
+
+
+def _restless(membership: Membership) -> str | None:
+    if not membership.is_restless:
+        return None
+    return (
+        f"partitions were assigned {RESTLESS_COUNT} times within {RESTLESS_S:.0f} s: two workers "
+        "with one `kafka.group_instance_id` do that, and so do workers that start and die in turns"
+    )
 
 
 def _standstill(watched: Watched) -> str | None:

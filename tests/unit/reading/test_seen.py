@@ -159,6 +159,7 @@ def test_data_are_the_event_as_it_is_on_the_wire() -> None:
             "openings_without_progress": 0,
             "worker": "worker-2",
             "at": "2026-11-21T08:59:58.000Z",
+            "group": "answerbus.worker",
         },
     }
     assert as_data(NO_EVENT)["event"] == {
