@@ -87,7 +87,8 @@ class Skipped(Wire):
     """An operator has passed by a record that no worker can read.
 
     It stands in the partition of that record, in the ledger or among the retries, and is kept as
-    long. `digest` is of the record's value, so that no other record at this offset is meant.
+    long. `digest` is of the record's value, so that no other record at this offset is meant; where
+    Kafka's clients cannot tell what the value is, it is that of no bytes.
     """
 
     kind: Literal["skipped"] = "skipped"

@@ -54,7 +54,7 @@ class Restored:
         """Apply one record; one that cannot be read is noted, an operator may have passed it by."""
         self.taken += 1
         if record.fault is not None:
-            self._note(record, record.fault)
+            self._note(record, b"", record.fault)  # of such a one readers keep different bytes
         elif record.value is not None:
             self._apply(record, record.value)
         elif record.topic is not LEDGER:
@@ -74,7 +74,7 @@ class Restored:
         event = private_event(record.topic, value)
         match event:
             case Fault():
-                self._note(record, event.text)
+                self._note(record, value, event.text)
             case Skipped():
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
             case RetryRequest():
@@ -85,9 +85,8 @@ class Restored:
             case _:
                 self.ledger.restore(event)
 
-    def _note(self, record: StoredRecord, why: str) -> None:
-        digest = bytes_digest(record.value or b"")
-        self.unreadable[record.topic, record.offset, digest] = why
+    def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
+        self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
 
     def tickets(self) -> list[Ticket]:
         """The requests still being tried, in the order in which they first arrived."""
