@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
-from services.command_line import AsJson, Config, bus_of, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
 from services.topics.plan import Change, Create, Keep, Refused, Step, plan
+from services.topics.size import beyond
 
 _DAY_MS = 86_400_000
 
@@ -54,10 +55,15 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
 
 
 async def _apply(settings: KafkaSettings, *, dry_run: bool) -> Sequence[Step]:
-    async with topics_on(bus_of(settings)) as topics:
-        steps = plan(await topics.look(), settings.partitions)
+    bus = bus_of(settings)
+    async with topics_on(bus) as topics:
+        found = await topics.look()
+        layout = await bus.layout() if found else None
+        steps = plan(found, settings.partitions, layout.partitions if layout else None)
         if isinstance(steps, Refused):
             raise SetUpError(steps.reason)
+        if advice := beyond(found, settings.partitions):
+            stderr().print(f"{advice[0].upper()}{advice[1:]}.", markup=False)
         if not dry_run:
             await topics.carry_out(
                 steps,
