@@ -54,6 +54,51 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     stdout().print(table)
 
 
+@app.command()
+def move(
+    *,
+    partitions: Annotated[int, typer.Option(min=1, help="How many there shall be in use.")],
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Bring the deployment to another number of partitions, while no worker runs.
+
+    Accounts, closed ids, open retries and unread requests go to the partitions that own their
+    workflows from then on. Cut short, it goes on when it is run again.
+    """
+    from services.moving.move import move as moving  # noqa: PLC0415 - loads what a worker loads
+    from services.worker.clock import SystemClock  # noqa: PLC0415
+
+    settings = from_environment(config).kafka
+    with stderr().status("reading") as status:
+        moved = asyncio.run(
+            moving(
+                bus_of(settings),
+                settings.worker_group,
+                partitions,
+                dry_run=dry_run,
+                now=SystemClock().now,
+                say=status.update,
+            )
+        )
+    grown = [topic.full_name(settings.topic_prefix) for topic in moved.grown]
+    if as_json:
+        data = {"before": moved.before, "after": moved.after, "dry_run": dry_run, "grown": grown}
+        counts = {"ledger": moved.ledger, "retries": moved.retries, "requests": moved.requests}
+        typer.echo(json.dumps({**data, **counts}, indent=2))
+        return
+    would = "would be " if dry_run else ""
+    console = stdout()
+    console.print(f"from {moved.before} to {moved.after} partitions")
+    console.print(f"{len(grown)} topics {would}given more partitions")
+    console.print(f"{moved.ledger} entries of the ledger {would}moved")
+    console.print(f"{moved.retries} open retries {would}moved")
+    console.print(f"{moved.requests} unread requests {would}forwarded")
+    if not dry_run:
+        console.print(f"Set `kafka.partitions` to {moved.after}, then start the workers.")
+
+
 async def _apply(settings: KafkaSettings, *, dry_run: bool) -> Sequence[Step]:
     bus = bus_of(settings)
     async with topics_on(bus) as topics:

@@ -57,7 +57,9 @@ class Restored:
             self._note(record, record.fault)
         elif record.value is not None:
             self._apply(record, record.value)
-        elif record.topic is not LEDGER:
+        elif record.topic is LEDGER:
+            self.ledger.end((record.key or b"").decode(errors="replace"))
+        else:
             self.retries.pop(record.key or b"", None)
 
     def check(self) -> None:
