@@ -75,6 +75,7 @@ def start_broker(
     *,
     cluster_id: str | None = None,
     heap_mb: int = HEAP_MB,
+    limit_s: float = START_LIMIT_S,
 ) -> Broker:
     """Start a broker on `data` (made if absent) and return it once it answers requests.
 
@@ -101,7 +102,7 @@ def start_broker(
             say("Formatting the data folder")
             _format(java, settings, cluster_id or new_cluster_id())
         say(f"Starting Kafka {KAFKA_VERSION}")
-        return _launch(java, settings, port)
+        return _launch(java, settings, port, limit_s)
 
 
 def find_broker(data: Path) -> Broker | None:
@@ -139,12 +140,12 @@ def _format(java: list[str], settings: Path, cluster: str) -> None:
         raise SetupError(f"Kafka cannot format {data}:\n{last_lines(_log(data))}") from error
 
 
-def _launch(java: list[str], settings: Path, port: int) -> Broker:
+def _launch(java: list[str], settings: Path, port: int, limit_s: float) -> Broker:
     data = settings.parent
     command = [*java, "kafka.Kafka", str(settings)]
     broker = Broker(data, port, ServerProcess.start(command, _log(data), str(settings)))
     fresh = data / f"{_STATE}.new"
     fresh.write_text(json.dumps({"pid": broker.pid, "port": port}))
     fresh.replace(data / _STATE)
-    broker.process.wait_until(broker.answers, START_LIMIT_S)
+    broker.process.wait_until(broker.answers, limit_s)
     return broker

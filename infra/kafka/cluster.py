@@ -12,6 +12,7 @@ from infra.ports import LOOPBACK, free_ports
 
 SIZE = 3
 MEMBER_HEAP_MB = 256  # three of them share a small machine
+START_LIMIT_S = 180.0  # three at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Cluster:
             place.properties,
             cluster_id=self._id,
             heap_mb=self._heap_mb,
+            limit_s=START_LIMIT_S,
         )
 
 
