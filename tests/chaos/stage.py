@@ -26,6 +26,7 @@ class Stage:
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
     _is_lost: bool = False
+    _losses: int = 0
     _helper: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _restarting: "Future[None] | None" = None
 
@@ -76,7 +77,7 @@ class Stage:
                 self.fleet.start(guest)
                 self._after(lasts_s, lambda: self.fleet.send(guest, signal.SIGTERM))
             case Kind.BROKER:
-                self._lose_broker(slot, lasts_s)
+                self._lose_broker(lasts_s)
 
     def _end(self, slot: int, number: signal.Signals, lasts_s: float) -> None:
         self.fleet.send(slot, number)
@@ -87,11 +88,12 @@ class Stage:
             worker.send(signal.SIGSTOP)
             self._after(lasts_s, partial(_wake, worker))
 
-    def _lose_broker(self, slot: int, lasts_s: float) -> None:
-        """One is killed; of several it may be a restart of each of them instead, in good order."""
+    def _lose_broker(self, lasts_s: float) -> None:
+        """One is killed; of several, every other time each is restarted instead, in good order."""
         if self._restarting or self._is_lost:
             return
-        if self.cluster.size > 1 and slot % 2:
+        self._losses += 1
+        if self.cluster.size > 1 and self._losses % 2 == 0:
             self.say("the brokers are restarted one after the other")
             self._restarting = self._helper.submit(self._roll)
             return

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from answerbus.client.bus import Bus as ClientBus
 from answerbus.client.client import Client
 from answerbus.outcome import Result
+from answerbus.partition import Layout
 from answerbus.request import Request
-from answerbus.topics import DEAD_LETTERS, REQUESTS, TOPICS
+from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS, TOPICS
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, Worker, request, until
 from tests.integration.evidence import Evidence, JsonObject, assert_sound
 from tests.integration.partitions import collect_wide, extend, recreate
@@ -172,6 +174,21 @@ async def test_a_topic_with_too_few_partitions_is_named_at_start(bus: Bus) -> No
 
     assert f"{bus.topic(DEAD_LETTERS)} has 2 partitions" in said
     assert "this deployment has 4" in said
+
+
+async def test_the_number_is_found_behind_thousands_of_other_records(bus: Bus) -> None:
+    """The lane's record stands at the start of the ledger, in its first partition alone."""
+    lane = {"kind": "lane", "v": 1, "partitions": bus.partitions, "openings_without_progress": 0}
+    record = json.dumps({**lane, "worker": "w", "at": "2026-11-21T08:59:58.000Z"}).encode()
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        await producer.send_and_wait(bus.topic(LEDGER), record, b"lane", 0)
+        for number in range(6_000):
+            await producer.send(bus.topic(LEDGER), b"{}", b"closed:%d" % number, 0)
+    await extend(bus, TOPICS, WIDE)
+
+    seen = ClientBus(bus.bootstrap, bus.prefix, {})
+
+    assert await seen.layout(*TOPICS) == Layout(bus.partitions)
 
 
 async def test_clients_follow_the_deployment_not_the_topics(bus: Bus) -> None:
