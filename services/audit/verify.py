@@ -23,9 +23,9 @@ Progress = Callable[[int, int], None]
 async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verified:
     """All accounts, or those of a workflow; `progress` is told (records read, of about how many).
 
-    Holds what is known of the accounts of one partition at a time, and the ids of all replays. Where
-    a move has left accounts in several partitions (`answerbus topics move`), of all of them, with
-    their attempts. Raises BusUnavailable.
+    Holds what is known of the accounts of one partition at a time, and the ids of all replays;
+    where a move has left accounts in several (`answerbus topics move`), of all of them, and their
+    attempts. Raises BusUnavailable.
     """
     total = Verified()
     was_moved = bool((await bus.layout(LEDGER)).earlier)

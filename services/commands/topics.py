@@ -86,7 +86,7 @@ def move(
     if as_json:
         data = {"before": moved.before, "after": moved.after, "dry_run": dry_run, "grown": grown}
         counts = {"ledger": moved.ledger, "retries": moved.retries, "requests": moved.requests}
-        typer.echo(json.dumps({**data, **counts}, indent=2))
+        typer.echo(json_lines({**data, **counts}))
         return
     would = "would be " if dry_run else ""
     console = stdout()

@@ -4,16 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pydantic import ValidationError
-
-from answerbus.envelope import Encoded, Undecodable, decode, encode
-from answerbus.ledger import LEDGER_RECORD, AccountRecord, ClosedRecord, LedgerRecord
+from answerbus.envelope import Encoded, encode
+from answerbus.ledger import AccountRecord, ClosedRecord, LedgerRecord, Skipped
 from answerbus.outcome import RetryRequest
 from answerbus.partition import partition_of
-from answerbus.topics import LEDGER, RETRIES, Topic
+from answerbus.topics import Topic
+from services.digest import bytes_digest
+from services.reading.private import Fault, private_event
 from services.reading.stored import Stored
 from services.worker.core.ledger import Ledger
 from services.worker.ports import OutRecord
+
+_Private = LedgerRecord | RetryRequest
 
 
 class UnreadableRecord(Exception):
@@ -25,33 +27,51 @@ class Held:
     """The last record of each key in one partition of ledger and retries."""
 
     partition: int
-    _last: dict[tuple[Topic, bytes], Stored] = field(default_factory=dict)
+    _last: dict[tuple[Topic, bytes], tuple[Stored, _Private]] = field(default_factory=dict)
+    _unreadable: dict[tuple[Topic, int, str], str] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
-        """The next record; a null value ends its key."""
+        """The next record; a null value ends its key, and one may pass another by."""
         key = stored.topic, stored.key or b""
-        self._last.pop(key, None)
-        if stored.value is not None:
-            self._last[key] = stored
+        if stored.value is None:
+            self._last.pop(key, None)
+            return
+        event = private_event(stored.topic, stored.value)
+        match event:
+            case Fault(text=text):
+                place = stored.topic, stored.offset, bytes_digest(stored.value)
+                self._unreadable[place] = text
+            case Skipped(offset=offset, digest=digest):
+                self._unreadable.pop((stored.topic, offset, digest), None)
+            case _:
+                self._last.pop(key, None)
+                self._last[key] = stored, event
 
     def places(self) -> Ledger:
         """What is closed by its place: a record of this partition that is not to be read again."""
         ledger = Ledger()
-        for (topic, _), stored in self._last.items():
-            record = _ledger_record(stored) if topic is LEDGER else None
-            if isinstance(record, ClosedRecord) and record.workflow_id is None:
-                ledger.restore(record)
+        for _, event in self._last.values():
+            if isinstance(event, ClosedRecord) and event.is_place:
+                ledger.restore(event)
         return ledger
+
+    def check(self) -> None:
+        """Raises UnreadableRecord for one that no operator has passed by."""
+        for (topic, offset, _), why in self._unreadable.items():
+            raise UnreadableRecord(
+                f"{topic.name}, partition {self.partition}, offset {offset}, cannot be read: "
+                f"{why}; see `answerbus lanes show`, and `lanes skip`, which passes it by."
+            )
 
     def moves(
         self, partitions: int, committed: int, now: datetime
     ) -> Iterator[tuple[OutRecord, OutRecord]]:
         """Each record that another partition owns: as it is written there, and its end here.
 
-        Raises UnreadableRecord. `committed` is the group's offset in the requests topic.
+        `committed` is the group's offset in the requests topic.
         """
-        for (topic, key), stored in self._last.items():
-            moved = _moved(stored, committed, now)
+        for (topic, key), (stored, event) in self._last.items():
+            moved = _moved(stored, event, committed, now)
             if moved is None:
                 continue
             workflow_id, encoded = moved
@@ -63,21 +83,16 @@ class Held:
                 )
 
 
-def _moved(stored: Stored, committed: int, now: datetime) -> tuple[str, Encoded] | None:
+def _moved(
+    stored: Stored, event: _Private, committed: int, now: datetime
+) -> tuple[str, Encoded] | None:
     """The workflow and the record for its new place; None for what belongs to its partition."""
-    as_it_is = Encoded(
-        stored.key or b"",
-        stored.value or b"",
-        [(name, value) for name, value in stored.headers if value is not None],
-    )
-    if stored.topic is RETRIES:
-        return _retry(stored).workflow_id, as_it_is
-    record = _ledger_record(stored)
-    if isinstance(record, AccountRecord):
-        return record.workflow_id, as_it_is
-    if isinstance(record, ClosedRecord) and record.workflow_id is not None:
-        return record.workflow_id, encode(_closed(record, committed, now))
-    return None  # it is about this very partition
+    if isinstance(event, ClosedRecord) and event.workflow_id is not None:
+        return event.workflow_id, encode(_closed(event, committed, now))
+    if not isinstance(event, AccountRecord | RetryRequest):
+        return None
+    headers = [(name, value) for name, value in stored.headers if value is not None]
+    return event.workflow_id, Encoded(stored.key or b"", stored.value or b"", headers)
 
 
 def _closed(record: ClosedRecord, committed: int, now: datetime) -> ClosedRecord:
@@ -88,24 +103,3 @@ def _closed(record: ClosedRecord, committed: int, now: datetime) -> ClosedRecord
     """
     at = now if record.offset >= committed else record.at
     return record.model_copy(update={"offset": 0, "at": at})
-
-
-def _ledger_record(stored: Stored) -> LedgerRecord:
-    try:
-        return LEDGER_RECORD.validate_json(stored.value or b"")
-    except ValidationError as error:
-        raise _unreadable(stored) from error
-
-
-def _retry(stored: Stored) -> RetryRequest:
-    event = decode(stored.value, stored.headers)
-    if isinstance(event, Undecodable) or not isinstance(event, RetryRequest):
-        raise _unreadable(stored)
-    return event
-
-
-def _unreadable(stored: Stored) -> UnreadableRecord:
-    return UnreadableRecord(
-        f"The record at offset {stored.offset} of {stored.topic.name}, partition "
-        f"{stored.partition}, is none that this version understands."
-    )

@@ -12,24 +12,31 @@ from services.worker.ports import OutRecord
 WRITER = "topics move"
 
 
-def begun(layout: Layout, partitions: int, now: datetime) -> Iterator[OutRecord]:
+def begun(layout: Layout, partitions: int, group: str, now: datetime) -> Iterator[OutRecord]:
     """From here on no lane opens until the move is done."""
     for number in range(layout.partitions):
-        yield _record(number, layout.partitions, layout.earlier, partitions, now)
+        yield _record(number, layout.partitions, layout.earlier, partitions, group, now)
 
 
-def done(layout: Layout, partitions: int, there: int, now: datetime) -> Iterator[OutRecord]:
+def done(
+    layout: Layout, partitions: int, there: int, group: str, now: datetime
+) -> Iterator[OutRecord]:
     """From here on `partitions` are in use, of `there` that the ledger has."""
     before = dict.fromkeys((layout.partitions, *layout.earlier))
     earlier = tuple(count for count in before if count != partitions)
     for number in range(partitions):
-        yield _record(number, partitions, earlier, None, now)
+        yield _record(number, partitions, earlier, None, group, now)
     for number in range(partitions, there):
         yield OutRecord(LEDGER, number, LANE_KEY.encode(), None, [])
 
 
 def _record(
-    number: int, partitions: int, earlier: tuple[int, ...], moving_to: int | None, now: datetime
+    number: int,
+    partitions: int,
+    earlier: tuple[int, ...],
+    moving_to: int | None,
+    group: str,
+    now: datetime,
 ) -> OutRecord:
     lane = LaneRecord(
         partitions=partitions,
@@ -38,5 +45,6 @@ def _record(
         at=now,
         earlier=earlier,
         moving_to=moving_to,
+        group=group,
     )
     return record_of(lane, number)

@@ -94,7 +94,7 @@ class _Mover:
                 writers += [
                     await stack.enter_async_context(self._writer(number)) for number in numbers
                 ]
-                begun = lanes.begun(self.layout, self.partitions, self.now())
+                begun = lanes.begun(self.layout, self.partitions, self.group_id, self.now())
                 await _commit(writers[0], list(begun))
             reader = await stack.enter_async_context(reading(self.bus, (LEDGER, RETRIES)))
             for number in numbers:
@@ -102,7 +102,7 @@ class _Mover:
                 await self._partition(reader, number, writers[number] if writers else None)
             if writers:
                 there = self.counts[LEDGER]
-                done = lanes.done(self.layout, self.partitions, there, self.now())
+                done = lanes.done(self.layout, self.partitions, there, self.group_id, self.now())
                 await _commit(writers[0], list(done))
 
     @asynccontextmanager
@@ -122,6 +122,7 @@ class _Mover:
         async for batch in reader.to_end(None, number):
             for stored in batch:
                 held.take(stored)
+        held.check()
         at = self.bus.place(REQUESTS, number)
         moves = held.moves(self.partitions, self.committed.get(at, 0), self.now())
         while chunk := list(islice(moves, CHUNK_RECORDS)):

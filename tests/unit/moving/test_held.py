@@ -10,10 +10,11 @@ import pytest
 from answerbus.budget import Budget, Spent
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord, Skipped
 from answerbus.outcome import Origin
 from answerbus.partition import Layout, partition_of
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
+from services.digest import bytes_digest
 from services.moving import lanes
 from services.moving.held import Held, UnreadableRecord
 from services.moving.unread import Stays, forwarded
@@ -120,8 +121,15 @@ def test_what_cannot_be_read_stops_the_move() -> None:
     found = Held(HERE)
     found.take(Stored(RETRIES, HERE, 5, 0, b"r-1", b"rubbish", ()))
 
-    with pytest.raises(UnreadableRecord, match="offset 5 of retries, partition 1"):
-        list(found.moves(NEW, COMMITTED, NOW))
+    with pytest.raises(UnreadableRecord, match=r"retries, partition 1, offset 5, cannot be read"):
+        found.check()
+    passed_by = Skipped(
+        offset=5, digest=bytes_digest(b"rubbish"), problem="p", by="me", reason="r", at=NOW
+    )
+    skipped = encode(passed_by)
+    found.take(Stored(RETRIES, HERE, 6, 0, skipped.key, skipped.value, ()))
+    found.check()
+    assert list(found.moves(NEW, COMMITTED, NOW)) == []
 
 
 def test_a_lane_that_opens_knows_nothing_of_what_was_moved_away() -> None:
@@ -182,15 +190,16 @@ def test_a_copy_that_comes_back_to_its_first_partition_keeps_its_deadline() -> N
 
 def test_lanes_say_where_workflows_lived_before() -> None:
     layout = Layout(OLD, earlier=(12, NEW))
-    done = [json.loads(r.value) for r in lanes.done(layout, NEW, 9, NOW) if r.value is not None]
+    written = list(lanes.done(layout, NEW, 9, "workers", NOW))
+    done = [json.loads(record.value) for record in written if record.value is not None]
 
     assert len(done) == NEW
     assert {(lane["partitions"], tuple(lane["earlier"]), lane["moving_to"]) for lane in done} == {
         (NEW, (OLD, 12), None)
     }
-    ends = [r.partition for r in lanes.done(layout, NEW, 9, NOW) if r.value is None]
+    ends = [record.partition for record in written if record.value is None]
     assert ends == [7, 8]
-    begun = [json.loads(r.value or b"") for r in lanes.begun(layout, NEW, NOW)]
+    begun = [json.loads(r.value or b"") for r in lanes.begun(layout, NEW, "workers", NOW)]
     assert {(lane["partitions"], lane["moving_to"]) for lane in begun} == {(OLD, NEW)}
     homes = Layout(NEW, earlier=(OLD,)).homes(LEAVING)
     assert homes == (partition_of(LEAVING, NEW), HERE)
