@@ -57,7 +57,9 @@ class Restored:
             self._note(record, b"", record.fault)  # of such a one readers keep different bytes
         elif record.value is not None:
             self._apply(record, record.value)
-        elif record.topic is not LEDGER:
+        elif record.topic is LEDGER:
+            self.ledger.end((record.key or b"").decode(errors="replace"))
+        else:
             self.retries.pop(record.key or b"", None)
 
     def check(self) -> None:
@@ -156,6 +158,10 @@ def settle_left_over(
 def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneRecord:
     """The lane's record with one more opening; raises if the partition count has changed."""
     before = ledger.lane
+    if before and before.moving_to is not None:
+        raise UnreadableState(
+            f"a move to {before.moving_to} partitions is not finished: run `answerbus topics move`"
+        )
     if before and before.partitions != partitions:
         raise UnreadableState(
             f"this ledger was written with {before.partitions} partitions, now there are "
@@ -163,5 +169,9 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         )
     openings = before.openings_without_progress if before else 0
     return LaneRecord(
-        partitions=partitions, openings_without_progress=openings + 1, worker=worker, at=now
+        partitions=partitions,
+        openings_without_progress=openings + 1,
+        worker=worker,
+        at=now,
+        earlier=before.earlier if before else (),
     )
