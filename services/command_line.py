@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from answerbus.client.bus import Bus
-from services.kafka import client_options
+from services.kafka import OPTION_NAMES, client_options
 from services.settings import KafkaSettings
 
 Config = Annotated[
@@ -30,4 +30,4 @@ def stderr() -> Console:
 def bus_of(settings: KafkaSettings) -> Bus:
     """The bus that the settings name. Raises SetUpError."""
     options = client_options(settings)
-    return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options)
+    return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options, OPTION_NAMES)

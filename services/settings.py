@@ -39,6 +39,7 @@ class KafkaSettings(Section):
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
+    ssl_password_env: str | None = None
 
     @property
     def worker_group(self) -> str:

@@ -33,7 +33,7 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
         found = await topics.look()
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
-    with bus.explained():
+    async with bus.connecting():
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await client.bootstrap()

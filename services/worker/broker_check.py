@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from answerbus.client.errors import BusUnavailable
+from answerbus.client.errors import BusRefused, BusUnavailable
 from answerbus.topics import TOPICS, Topic
 from services.command_line import bus_of
 from services.kafka import topic_name
@@ -21,10 +21,7 @@ async def partitions_of_topics(settings: KafkaSettings) -> int:
     found = await _look(settings)
     missing = [topic_name(settings, topic) for topic in TOPICS if topic not in found]
     if missing:
-        raise SetUpError(
-            f"The topic {missing[0]} is missing on {settings.bootstrap_servers}; create all "
-            "topics with `answerbus topics apply`."
-        )
+        raise SetUpError(_missing(settings, missing[0]))
     counts = {topic_name(settings, topic): there.partitions for topic, there in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
@@ -35,6 +32,20 @@ async def partitions_of_topics(settings: KafkaSettings) -> int:
     partitions = next(iter(counts.values()))
     _compare(settings, found, partitions)
     return partitions
+
+
+def _missing(settings: KafkaSettings, topic: str) -> str:
+    """A broker that knows users hides from them what they have no right to."""
+    has_rights = settings.security_protocol != "PLAINTEXT"
+    hidden, grant = (
+        (", or there is no right to see it", ", or grant the user Describe")
+        if has_rights
+        else ("", "")
+    )
+    return (
+        f"The topic {topic} is missing on {settings.bootstrap_servers}{hidden}; create all topics "
+        f"with `answerbus topics apply`{grant}."
+    )
 
 
 def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: int) -> None:
@@ -65,6 +76,8 @@ async def _look(settings: KafkaSettings) -> Mapping[Topic, Found]:
     try:
         async with topics_on(bus_of(settings)) as topics:
             return await topics.look()
+    except BusRefused as error:
+        raise SetUpError(str(error)) from None
     except BusUnavailable as error:
         reason = type(error.__cause__ or error).__name__
         raise SetUpError(

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -25,6 +26,8 @@ from services.worker.core.admit import Arrival
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
+from services.worker.look import look
+from services.worker.reading import Reading
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
@@ -32,6 +35,8 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
+STOP_TIMEOUT_S = 5.0  # for a consumer that is given up
+JOIN_EXTRA_S = 20.0  # to connect, before the group may take its time
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +67,8 @@ class PartitionIntake:
         async with asyncio.timeout(OFFSET_TIMEOUT_S):
             earliest = (await consumer.beginning_offsets([self.place]))[self.place]
             committed = await consumer.committed(self.place)
-        return (earliest if committed is None else committed), earliest
+        is_anew = committed is None or self.place.partition in self.inbox.reading.anew
+        return (earliest if is_anew else committed), earliest
 
     async def prove(self, offset: int) -> None:
         async with asyncio.timeout(OFFSET_TIMEOUT_S):
@@ -95,8 +101,13 @@ class Inbox:
             raise RuntimeError("the worker is not subscribed")
         if consumer is not self._careful:
             self._careful = consumer
-            consumer.getmany = partial(self._read, consumer.getmany)
+            consumer.getmany = partial(self.reading.watched, partial(self._read, consumer.getmany))
         return consumer
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Whether requests are read."""
+        return Reading()
 
     async def _read(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
         """One unreadable batch (CRC, codec, names of headers) makes the whole call raise.
@@ -116,12 +127,26 @@ class Inbox:
             raise
 
     async def ends(self) -> Mapping[int, int]:
-        """Where our partitions end, asked of the broker. Raises if it does not answer in time."""
-        consumer = self.consumer
-        places = consumer.assignment() or {TopicPartition(self._topic, 0)}
-        async with asyncio.timeout(OFFSET_TIMEOUT_S):
-            ends = await consumer.end_offsets(places)
-        return {place.partition: end for place, end in ends.items()}
+        """Where our partitions end; see `look`."""
+        return await look(self.consumer, self._topic, self.membership.lives, self.reading)
+
+    async def renew(self) -> None:
+        """Join the group with a new consumer; lanes go on where they were. Raises if it fails."""
+        places = [TopicPartition(self._topic, partition) for partition in self.membership.lives]
+        self.membership.on_partitions_revoked(places)
+        await self._stop()
+        try:
+            async with asyncio.timeout(self._settings.rebalance_timeout_ms / 1000 + JOIN_EXTRA_S):
+                await self._subscriber.start()
+        except BaseException:
+            await self._stop()
+            raise
+
+    async def _stop(self) -> None:
+        with suppress(Exception):  # it is given up because it is broken
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._subscriber.stop()
+        self._subscriber.consumer = None
 
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""

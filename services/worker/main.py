@@ -7,14 +7,15 @@ import random
 import socket
 from typing import TYPE_CHECKING
 
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from faststream import FastStream
 
+from answerbus.client.refusal import refusal_of, words_of
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError, otlp_endpoint
+from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
@@ -33,6 +34,7 @@ from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
+from services.worker.renewal import Renewal
 from services.worker.spans import Spans
 
 if TYPE_CHECKING:
@@ -90,24 +92,50 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds)
+    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds, inbox.reading)
     health = Health(settings.worker.health, watched, counts)
 
+    renewal = Renewal(
+        inbox.reading,
+        inbox.renew,
+        session_s=bounds.session_s,
+        stuck_after_s=bounds.stuck_after_s,
+    )
+
+    async def watch() -> None:
+        renewal.start()
+
     async def drain() -> None:
+        await renewal.stop()
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
-        await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
-    except KafkaConnectionError as error:
-        raise SetUpError(
-            f"The Kafka broker at {kafka.bootstrap_servers} went away while the worker started; "
-            "start the worker again."
-        ) from error
+        application = FastStream(
+            inbox.broker, logger=None, after_startup=[watch], on_shutdown=[drain]
+        )
+        await application.run()
+    except KafkaError as error:
+        raise _not_started(kafka, error) from error
     finally:
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
+    refusal = refusal_of(error)
+    if refusal:
+        return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
+    if isinstance(error, KafkaConnectionError):
+        return SetUpError(
+            f"The Kafka broker at {settings.bootstrap_servers} went away while the worker started; "
+            "start the worker again."
+        )
+    return SetUpError(
+        f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
+        "see `answerbus doctor`, then start the worker again."
+    )
 
 
 def _context(

@@ -4,6 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from answerbus.client.refusal import words_of
+from services.worker.reading import TopicMissing
+
 PROBE_EVERY_S = 2.0
 
 _log = logging.getLogger(__name__)
@@ -15,6 +18,8 @@ class Probe:
     def __init__(self, ask: Callable[[], Awaitable[Mapping[int, int]]]) -> None:
         self.ends: Mapping[int, int] = {}
         self.heard_at: float = asyncio.get_running_loop().time()
+        self.missing: str | None = None  # Kafka answers that there is no such topic
+        self.trouble: str | None = None  # why the last question was not answered
         self._ask = ask
 
     async def run(self) -> None:
@@ -22,10 +27,17 @@ class Probe:
         while True:
             try:
                 self.ends = await self._ask()
-                self.heard_at = asyncio.get_running_loop().time()
+                self._heard(None)
+            except TopicMissing as error:
+                self._heard(str(error))
             except Exception as error:
-                _log.debug("the broker did not say where partitions end: %s", type(error).__name__)
+                self.trouble = words_of(error)
+                _log.debug("the broker did not say where partitions end: %s", self.trouble)
             await asyncio.sleep(PROBE_EVERY_S)
+
+    def _heard(self, missing: str | None) -> None:
+        self.heard_at, self.missing = asyncio.get_running_loop().time(), missing
+        self.trouble = None
 
     @property
     def silent_s(self) -> float:

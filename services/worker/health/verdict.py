@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.worker.context import Context
 from services.worker.health.probe import Probe
@@ -10,6 +10,7 @@ from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
 from services.worker.lane.lane import Lane, State
 from services.worker.lane.membership import Membership
+from services.worker.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Watched:
     pulse: Pulse
     probe: Probe
     bounds: Bounds
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ def judge(watched: Watched) -> Verdict:
     """The verdict of this moment."""
     watched.pulse.feel()
     context, lives = watched.context, sorted(watched.membership.lives.items())
+    bound_s, reading = watched.bounds.stuck_after_s, watched.reading
     troubles = {
-        partition: trouble_of(life, context, watched.bounds.stuck_after_s)
+        partition: trouble_of(life, context, bound_s) or reading.trouble_of(partition, bound_s)
         for partition, life in lives
     }
     sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
@@ -61,7 +64,7 @@ def judge(watched: Watched) -> Verdict:
         opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(why for why in (_standstill(watched) or _kafka(watched),) if why),
+        reasons=tuple(filter(None, (_standstill(watched) or _kafka(watched), not_read(watched)))),
     )
 
 
@@ -93,7 +96,21 @@ def _kafka(watched: Watched) -> str | None:
     silent_s = watched.probe.silent_s
     if silent_s <= watched.bounds.stuck_after_s:
         return None
-    return f"Kafka has not answered for {silent_s:.0f} s"
+    trouble = watched.probe.trouble
+    return f"Kafka has not answered for {silent_s:.0f} s{f' ({trouble})' if trouble else ''}"
+
+
+def not_read(watched: Watched) -> str | None:
+    """Why no request is read at all, though Kafka answers."""
+    if watched.probe.missing or watched.reading.trouble:
+        return watched.probe.missing or watched.reading.trouble
+    outside_since = watched.membership.outside_since
+    if outside_since is None:
+        return None
+    outside_s = asyncio.get_running_loop().time() - outside_since
+    if outside_s <= watched.bounds.stuck_after_s:
+        return None
+    return f"has been no member of the consumer group for {outside_s:.0f} s: the group rebalances"
 
 
 def _standstill(watched: Watched) -> str | None:
