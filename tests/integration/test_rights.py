@@ -1,4 +1,4 @@
-"""Rights that are taken away and given back, topics that go and come: red meanwhile, then it works."""
+"""Rights that are taken away and given back, topics that go and come: red, and then it works."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
