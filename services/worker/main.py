@@ -99,6 +99,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         inbox.reading,
         inbox.renew,
         session_s=bounds.session_s,
+        rebalance_s=kafka.rebalance_timeout_ms / 1000,
         stuck_after_s=bounds.stuck_after_s,
     )
 

@@ -92,18 +92,21 @@ class Reading:
             return None
         return self.unread[partition].says(self._cause())
 
-    @property
-    def trouble(self) -> str | None:
-        """Why nothing is read at all."""
-        if self.error is None or self.failing_since is None:
-            return None
-        failing_s = _now() - self.failing_since
-        return f"requests have not been read for {failing_s:.0f} s: {words_of(self.error)}"
+    def trouble(self, bound_s: float) -> str | None:
+        """Why nothing is read at all: it fails, or has not been tried for longer than the bound."""
+        if self.error is not None and self.failing_since is not None:
+            failing_s = _now() - self.failing_since
+            return f"requests have not been read for {failing_s:.0f} s: {words_of(self.error)}"
+        if self.polled_at is not None and _now() - self.polled_at > bound_s:
+            return f"requests have not been read: {self._cause()}"
+        return None
 
-    def hopeless(self, failing_s: float, unread_s: float) -> str | None:
-        """Why the consumer will not recover: it fails, or delivers nothing, for so long."""
-        if self.failing_since is not None and _now() - self.failing_since > failing_s:
-            return self.trouble
+    def hopeless(self, failing_s: float, silent_s: float, unread_s: float) -> str | None:
+        """Why the consumer will not recover: so long it fails, is not asked, delivers nothing."""
+        if self.failing_since is not None and _now() - self.failing_since <= failing_s:
+            return None
+        if why := self.trouble(silent_s):
+            return why
         for partition in self.unread:
             if why := self.trouble_of(partition, unread_s):
                 return f"partition {partition}: {why}"
@@ -112,7 +115,7 @@ class Reading:
     def forget(self) -> None:
         """There is a new consumer, of which nothing is known yet."""
         self.error = self.failing_since = None
-        self.unread = {}
+        self.polled_at, self.unread = _now(), {}
 
     def _cause(self) -> str:
         if self.error is not None:

@@ -29,10 +29,12 @@ class Renewal:
         renew: Callable[[], Awaitable[None]],
         *,
         session_s: float,
+        rebalance_s: float,
         stuck_after_s: float,
     ) -> None:
         self._reading, self._renew = reading, renew
         self._session_s = session_s
+        self._silent_s = session_s + rebalance_s  # while the group rebalances, polls wait
         self._unread_s = max(session_s, stuck_after_s)
         self._patience = 1
         self._renewed_at = float("-inf")
@@ -53,7 +55,9 @@ class Renewal:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             why = self._reading.hopeless(
-                self._session_s * self._patience, self._unread_s * self._patience
+                self._session_s * self._patience,
+                self._silent_s * self._patience,
+                self._unread_s * self._patience,
             )
             if why is None:
                 continue

@@ -102,15 +102,14 @@ def _kafka(watched: Watched) -> str | None:
 
 def not_read(watched: Watched) -> str | None:
     """Why no request is read at all, though Kafka answers."""
-    if watched.probe.missing or watched.reading.trouble:
-        return watched.probe.missing or watched.reading.trouble
-    outside_since = watched.membership.outside_since
+    if watched.probe.missing:
+        return watched.probe.missing
+    outside_since, bound_s = watched.membership.outside_since, watched.bounds.stuck_after_s
     if outside_since is None:
-        return None
+        return watched.reading.trouble(bound_s)
     outside_s = asyncio.get_running_loop().time() - outside_since
-    if outside_s <= watched.bounds.stuck_after_s:
-        return None
-    return f"has been no member of the consumer group for {outside_s:.0f} s: the group rebalances"
+    told = f"has been no member of the consumer group for {outside_s:.0f} s: the group rebalances"
+    return watched.reading.trouble(outside_s + bound_s) or (told if outside_s > bound_s else None)
 
 
 def _standstill(watched: Watched) -> str | None:
