@@ -5,16 +5,19 @@ import logging
 import os
 import random
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 from faststream import FastStream
 
 from answerbus.client.refusal import refusal_of, words_of
+from answerbus.client.way_in import refusal_at
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
-from services.kafka import client_options, topic_name
+from services.kafka import OPTION_NAMES, client_options, topic_name
 from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
@@ -92,7 +95,8 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds, inbox.reading)
+    probe = Probe(inbox.ends, partial(_refused, kafka, options))
+    watched = Watched(membership, context, Pulse(), probe, bounds, inbox.reading)
     health = Health(settings.worker.health, watched, counts)
 
     renewal = Renewal(
@@ -122,6 +126,11 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     finally:
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+async def _refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
+    refusal = await refusal_at(settings.bootstrap_servers, options, OPTION_NAMES)
+    return str(refusal) if refusal else None
 
 
 def _not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:

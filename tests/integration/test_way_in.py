@@ -33,7 +33,9 @@ COMMANDS = (
     ("worker",),
     ("ask", "Name an even number."),
     ("watch",),
-    ("topics", "list"),
+    ("topics", "apply"),
+    ("replay", "groups"),
+    ("workflow", "order-1"),
 )
 
 
@@ -333,3 +335,13 @@ async def test_a_certificate_that_has_expired_is_told(
 
     assert told.startswith(f"Kafka at {secured.at('SSL')} cannot be used, the broker does not ")
     assert "`kafka.ssl_certfile`" in told
+
+
+async def test_the_doctor_names_a_missing_right_to_the_group(secured: Secured, bus: Bus) -> None:
+    bus.kafka = secured.settings("SASL_PLAINTEXT", partitions=1)
+    secured.allow(TOPIC, f"{bus.prefix}.*", DESCRIBE, READ)
+
+    code, out, _ = await run(bus, "doctor")
+
+    assert code == 1
+    assert f"no right to the consumer group {bus.prefix}.worker" in out
