@@ -2,11 +2,16 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
+
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.refusal import refusal_of, words_of
+from answerbus.client.way_in import refusal_at
 from answerbus.topics import TOPICS, Topic
 from services.command_line import bus_of
-from services.kafka import topic_name
+from services.kafka import OPTION_NAMES, topic_name
 from services.settings import KafkaSettings, SetUpError
 from services.topics.broker import topics_on
 from services.topics.plan import Change, Found, plan
@@ -84,3 +89,25 @@ async def _look(settings: KafkaSettings) -> Mapping[Topic, Found]:
             f"No Kafka broker answers at {settings.bootstrap_servers} ({reason}); "
             "start one (`make up`), or correct `kafka.bootstrap_servers`."
         ) from None
+
+
+async def refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
+    """Why Kafka, which does not answer a running worker, would not let it in; None otherwise."""
+    refusal = await refusal_at(settings.bootstrap_servers, options, OPTION_NAMES)
+    return str(refusal) if refusal else None
+
+
+def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
+    """What ended a worker while it joined its group."""
+    refusal = refusal_of(error)
+    if refusal:
+        return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
+    if isinstance(error, KafkaConnectionError):
+        return SetUpError(
+            f"The Kafka broker at {settings.bootstrap_servers} went away while the worker started; "
+            "start the worker again."
+        )
+    return SetUpError(
+        f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
+        "see `answerbus doctor`, then start the worker again."
+    )

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -27,7 +26,7 @@ from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.look import look
-from services.worker.reading import Reading
+from services.worker.reading import Reading, Subscriber
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
@@ -35,8 +34,6 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
-STOP_TIMEOUT_S = 5.0  # for a consumer that is given up
-JOIN_EXTRA_S = 20.0  # to connect, before the group may take its time
 
 _log = logging.getLogger(__name__)
 
@@ -130,30 +127,12 @@ class Inbox:
         """Where our partitions end; see `look`."""
         return await look(self.consumer, self._topic, self.membership.lives, self.reading)
 
-    async def renew(self) -> None:
-        """Join the group with a new consumer; lanes go on where they were. Raises if it fails."""
-        places = [TopicPartition(self._topic, partition) for partition in self.membership.lives]
-        self.membership.on_partitions_revoked(places)
-        await self._stop()
-        try:
-            async with asyncio.timeout(self._settings.rebalance_timeout_ms / 1000 + JOIN_EXTRA_S):
-                await self._subscriber.start()
-        except BaseException:
-            await self._stop()
-            raise
-
-    async def _stop(self) -> None:
-        with suppress(Exception):  # it is given up because it is broken
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await self._subscriber.stop()
-        self._subscriber.consumer = None
-
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""
         return PartitionIntake(self, TopicPartition(self._topic, partition))
 
-    def subscribe(self, membership: Membership) -> None:
-        """Declare the subscription; records flow once the broker is started."""
+    def subscribe(self, membership: Membership) -> Subscriber:
+        """Declare the subscription; records flow once the broker, or it alone, is started."""
         self.membership = membership
         settings = self._settings
         self._subscriber = self.broker.subscriber(
@@ -178,6 +157,7 @@ class Inbox:
             no_reply=True,
         )
         self._subscriber(self._take)
+        return self._subscriber
 
     async def _take(self, records: Any) -> None:
         by_partition: dict[int, list[ConsumerRecord[bytes, bytes]]] = {}

@@ -82,7 +82,7 @@ async def _place(consumer: AIOKafkaConsumer, topic: str, partition: int, end: in
 def _compare(partition: int, life: Life, end: int, reading: Reading) -> None:
     """A lane that stands behind the end of its partition would wait there for ever."""
     lane = life.lane
-    if lane.state is not State.OPEN or lane.books.watermark.position <= end:
+    if lane.books.watermark.position <= end:
         reading.short_looks.pop(partition, None)
         reading.anew.discard(partition)
         return

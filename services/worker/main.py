@@ -5,20 +5,17 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaError
 from faststream import FastStream
 
-from answerbus.client.refusal import refusal_of, words_of
-from answerbus.client.way_in import refusal_at
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
-from services.kafka import OPTION_NAMES, client_options, topic_name
-from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
+from services.kafka import client_options, topic_name
+from services.settings import Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
@@ -37,7 +34,7 @@ from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
-from services.worker.renewal import Renewal
+from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
 if TYPE_CHECKING:
@@ -84,7 +81,8 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
 async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
-    inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
+    topic = topic_name(kafka, REQUESTS)
+    inbox = Inbox(kafka, topic, group_id)
     options = client_options(kafka)
 
     def new_life(partition: int) -> Life:
@@ -93,19 +91,15 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
-    inbox.subscribe(membership)
+    subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    probe = Probe(inbox.ends, partial(_refused, kafka, options))
+    probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
     watched = Watched(membership, context, Pulse(), probe, bounds, inbox.reading)
     health = Health(settings.worker.health, watched, counts)
 
-    renewal = Renewal(
-        inbox.reading,
-        inbox.renew,
-        session_s=bounds.session_s,
-        rebalance_s=kafka.rebalance_timeout_ms / 1000,
-        stuck_after_s=bounds.stuck_after_s,
-    )
+    rebalance_s = kafka.rebalance_timeout_ms / 1000
+    anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
+    renewal = Renewal(inbox.reading, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
 
     async def watch() -> None:
         renewal.start()
@@ -122,30 +116,10 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         )
         await application.run()
     except KafkaError as error:
-        raise _not_started(kafka, error) from error
+        raise broker_check.not_started(kafka, error) from error
     finally:
         await health.stop()
     _log.info("worker %s has drained", context.worker)
-
-
-async def _refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
-    refusal = await refusal_at(settings.bootstrap_servers, options, OPTION_NAMES)
-    return str(refusal) if refusal else None
-
-
-def _not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
-    refusal = refusal_of(error)
-    if refusal:
-        return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
-    if isinstance(error, KafkaConnectionError):
-        return SetUpError(
-            f"The Kafka broker at {settings.bootstrap_servers} went away while the worker started; "
-            "start the worker again."
-        )
-    return SetUpError(
-        f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
-        "see `answerbus doctor`, then start the worker again."
-    )
 
 
 def _context(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from aiokafka.errors import ConsumerStoppedError
 
@@ -12,6 +12,20 @@ from answerbus.client.refusal import words_of
 
 class TopicMissing(Exception):
     """The requests topic is not there, or this user may not see it; the text says what to do."""
+
+
+class Subscriber(Protocol):
+    """The part of FastStream's subscriber that starts and ends its consumer."""
+
+    consumer: Any
+
+    async def start(self) -> None:
+        """Make a consumer, and let it join the group."""
+        ...
+
+    async def stop(self) -> None:
+        """End it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,39 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from aiokafka import TopicPartition
+
 from answerbus.client.refusal import words_for_log
-from services.worker.reading import Reading
+from services.worker.lane.membership import Membership
+from services.worker.reading import Reading, Subscriber
 
 LOOK_EVERY_S = 1.0
+STOP_TIMEOUT_S = 5.0  # for a consumer that is given up
 AGAIN_FIRST_S = 1.0  # until a consumer that could not be started is tried again
 AGAIN_MAX_S = 5.0
 PATIENCE_MAX = 16  # times the bounds, when one consumer after the other fails
 
 _log = logging.getLogger(__name__)
+
+
+async def renew(subscriber: Subscriber, membership: Membership, topic: str, limit_s: float) -> None:
+    """Join the group with a new consumer; lanes go on where they are. Raises if it fails."""
+    places = [TopicPartition(topic, partition) for partition in membership.lives]
+    membership.on_partitions_revoked(places)
+    await _end(subscriber)
+    try:
+        async with asyncio.timeout(limit_s):
+            await subscriber.start()
+    except BaseException:
+        await _end(subscriber)
+        raise
+
+
+async def _end(subscriber: Subscriber) -> None:
+    with suppress(Exception):  # it is given up because it is broken
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await subscriber.stop()
+    subscriber.consumer = None
 
 
 class Renewal:
@@ -27,7 +51,6 @@ class Renewal:
         self,
         reading: Reading,
         renew: Callable[[], Awaitable[None]],
-        *,
         session_s: float,
         rebalance_s: float,
         stuck_after_s: float,
