@@ -23,7 +23,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from answerbus.client.refusal import Names, Refusal
 
-STEP_TIMEOUT_S = 5.0
+STEP_TIMEOUT_S = 3.0
 _OPTIONS = (
     *("security_protocol", "ssl_context", "sasl_mechanism", "sasl_plain_username"),
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
@@ -86,8 +86,8 @@ class _Step:
                     f"the name {self._host} is not known here",
                     f"correct it in {self._names.servers}",
                 )
-            case ConnectionRefusedError():
-                return None
+            case ConnectionRefusedError() | TimeoutError():
+                return None  # a Kafka that means another protocol closes the connection at once
             case (
                 AuthenticationFailedError()
                 | SaslAuthenticationFailed()
