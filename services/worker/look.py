@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
@@ -44,7 +45,8 @@ async def _ends(consumer: AIOKafkaConsumer, topic: str) -> Mapping[int, int]:
         async with asyncio.timeout(TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S):
             ends = await consumer.end_offsets(places)
     except (KafkaError, TimeoutError):
-        await _require(consumer, topic)
+        with suppress(KafkaError, TimeoutError):
+            await _require(consumer, topic)
         raise
     return {place.partition: end for place, end in ends.items()}
 

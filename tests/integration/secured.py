@@ -91,10 +91,10 @@ class Secured:
         self.allow(GROUP, f"{prefix}.worker", READ)
         self.allow(TRANSACTIONAL_ID, f"{prefix}.lane.*", WRITE, DESCRIBE)
 
-    def add_scram_user(self) -> None:
-        """Let USER in by SCRAM too."""
+    def set_scram_password(self, password: str) -> None:
+        """Let USER in by SCRAM, with this password and no other."""
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+        change = UserScramCredentialUpsertion(USER, info, password.encode())
         self._do(lambda admin: admin.alter_user_scram_credentials([change]))
 
     def _do(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
@@ -111,15 +111,17 @@ class Secured:
 
 
 @contextmanager
-def secured_broker(folder: Path) -> Iterator[Secured]:
+def secured_broker(folder: Path, properties: Mapping[str, str] = {}) -> Iterator[Secured]:
     """Start one with a listener for each security protocol; the plain one may do everything."""
     authority = Authority(folder / "certificates", "authority")
     protocols = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
     ports = dict(zip(protocols, free_ports(len(protocols)), strict=True))
-    broker = start_broker(folder / "kafka", properties=_properties(authority), listeners=ports)
+    broker = start_broker(
+        folder / "kafka", properties={**_properties(authority), **properties}, listeners=ports
+    )
     with broker:
         secured = Secured(broker, ports, authority)
-        secured.add_scram_user()
+        secured.set_scram_password(PASSWORD)
         yield secured
 
 

@@ -19,6 +19,7 @@ from tests.integration.secured import (
     TRANSACTIONAL_ID,
     WRITE,
     Secured,
+    secured_broker,
 )
 
 pytestmark = pytest.mark.kafka
@@ -29,14 +30,15 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KAFKA_PASSWORD", PASSWORD)
+
+
+@pytest.fixture
 async def bus(
-    secured: Secured,
-    make_prefix: Callable[[], str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    secured: Secured, make_prefix: Callable[[], str], tmp_path: Path, password: None
 ) -> AsyncIterator[Bus]:
     """A bus whose workers come in by password, with all that they need."""
-    monkeypatch.setenv("TEST_KAFKA_PASSWORD", PASSWORD)
     settings = secured.settings("SASL_PLAINTEXT")
     bus = Bus(secured.plain, make_prefix(), 2, tmp_path, kafka=settings)
     await create_topics(bus)
@@ -119,7 +121,7 @@ async def test_the_right_to_the_requests_goes_and_comes_back(
     worker = await at_work(bus)
     name, others = bus.topic(REQUESTS), (READ, WRITE, DESCRIBE)
     secured.revoke(TOPIC, f"{bus.prefix}.*", *others)
-    for topic in (t for t in ("results", "refusals", "dead-letters", "attempts")):
+    for topic in ("results", "refusals", "dead-letters", "attempts"):
         secured.allow(TOPIC, f"{bus.prefix}.{topic}.v1", *others)
     for private in (LEDGER, RETRIES):
         secured.allow(TOPIC, bus.topic(private), *others)
@@ -149,7 +151,7 @@ async def test_the_right_to_the_transactional_ids_has_words(secured: Secured, bu
     assert all(not why.endswith(": ") for why in red["stuck"].values())
 
 
-async def change(bus: Bus, topic: Topic) -> None:
+async def delete(bus: Bus, topic: Topic) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
     await admin.start()
     try:
@@ -162,7 +164,7 @@ async def test_a_requests_topic_that_is_deleted_and_made_anew(secured: Secured, 
     worker = await at_work(bus)
     await publish(bus, 0)
     await answered(bus, 6)
-    await change(bus, REQUESTS)
+    await delete(bus, REQUESTS)
     red = await told(worker, f"the topic {bus.topic(REQUESTS)} is missing")
     await asyncio.sleep(AWAY_S)
     await told(worker, "is missing", 5.0)
@@ -181,8 +183,34 @@ async def test_a_requests_topic_that_is_made_anew_at_once(secured: Secured, bus:
     for first in (0, 6, 12):
         await publish(bus, first)
     await answered(bus, 18)
-    await change(bus, REQUESTS)
+    await delete(bus, REQUESTS)
     await create_topics(bus)
     await publish(bus, 18)
     await answered(bus, 24)
     await green(worker)
+
+
+@pytest.mark.usefixtures("password")
+async def test_a_password_that_is_changed_and_set_back(
+    tmp_path: Path, make_prefix: Callable[[], str]
+) -> None:
+    """The broker asks again every few seconds; who does not answer well is cut off."""
+    often = {"connections.max.reauth.ms": "3000"}
+    with secured_broker(tmp_path / "own", often) as own:
+        settings = own.settings("SASL_SSL", sasl_mechanism="SCRAM-SHA-512")
+        bus = Bus(own.plain, make_prefix(), 2, tmp_path, kafka=settings)
+        await create_topics(bus)
+        own.allow_worker(bus.prefix)
+        try:
+            worker = await at_work(bus)
+            own.set_scram_password("wrong-donkey")
+            await publish(bus, 0)
+            red = await told(worker, "the broker refuses the user worker or its password")
+            own.set_scram_password(PASSWORD)
+            await green(worker)
+            await answered(bus, 6)
+        finally:
+            bus.stop_workers()
+
+    assert PASSWORD not in str(red)
+    assert PASSWORD not in worker.log_file.read_text()
