@@ -16,6 +16,7 @@ from services.worker.lane.membership import Membership
 from services.worker.reading import Reading, Subscriber
 
 LOOK_EVERY_S = 1.0
+STANDSTILL_S = 5.0  # a look that is so late had to wait for the whole process
 STOP_TIMEOUT_S = 5.0  # for a consumer that is given up
 AGAIN_FIRST_S = 1.0  # until a consumer that could not be started is tried again
 AGAIN_MAX_S = 5.0
@@ -76,7 +77,9 @@ class Renewal:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            if await self._slept_too_long():
+                self._reading.forget()
+                continue
             why = self._reading.hopeless(
                 self._session_s * self._patience,
                 self._silent_s * self._patience,
@@ -88,6 +91,13 @@ class Renewal:
             self._become_patient()
             await self._replace()
             _log.warning("the consumer of the group has been replaced")
+
+    async def _slept_too_long(self) -> bool:
+        """Whether the process stood still meanwhile: then no consumer could do anything."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        await asyncio.sleep(LOOK_EVERY_S)
+        return now() - began > LOOK_EVERY_S + STANDSTILL_S
 
     def _become_patient(self) -> None:
         """Each consumer makes all members of the group join again: not for an error that stays."""

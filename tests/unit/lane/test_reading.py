@@ -191,6 +191,36 @@ def test_a_consumer_that_delivers_nothing_is_replaced() -> None:
     run(main())
 
 
+def test_a_process_that_stood_still_blames_no_consumer() -> None:
+    async def main() -> None:
+        reading, loop = Reading(), asyncio.get_running_loop()
+        consumers = Consumers(reading)
+        renewal = consumers.renewal()
+        renewal.start()
+        reading.look({0: Place(3, 9)})
+        await reading.watched(works)
+        await asyncio.sleep(LOOK_EVERY_S / 2)
+        loop.block(300.0)  # type: ignore[attr-defined]  # see virtual
+        await polls(reading, works, 30)
+        await renewal.stop()
+
+        assert consumers.made_at == []
+
+    run(main())
+
+
+def test_an_outage_makes_nothing_wait() -> None:
+    async def main() -> None:
+        reading = Reading()
+        reading.look({0: Place(3, 9)})
+        with pytest.raises(KafkaTimeoutError):
+            await look(Silent({0: 9}, topics=()), TOPIC, {}, reading)
+
+        assert reading.unread == {}
+
+    run(main())
+
+
 class FakeConsumer:
     """Answers as the broker would."""
 
@@ -213,6 +243,13 @@ class FakeConsumer:
 
     async def position(self, _: TopicPartition) -> int:
         return self._position
+
+
+class Silent(FakeConsumer):
+    """Its broker is away."""
+
+    async def topics(self) -> set[str]:
+        raise KafkaTimeoutError
 
 
 def life(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
