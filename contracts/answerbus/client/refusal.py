@@ -75,8 +75,8 @@ def words_of(error: BaseException) -> str:
     name = type(error).__name__
     if isinstance(error, BrokerResponseError) and not error.args:
         return f"{name}: {_MEANINGS.get(type(error)) or error.description or error.message}"
-    said = str(error).removeprefix(f"{name}: ").strip()
-    if said and said != name:
+    said = _text(error)
+    if said:
         return f"{name}: {said}"
     for kind, meaning in _MEANINGS.items():
         if isinstance(error, kind):
@@ -108,6 +108,12 @@ _MEANINGS: dict[type[BaseException], str] = {
 }
 
 
+def _text(error: BaseException) -> str:
+    """Its own text; aiokafka puts the error's name before it, and a number before that."""
+    said = ", ".join(map(str, error.args)) if isinstance(error, KafkaError) else str(error)
+    return said.strip()
+
+
 def _right(what: str, error: BaseException, needed: str) -> Refusal:
     which = ", ".join(_names(error))
     return Refusal(
@@ -120,5 +126,6 @@ def _names(error: BaseException) -> list[str]:
     """What an error is about: aiokafka gives a name, or a set of names."""
     found: list[str] = []
     for said in error.args:
-        found += sorted(map(str, said)) if isinstance(said, (set, frozenset)) else [str(said)]
+        several = said if isinstance(said, (set, frozenset)) else [said]
+        found += sorted(str(getattr(one, "topic", one)) for one in several)
     return found

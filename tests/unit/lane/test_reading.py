@@ -13,7 +13,9 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
     KafkaTimeoutError,
+    NotLeaderForPartitionError,
     ProducerFenced,
+    TopicAuthorizationFailedError,
 )
 
 from answerbus.client.refusal import words_of
@@ -300,6 +302,15 @@ def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning()
         assert reading.anew == set()
 
     run(main())
+
+
+def test_the_words_name_what_it_is_about() -> None:
+    of_topic = TopicAuthorizationFailedError(TopicPartition("acme.requests.v1", 3))
+    of_topics = TopicAuthorizationFailedError({"acme.b.v1", "acme.a.v1"})
+
+    assert words_of(of_topic).startswith("no right to the topic acme.requests.v1 (Topic")
+    assert words_of(of_topics).startswith("no right to the topic acme.a.v1, acme.b.v1 (Topic")
+    assert words_of(NotLeaderForPartitionError("t-3")) == "NotLeaderForPartitionError: t-3"
 
 
 @pytest.mark.parametrize(
