@@ -8,10 +8,11 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
 	up down demo chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
@@ -19,7 +20,7 @@ help:  ## Show this list
 
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
-$(STAMP): pyproject.toml contracts/pyproject.toml constraints.txt
+$(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
@@ -28,8 +29,9 @@ $(STAMP): pyproject.toml contracts/pyproject.toml constraints.txt
 			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@echo "Setting up $(VENV) (once; the first time this downloads about 140 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	@$(RUN) -m pip install --disable-pip-version-check --constraint constraints.txt \
-		--editable './contracts[client]' --editable '.[dev]'
+	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable './contracts[client]' --editable '.[dev]'
+	@$(PIP) check
 	@touch $@
 
 format: install  ## Bring the code into shape, and mend what ruff can mend
@@ -66,6 +68,12 @@ test-e2e: install  ## The tests that ask the real local model
 schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew from the types
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
+
+lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each file of each pin
+	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail
+	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
+		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
+		--custom-compile-command "make lock" --output-file requirements.lock
 
 up: install  ## Start broker, model and two workers in the background
 	@$(RUN) -m infra.stack up

@@ -13,7 +13,7 @@ from answerbus.client.errors import BusUnavailable
 from services.audit import verify_command
 from services.audit.workflow_command import workflow
 from services.command_line import stderr
-from services.commands import contracts, topics
+from services.commands import contracts, lanes, topics
 from services.commands.ask import ask
 from services.commands.watch import watch
 from services.replay.command import app as replay
@@ -71,6 +71,7 @@ def application() -> typer.Typer:
     app.add_typer(verify_command.app, name="audit")
     app.add_typer(replay, name="replay")
     app.add_typer(topics.app, name="topics")
+    app.add_typer(lanes.app, name="lanes")
     app.add_typer(contracts.app, name="contracts")
     return app
 

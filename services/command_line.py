@@ -1,12 +1,17 @@
 """What all commands share: their common options, where they print, and how they reach Kafka."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.highlighter import JSONHighlighter
+from rich.segment import Segment
+from rich.text import Text
 
 from answerbus.client.bus import Bus
+from services.escaping import json_lines, plain
 from services.kafka import OPTION_NAMES, client_options
 from services.settings import KafkaSettings
 
@@ -17,14 +22,31 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
+class PlainConsole(Console):
+    """Shows text from outside as text: what would command a terminal is written out."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """See Console: what this gives is what is written."""
+        for segment in super().render(renderable, options):
+            is_ours = segment.control  # such as the cursor's way back to the start of a line
+            yield segment if is_ours else Segment(plain(segment.text), segment.style)
+
+
 def stdout() -> Console:
     """Where data go."""
-    return Console(highlight=False, soft_wrap=True)
+    return PlainConsole(highlight=False, soft_wrap=True)
 
 
 def stderr() -> Console:
     """Where everything that is no data goes."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+def json_shown(value: object) -> Text:
+    """A value as JSON for people, in colours."""
+    return JSONHighlighter()(json_lines(value))
 
 
 def bus_of(settings: KafkaSettings) -> Bus:

@@ -5,13 +5,7 @@ from typing import assert_never
 from answerbus import dead_letter as causes
 from answerbus import failure as failures
 from answerbus.failure import Problem
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-
-
-def plain(text: str) -> str:
-    """Text from outside without what a terminal would take for a command."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else _REPLACEMENT for sign in text)
+from services.escaping import plain
 
 
 def problem_text(problem: Problem) -> str:

@@ -2,15 +2,16 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, ValidationError, field_validator
 
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
-from services.profiles import Profile
+from services.profiles import Profile, ScriptedProfile
 from services.section import Section
 
 FILE_DEFAULT = Path("answerbus.toml")
@@ -53,6 +54,7 @@ class WorkerSettings(Section):
     name: str | None = None
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1_000
     health: str = "127.0.0.1:8080"
+    health_hosts: Annotated[tuple[str, ...], Field(max_length=100)] = ()
     held_max: Annotated[int, Field(ge=1)] = 10_000
     lane_requests_max: Annotated[int, Field(ge=1)] = 2_000
     lane_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
@@ -63,15 +65,20 @@ class WorkerSettings(Section):
     stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
 
 
+OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
+
+
 class ConsoleSettings(Section):
     """`[console]`: where operators' pages are served, to whom, and whom they ask.
 
+    `operators` says by name which variable holds the token of each who has one of their own;
     `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
     """
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8090
     operator_token_env: str | None = None
+    operators: Annotated[dict[OperatorName, str], Field(max_length=1_000)] = {}
     viewer_token_env: str | None = None
     public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
     workers: Annotated[tuple[str, ...], Field(max_length=1_000)] = ()
@@ -127,6 +134,34 @@ def from_environment(path: Path | None) -> Settings:
 def secret(variable: str | None) -> str | None:
     """The value of the variable that a setting names, if it is set and not empty."""
     return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets live there
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """All secrets that these settings lead to, for what must not show them."""
+    console = settings.console
+    named = (
+        settings.kafka.sasl_plain_password_env,
+        settings.kafka.ssl_password_env,
+        console.operator_token_env,
+        console.viewer_token_env,
+        *console.operators.values(),
+    )
+    return [*filter(None, map(secret, named)), *secrets_of_profiles(settings.profiles)]
+
+
+def secrets_of_profiles(profiles: Mapping[str, Profile]) -> list[str]:
+    """Their keys, and the passwords in their addresses."""
+    return [one for profile in profiles.values() for one in _secrets_of(profile) if one]
+
+
+def _secrets_of(profile: Profile) -> Iterable[str | None]:
+    if isinstance(profile, ScriptedProfile):
+        return ()
+    try:
+        password = urlsplit(profile.base_url or "").password
+    except ValueError:
+        password = None  # an address that is none; the profile's check says so
+    return (secret(profile.api_key_env), password, unquote(password) if password else None)
 
 
 def otlp_endpoint(settings: TelemetrySettings) -> str | None:

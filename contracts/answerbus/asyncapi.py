@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from answerbus.schema_export import event_models, event_schema
-from answerbus.topics import PARTITIONS_DEFAULT, TOPICS, Key, Topic
+from answerbus.topics import PARTITIONS_DEFAULT, TOPIC_OF_KIND, TOPICS, Key, Topic
 
 Schema = dict[str, Any]
 
@@ -17,7 +17,10 @@ _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
     "request_id": "The `request_id`.",
     "dead_letter_id": "The `dead_letter_id`.",
-    "ledger": "`account:<account_id>`, `closed:<request_id or origin>` or `lane`.",
+    "ledger": (
+        "`account:<account_id>`, `closed:<request_id>`, `closed:@<origin>`, `lane` or "
+        "`skipped:@<offset>`."
+    ),
 }
 _ABOUT = """\
 Requests to language models and their typed answers, over Kafka.
@@ -89,7 +92,7 @@ def _operation(action: Literal["send", "receive"], party: str, topic: Topic) -> 
 
 
 def _message(kind: str, schemas: Schema) -> Schema:
-    topic = next(topic for topic in TOPICS if kind in topic.events)
+    topic = TOPIC_OF_KIND[kind]
     payload: Schema = dict(event_schema(kind, event_models()[kind]))
     definitions: Schema = payload.pop("$defs", {})
     names = _names(kind, definitions, schemas)
@@ -155,6 +158,7 @@ def _headers(kind: str) -> Schema:
     names = ["ce_time", "ce_subject", "ce_partitionkey", "ce_requestid"]
     names += ["ce_contract"] if kind in _WITH_CONTRACT else []
     names += ["ce_variant"] if kind in _WITH_VARIANT else []
+    names += ["ce_cause"] if kind == "dead_letter" else []
     names += ["answerbus_forwarded"] if kind == "request" else []
     optional = dict.fromkeys([*names, "traceparent", "tracestate"], _TEXT)
     return {

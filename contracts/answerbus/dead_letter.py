@@ -1,5 +1,6 @@
 """What could not be answered, with its closed causes, and what operators did about it."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -153,6 +154,16 @@ class DeadLetter(Wire):
     notes: Notes = ()
     at: Timestamp
     labels: Labels = {}
+
+
+def letter_id(request_id: str, topic: str) -> str:
+    """The id of the letter of a request.
+
+    Letters of records that are no request are called `<topic>-<partition>-<offset>.dead-letter`. A
+    request may be called like such a place; its letter is then another one all the same.
+    """
+    is_like_a_place = re.fullmatch(rf"{re.escape(topic)}-\d+-\d+(\.request)*", request_id)
+    return f"{request_id}{'.request' if is_like_a_place else ''}.dead-letter"
 
 
 class PatchOperation(Wire):

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pydantic import JsonValue, ValidationError
 
 from answerbus import json_text
+from answerbus.account_id import DIGEST_CHARS
+from answerbus.dead_letter import DeadLetter
 from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
 from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
@@ -23,6 +25,9 @@ CLIENT_SOURCE = "/answerbus/client"
 REQUEST_TYPE = b"answerbus.request.v1"
 KINDS_MAX = 64  # of events, times the two who write them
 _SPECVERSION = b"1.0"
+_DERIVED_ACCOUNT = (
+    f"`<workflow_id>~` and the first {DIGEST_CHARS} hex digits of the SHA-256 of `dead_letter_id`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     """Reads a record of the requests topic.
 
     Headers are optional; those that claim another type than the body's are a contradiction that
-    nobody should guess about.
+    nobody should guess about. A replay is charged to the account of its letter and to no other.
     """
     parsed = _object(value)
     if isinstance(parsed, Undecodable):
@@ -77,7 +82,13 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
         return _undecodable(parsed, (contradiction,))
     if "kind" not in parsed:  # a default serves those who write requests, not those who read them
         return _undecodable(parsed, (Problem.of("/kind", "missing", "`kind`: request"),))
-    text = value or b""
+    received = _request(value or b"", parsed)
+    if isinstance(received, ReceivedRequest) and (fault := _foreign_account(received.request)):
+        return _undecodable(parsed, (fault,))
+    return received
+
+
+def _request(text: bytes, parsed: dict[str, JsonValue]) -> ReceivedRequest | Undecodable:
     try:
         return ReceivedRequest(Request.model_validate_json(text, extra="forbid"), parsed, ())
     except ValidationError as error:
@@ -90,6 +101,13 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
         return ReceivedRequest(Request.model_validate_json(text), parsed, unknown)
     except ValidationError as error:
         return _undecodable(parsed, problems_of(error, parsed))
+
+
+def _foreign_account(request: Request) -> Problem | None:
+    """No one chooses the account of a replay: it could charge the budget of another."""
+    if request.replay is None or request.replay.account == request.account_id:
+        return None
+    return Problem.of("/replay/account", "foreign_account", _DERIVED_ACCOUNT)
 
 
 def encode(
@@ -148,6 +166,8 @@ def _schema_headers(event: Event) -> Mapping[str, str | None]:
             return {"ce_contract": _name(event.answer_schema)}
         case RetryRequest():
             return {"ce_contract": _name(event.request.answer_schema)}
+        case DeadLetter():
+            return {"ce_cause": event.cause.kind}
         case _:
             return {}
 

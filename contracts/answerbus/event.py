@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, LedgerRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, LedgerRecord, Skipped
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 
@@ -30,7 +30,7 @@ def event_id(event: Event) -> str:
             return f"{event.dead_letter_id}.replayed.{event.round}"
         case Dismissed():
             return f"{event.dead_letter_id}.dismissed"
-        case AccountRecord() | ClosedRecord() | LaneRecord():
+        case AccountRecord() | ClosedRecord() | LaneRecord() | Skipped():
             return key(event)
         case _:
             assert_never(event)
@@ -48,9 +48,11 @@ def key(event: Event) -> str:
         case AccountRecord():
             return f"account:{event.account_id}"
         case ClosedRecord():
-            return f"closed:{event.closes}"
+            return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
         case LaneRecord():
             return "lane"
+        case Skipped():
+            return f"skipped:@{event.offset}"
         case _:
             assert_never(event)
 
@@ -58,7 +60,7 @@ def key(event: Event) -> str:
 def workflow_of(event: Event) -> str | None:
     """The workflow that an event belongs to, if the event knows it."""
     match event:
-        case Replayed() | Dismissed() | LaneRecord():
+        case Replayed() | Dismissed() | LaneRecord() | Skipped():
             return None
         case _:
             return event.workflow_id
@@ -67,7 +69,7 @@ def workflow_of(event: Event) -> str | None:
 def request_of(event: Event) -> str | None:
     """The request that an event is about, if the event knows it."""
     match event:
-        case Dismissed() | AccountRecord() | ClosedRecord() | LaneRecord():
+        case Dismissed() | AccountRecord() | ClosedRecord() | LaneRecord() | Skipped():
             return None
         case _:
             return event.request_id
@@ -82,7 +84,7 @@ def happened_at(event: Event) -> datetime | None:
             return event.finished_at
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
             return event.at
-        case ClosedRecord() | LaneRecord():
+        case ClosedRecord() | LaneRecord() | Skipped():
             return event.at
         case Attempt():
             return event.started_at

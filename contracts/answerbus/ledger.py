@@ -5,9 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from answerbus.budget import Budget, Spent
-from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 LEDGER_VERSION = 1
+OFFSET_MAX = 2**63 - 1  # as Kafka counts
+
+Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
 
 ClosedOutcome = Literal["result", "unvalidated_result", "refusal", "dead_letter", "forwarded"]
 
@@ -45,7 +48,10 @@ class AccountRecord(Wire):
 
 
 class ClosedRecord(Wire):
-    """A request id, or an origin, that has had its one event."""
+    """A request id, or the place of a record that was no request, that has had its one event.
+
+    A place has no `workflow_id`, which tells the two apart: a request may be called like a place.
+    """
 
     kind: Literal["closed"] = "closed"
     v: Literal[1] = 1
@@ -53,12 +59,20 @@ class ClosedRecord(Wire):
     workflow_id: str | None
     body_digest: Digest
     outcome: ClosedOutcome
-    offset: Count
+    offset: Offset
     at: Timestamp
+
+    @property
+    def is_place(self) -> bool:
+        """Whether the record itself is closed, and no request id."""
+        return self.workflow_id is None
 
 
 class LaneRecord(Wire):
-    """The lane of one partition: who opened it, and how often without getting anything done."""
+    """The lane of one partition: who opened it, and how often without getting anything done.
+
+    `group` is the consumer group of that worker: those of one group share the partitions.
+    """
 
     kind: Literal["lane"] = "lane"
     v: Literal[1] = 1
@@ -66,7 +80,27 @@ class LaneRecord(Wire):
     openings_without_progress: Count
     worker: str
     at: Timestamp
+    group: str | None = None
 
 
-LedgerRecord = Annotated[AccountRecord | ClosedRecord | LaneRecord, Field(discriminator="kind")]
+class Skipped(Wire):
+    """An operator has passed by a record that no worker can read.
+
+    It stands in the partition of that record, in the ledger or among the retries, and is kept as
+    long. `digest` is of the record's value, so that no other record at this offset is meant.
+    """
+
+    kind: Literal["skipped"] = "skipped"
+    v: Literal[1] = 1
+    offset: Offset
+    digest: Digest
+    problem: Reason
+    by: Reason
+    reason: Reason
+    at: Timestamp
+
+
+LedgerRecord = Annotated[
+    AccountRecord | ClosedRecord | LaneRecord | Skipped, Field(discriminator="kind")
+]
 LEDGER_RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from answerbus import limits
+from answerbus.account_id import replay_account, workflow_account
 from answerbus.budget import Budget
 from answerbus.failure import Failure
 from answerbus.wire import Count, Digest, Labels, Name, Reason, RequestId, Wire, WorkflowId
@@ -113,7 +114,11 @@ class Prior(Wire):
 
 
 class Replay(Wire):
-    """Where a replayed request comes from; written by the replay tool alone."""
+    """Where a replayed request comes from, as the request itself says.
+
+    Written by the replay tool alone. `account` is that of workflow and letter, as derived. Who
+    replayed is said by the Replayed event: whoever may publish requests may write any `by`.
+    """
 
     dead_letter_id: str
     round: Annotated[int, Field(ge=1)]
@@ -140,5 +145,10 @@ class Request(Wire):
 
     @property
     def account_id(self) -> str:
-        """The account that this request is charged to: its workflow's, or the replay's own."""
-        return self.replay.account if self.replay else self.workflow_id
+        """The account that this request is charged to: its workflow's, or the replay's own.
+
+        It is derived, never taken from `replay.account`, which anybody may have written.
+        """
+        if self.replay is None:
+            return workflow_account(self.workflow_id)
+        return replay_account(self.workflow_id, self.replay.dead_letter_id)

@@ -84,11 +84,11 @@ REFUSALS = Topic(
 )
 RETRIES = Topic(
     "retries",
-    ("retry_request",),
+    ("retry_request", "skipped"),
     "request_id",
     "compact",
     None,
-    writers=("worker",),
+    writers=("worker", "operators"),
     readers=("worker", "operators"),
     summary="The list of what is still being retried; a null value ends an entry.",
     compaction_lag_ms=_HOUR_MS,
@@ -115,14 +115,15 @@ ATTEMPTS = Topic(
 )
 LEDGER = Topic(
     "ledger",
-    ("account", "closed", "lane"),
+    ("account", "closed", "lane", "skipped"),
     "ledger",
     "compact,delete",
     7 * _DAY_MS,
-    writers=("worker",),
+    writers=("worker", "operators"),
     readers=("worker", "audit"),
-    summary="Private: accounts, closed requests, lanes.",
+    summary="Private: accounts, closed requests, lanes; operators pass by unreadable records.",
 )
 
 TOPICS = (REQUESTS, RESULTS, REFUSALS, RETRIES, DEAD_LETTERS, ATTEMPTS, LEDGER)
+# A `skipped` stands in either of the private topics, and is told of as the ledger's.
 TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in TOPICS for kind in topic.events}

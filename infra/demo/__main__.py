@@ -28,6 +28,7 @@ from infra.server_process import last_lines
 from infra.setup_error import SetupError
 from infra.stack import Place, Stack, find_stack, start_stack
 from infra.stack.stack import PARTITIONS
+from services.command_line import PlainConsole
 
 FOLDER = Path(".run/demo")
 ANSWERS_LIMIT_S = 300.0
@@ -47,7 +48,7 @@ def main() -> int:
     """Exit code 0 exactly if every request has its one terminal event, and all of it is valid."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # whatever ends us, nothing stays
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     began = time.monotonic()
     try:
         with _alone(), _stack(console) as stack:

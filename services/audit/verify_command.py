@@ -1,7 +1,6 @@
 """`answerbus audit verify`: do attempts, ledger and terminals tell the same, and where not."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from services.audit.verify import verify as verify_topics
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.explain import plain
+from services.escaping import json_lines, plain_line
 from services.settings import KafkaSettings, from_environment
 from services.story.breaks import MEANINGS, Break
 from services.story.verification import Verified
@@ -38,7 +37,7 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
     settings = from_environment(config).kafka
     found = asyncio.run(_verified(settings, workflow))
     if as_json:
-        typer.echo(json.dumps(as_data(found, settings.topic_prefix), indent=2))
+        typer.echo(json_lines(as_data(found, settings.topic_prefix)))
     else:
         console = stdout()
         for line in lines(found, settings.topic_prefix):
@@ -70,6 +69,8 @@ def lines(found: Verified, prefix: str) -> list[Text]:
         counts.append(f"{found.without_ledger:,} are no longer in the ledger")
     if found.in_flight:
         counts.append(f"{found.in_flight:,} calls in flight")
+    if found.passed_by:
+        counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
     said = "; ".join(counts)
     if not found.breaks:
         return [Text.assemble(("whole", "green"), f": {said}")]
@@ -104,16 +105,29 @@ def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
             }
             for one in found.breaks
         ],
+        **({"passed_by": _passed_by(found, prefix)} if found.passed_by else {}),
     }
+
+
+def _passed_by(found: Verified, prefix: str) -> list[Mapping[str, object]]:
+    return [
+        {
+            "topic": place.topic.full_name(prefix),
+            "partition": place.partition,
+            "offset": place.offset,
+            **skipped.model_dump(mode="json", include={"by", "reason", "problem", "at"}),
+        }
+        for place, skipped in found.passed_by.items()
+    ]
 
 
 def _words(number: int, one: Break, prefix: str) -> list[Text]:
     place = one.place
     named = (f"account {one.account_id}" if one.account_id else None, one.event_id)
-    whose = ", ".join(plain(name) for name in named if name)
+    whose = ", ".join(plain_line(name) for name in named if name)
     topic = place.topic.full_name(prefix)
     return [
         Text.assemble(f"{number}. ", (MEANINGS[one.kind], "bold"), f": {whose}" if whose else ""),
         Text(f"   at {topic}, partition {place.partition}, offset {place.offset}", "dim"),
-        Text(f"   expected {plain(one.expected)}"),
+        Text(f"   expected {plain_line(one.expected)}"),
     ]

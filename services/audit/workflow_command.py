@@ -1,7 +1,6 @@
 """`answerbus workflow`: one timeline of everything that happened to a workflow."""
 
 import asyncio
-import json
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.topics import TOPICS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.explain import plain
+from services.escaping import json_lines, plain_line
 from services.reading.picker import picking
 from services.reading.reader import reading
 from services.reading.stored import Place, Stored
@@ -55,11 +54,11 @@ def workflow(
     moments = timeline(workflow_id, records)
     if as_json:
         data = [as_data(one, show_content=show_content) for one in moments]
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        typer.echo(json_lines(data))
     else:
         _show(stdout(), moments, show_content=show_content)
     if not moments:
-        said = f"Nothing of the workflow {plain(workflow_id)} is kept. {UNREAD}"
+        said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
         stderr().print(said, markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_UNKNOWN)
 
@@ -95,7 +94,7 @@ def _content(one: Moment) -> Iterable[Text]:
         yield Text(one.said, "italic")
     content = _content_of(one)
     if content is not None:
-        yield Text(plain(json.dumps(content, indent=2, ensure_ascii=False)))
+        yield Text(json_lines(content))
 
 
 def _content_of(one: Moment) -> JsonValue:

@@ -1,7 +1,6 @@
 """`answerbus ask`: publish one request and wait for what becomes of it."""
 
 import asyncio
-import json
 import secrets
 import sys
 import time
@@ -23,6 +22,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import Line, request_of_file, request_of_line
 from services.commands.show_terminal import show
+from services.escaping import json_line, plain, plain_json
 from services.kafka import OPTION_NAMES, client_options
 from services.settings import KafkaSettings, from_environment
 
@@ -94,7 +94,7 @@ def ask(
         return
     terminal = asyncio.run(_wait(settings, registry, prepared, timeout))
     if as_json:
-        typer.echo(terminal.model_dump_json())
+        typer.echo(plain_json(terminal.model_dump_json()))
     else:
         show(terminal, stdout(), stderr())
     if not isinstance(terminal, Result):
@@ -123,9 +123,9 @@ async def _publish(
     async with _client(settings, registry) as client:
         published = await client.publish(request)
     if as_json:
-        typer.echo(json.dumps(asdict(published)))
+        typer.echo(json_line(asdict(published)))
         return
-    typer.echo(f"Published {published.request_id} in workflow {request.workflow_id}")
+    typer.echo(plain(f"Published {published.request_id} in workflow {request.workflow_id}"))
 
 
 async def _wait(

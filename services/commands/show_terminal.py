@@ -3,14 +3,15 @@
 from typing import assert_never
 
 from rich.console import Console, Group, RenderableType
-from rich.json import JSON
 from rich.panel import Panel
 from rich.text import Text
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from services.explain import cause_text, failure_text, plain, problem_text, remedy
+from services.command_line import json_shown
+from services.escaping import plain, plain_line
+from services.explain import cause_text, failure_text, problem_text, remedy
 from services.reading.event_line import result_text
 from services.reading.seen import label
 
@@ -30,7 +31,7 @@ def show(terminal: Terminal, data: Console, words: Console) -> None:
             words.print(_footer(terminal))
         case Refusal():
             who = f"Declined by the {terminal.by}"
-            category = "" if terminal.category is None else f" ({plain(terminal.category)})"
+            category = "" if terminal.category is None else f" ({plain_line(terminal.category)})"
             words.print(_panel(who + category, "magenta", Text(plain(terminal.reason))))
             words.print(_footer(terminal))
         case DeadLetter():
@@ -47,23 +48,23 @@ def _letter(letter: DeadLetter) -> Panel:
         Text(cause_text(letter.cause), "bold"),
         *(Text(line, "dim") for line in attempts),
         Text(remedy(letter.cause)),
-        Text(f"Its id is {plain(letter.dead_letter_id)}", "dim"),
+        Text(f"Its id is {plain_line(letter.dead_letter_id)}", "dim"),
     )
 
 
 def _json(answer: object) -> RenderableType:
     if isinstance(answer, str):
         return Text(plain(answer))
-    return JSON.from_data(answer, ensure_ascii=False)
+    return json_shown(answer)
 
 
 def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
-    lines = [f"{label(result.answered_schema)}, {result_text(result)}"]
-    lines += [f"Note: {plain(note)}" for note in result.notes[:NOTES_SHOWN_MAX]]
+    lines = [f"{plain_line(label(result.answered_schema))}, {result_text(result)}"]
+    lines += [f"Note: {plain_line(note)}" for note in result.notes[:NOTES_SHOWN_MAX]]
     if len(result.notes) > NOTES_SHOWN_MAX:
         lines.append(f"and {len(result.notes) - NOTES_SHOWN_MAX} more notes, which --json shows")
     return Text("\n".join(lines), "dim")
 
 
 def _panel(title: str, style: str, *content: RenderableType) -> Panel:
-    return Panel(Group(*content), title=title, border_style=style, title_align="left")
+    return Panel(Group(*content), title=Text(title), border_style=style, title_align="left")

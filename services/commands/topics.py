@@ -1,7 +1,6 @@
 """`answerbus topics`: bring a broker's topics into the shape of our table, and show the table."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, assert_never
 
@@ -11,6 +10,7 @@ from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, stdout
+from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
 from services.topics.plan import Change, Create, Keep, Refused, Step, plan
@@ -28,7 +28,7 @@ def apply(*, dry_run: DryRun = False, as_json: AsJson = False, config: Config = 
     settings = from_environment(config).kafka
     steps = asyncio.run(_apply(settings, dry_run=dry_run))
     if as_json:
-        typer.echo(json.dumps([_as_data(step, settings) for step in steps], indent=2))
+        typer.echo(json_lines([_as_data(step, settings) for step in steps]))
         return
     table = Table("topic", "partitions", "would do" if dry_run else "done")
     for step in steps:
@@ -43,7 +43,7 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     """Show the table of topics: what is in them, for how long, who writes and who reads."""
     prefix = from_environment(config).kafka.topic_prefix
     if as_json:
-        typer.echo(json.dumps([_described(topic, prefix) for topic in TOPICS], indent=2))
+        typer.echo(json_lines([_described(topic, prefix) for topic in TOPICS]))
         return
     table = Table(show_lines=True)
     table.add_column("topic", no_wrap=True)

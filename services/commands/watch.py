@@ -1,13 +1,13 @@
 """`answerbus watch`: the outcomes on the bus as they come, as lines or as JSON."""
 
 import asyncio
-import json
 from typing import Annotated
 
 import typer
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.command_line import AsJson, Config, bus_of, stdout
+from services.escaping import json_line
 from services.reading.event_data import as_data
 from services.reading.event_line import STYLES, line_of
 from services.reading.reader import reading
@@ -58,7 +58,7 @@ async def _watch(
         async for batch in reader.follow():
             for found in filter(wanted.admits, map(seen, batch)):
                 if as_json:
-                    typer.echo(json.dumps(as_data(found), ensure_ascii=False))
+                    typer.echo(json_line(as_data(found)))
                 else:
                     console.print(line_of(found))
                 shown += 1

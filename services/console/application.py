@@ -21,6 +21,7 @@ from services.console.pages import (
     workflow,
 )
 from services.console.render import page
+from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
 _STATIC = Path(__file__).parent / "static"
@@ -35,6 +36,7 @@ def application(desk: Desk) -> web.Application:
         middlewares=[_hardened, _errors, _guarded], client_max_size=FORM_BYTES_MAX
     )
     app[DESK] = desk
+    app.on_response_prepare.append(without_name)
     app.add_routes(
         [
             web.get("/login", login.ask),
@@ -64,7 +66,10 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
     if request.app[DESK].guard.origins.is_host(request.headers.get("Host")):
         response = await handler(request)
     else:
-        text = "This console is not reached by that name: see `console.public_url`."
+        text = (
+            "This console is not reached by that name: set `console.public_url` to the address "
+            "that is typed into the browser, and start it again."
+        )
         response = web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=text)
     response.headers.update(HEADERS)
     return response

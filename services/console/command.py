@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from answerbus.masking import Mask
 from services.command_line import stderr
 from services.console.main import run
-from services.settings import from_environment
+from services.settings import from_environment, secrets_of
 from services.telemetry.logs import Level, start_logging
 
 
@@ -29,7 +30,7 @@ def console(
         typer.Option(metavar="URL", help="A worker's health address; may be repeated."),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="The settings file.")] = None,
-    log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "warning",
+    log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
 ) -> None:
     """Serve pages for operators: what goes on, dead letters, replays. Ctrl-C ends it."""
     given: dict[str, Any] = {
@@ -42,11 +43,8 @@ def console(
     settings = from_environment(config)
     changes = {name: value for name, value in given.items() if value is not None}
     chosen = settings.console.model_copy(update=changes)
-    start_logging(log_level)
+    settings = settings.model_copy(update={"console": chosen})
+    start_logging(log_level, Mask(secrets_of(settings)))
     # What goes wrong with Kafka is said once and in our words, here and on the pages.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    asyncio.run(run(settings.model_copy(update={"console": chosen}), _say))
-
-
-def _say(url: str) -> None:
-    stderr().print(f"The console is at {url}  (Ctrl-C ends it)", markup=False)
+    asyncio.run(run(settings, lambda said: stderr().print(said, markup=False)))

@@ -1,14 +1,17 @@
 """What every request passes before its page: address, session, and the proof that it is our own."""
 
+import asyncio
 import hmac
 import logging
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from services.console.access import SESSION_S, Origins, Role, Session, Sessions, Tokens
+from services.console.access import SESSION_S, Holder, Origins, Role, Session, Sessions, Tokens
+from services.console.form import form_of
+from services.console.pace import WAIT_S_MAX, Pace
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
@@ -42,16 +45,33 @@ class Guard:
     origins: Origins
     secure_cookie: bool
     sessions: Sessions
+    pace: Pace = field(default_factory=Pace)
 
-    def let_in(self, token: str, name: str) -> tuple[str, Session] | None:
-        """A new session and the secret of its cookie; None for a wrong token."""
-        role = self.tokens.role_of(token)
-        if role is None:
+    async def let_in(self, token: str, address: str | None, *, in_address: bool) -> str | None:
+        """The secret of a new session's cookie; None for a wrong token.
+
+        Raises HTTPTooManyRequests for an address that tries too many.
+        """
+        wait_s = self.pace.wait_s(address, asyncio.get_running_loop().time())
+        if wait_s is None:
+            text = f"Too many wrong tokens from your address: wait {WAIT_S_MAX:g} s."
+            raise web.HTTPTooManyRequests(text=text)
+        await asyncio.sleep(wait_s)
+        holder = self.tokens.holder_of(token)
+        if in_address and not self.tokens.is_for_address(token):
+            holder = None
+        if holder is None:
+            _log.warning("a wrong token from %s", address)
             return None
+        self.pace.was_right(address)
+        _log.info("%s logged in as %s from %s", holder.name, holder.role.value, address)
+        return self._begin(holder)
+
+    def _begin(self, holder: Holder) -> str:
         csrf, secret = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
-        session = Session(role, name, csrf, time.time() + SESSION_S)
+        session = Session(holder.role, holder.name, csrf, time.time() + SESSION_S)
         self.sessions.add(secret, session)
-        return secret, session
+        return secret
 
     def give_cookie(self, response: web.StreamResponse, secret: str) -> None:
         """For this host and its own pages alone, unseen by scripts."""
@@ -83,10 +103,8 @@ class Guard:
             raise web.HTTPForbidden(text="This form was not sent from a page of this console.")
         if session is None:
             return  # logging in: there the token is the proof
-        given = (await request.post()).get(CSRF_FIELD)
-        if not isinstance(given, str) or not hmac.compare_digest(
-            given.encode(), session.csrf.encode()
-        ):
+        given = (await form_of(request)).get(CSRF_FIELD, "")
+        if not hmac.compare_digest(given.encode(), session.csrf.encode()):
             raise web.HTTPForbidden(text="This form is not from this session: load the page again.")
 
 

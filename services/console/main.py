@@ -1,6 +1,7 @@
 """The composition root of the console: everything is made and tied together here."""
 
 import asyncio
+import getpass
 import secrets
 import signal
 import socket
@@ -9,12 +10,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlencode
 
-from aiohttp import web
-
 from answerbus.client.bus import Bus
 from services import plugins
 from services.command_line import bus_of
-from services.console.access import Origins, Sessions, Tokens, may_start, origins_of
+from services.console.access import (
+    Origins,
+    Role,
+    Sessions,
+    Tokens,
+    advice_on,
+    may_start,
+    origins_of,
+)
 from services.console.application import application
 from services.console.desk import Desk
 from services.console.feed import Feed
@@ -22,13 +29,14 @@ from services.console.guard import Guard
 from services.console.jobs import Jobs
 from services.console.render import environment
 from services.console.soundings import Sounder
+from services.http_server import HttpServer
 from services.letters.forecast import Known
 from services.reading.picker import Picker, picking
 from services.settings import ConsoleSettings, Settings, SetUpError, secret
 
 
 async def run(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `say` is told the address to open.
+    """Serve until SIGTERM or SIGINT; `say` is told the address to open, and what is to be set.
 
     Raises SetUpError and BusUnavailable before anything is served.
     """
@@ -36,15 +44,16 @@ async def run(settings: Settings, say: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     async with serving(settings) as url:
-        say(url)
+        say(f"The console is at {url}  (Ctrl-C ends it)")
+        if advice := advice_on(settings.console.host, settings.console.public_url):
+            say(advice)
         await ended.wait()
 
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[str]:
     """The console at work; gives the address to open. Raises SetUpError and BusUnavailable."""
-    chosen, bus = settings.console, bus_of(settings.kafka)
-    tokens, is_made_up = _tokens(chosen)
+    chosen, bus, tokens = settings.console, bus_of(settings.kafka), _tokens(settings.console)
     listener = _listener(chosen)
     try:
         port = listener.getsockname()[1]
@@ -53,7 +62,8 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
             desk = _desk(settings, bus, picker, tokens, origins)
             async with _at_work(desk, listener):
                 url = chosen.public_url or f"http://{_name(chosen.host)}:{port}"
-                login = f"login?{urlencode({'token': tokens.operator})}" if is_made_up else ""
+                made_up = urlencode({"token": tokens.operator}) if tokens.made_up_for else ""
+                login = f"login?{made_up}" if made_up else ""
                 yield f"{url.rstrip('/')}/{login}"
     finally:
         listener.close()
@@ -79,32 +89,43 @@ def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins:
 
 @asynccontextmanager
 async def _at_work(desk: Desk, listener: socket.socket) -> AsyncIterator[None]:
-    runner = web.AppRunner(application(desk), access_log=None)  # addresses hold ids and a token
-    await runner.setup()
+    server = HttpServer(application(desk))
     try:
         async with asyncio.TaskGroup() as group:  # whichever fails ends the console
             tasks = [group.create_task(work) for work in (desk.feed.run(), desk.sounder.run())]
-            await web.SockSite(runner, listener).start()
+            await server.start(listener)
             yield
             for task in tasks:
                 task.cancel()
     finally:
         await desk.jobs.stop()
-        await runner.cleanup()
+        await server.stop()
 
 
-def _tokens(chosen: ConsoleSettings) -> tuple[Tokens, bool]:
-    """The tokens, and whether the operators' was made up for this start. Raises SetUpError."""
-    operator, viewer = secret(chosen.operator_token_env), secret(chosen.viewer_token_env)
-    for variable, token in (
-        (chosen.operator_token_env, operator),
-        (chosen.viewer_token_env, viewer),
-    ):
-        if variable and token is None:
-            raise SetUpError(f"The variable {variable} is to hold a token of the console: set it.")
-    if reason := may_start(chosen.host, operator, viewer):
+def _tokens(chosen: ConsoleSettings) -> Tokens:
+    """Those that are set; without one of an operator, one for this start. Raises SetUpError."""
+    operator, viewer = _token(chosen.operator_token_env), _token(chosen.viewer_token_env)
+    named = {name: _token(variable) or "" for name, variable in chosen.operators.items()}
+    if reason := may_start(chosen.host, operator, viewer, named):
         raise SetUpError(reason)
-    return Tokens(operator or secrets.token_urlsafe(), viewer), operator is None
+    if operator or named:
+        return Tokens(operator, viewer, named)
+    return Tokens(secrets.token_urlsafe(), viewer, made_up_for=_own_name())
+
+
+def _token(variable: str | None) -> str | None:
+    token = secret(variable)
+    if variable and token is None:
+        raise SetUpError(f"The variable {variable} is to hold a token of the console: set it.")
+    return token
+
+
+def _own_name() -> str:
+    """Who started the console, as far as the system knows: in containers it may not."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return Role.OPERATOR.value
 
 
 def _listener(chosen: ConsoleSettings) -> socket.socket:
@@ -119,4 +140,5 @@ def _listener(chosen: ConsoleSettings) -> socket.socket:
 
 
 def _name(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - see `advice_on`
+    return f"[{name}]" if ":" in name else name

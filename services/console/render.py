@@ -1,6 +1,5 @@
 """Templates into pages: everything is escaped, and shown to a role that may see it."""
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -8,11 +7,12 @@ from typing import Any
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from services.console.access import Role
 from services.console.desk import DESK
 from services.console.guard import SESSION
-from services.explain import plain
+from services.escaping import json_lines, plain
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _MICRO = 1_000_000
@@ -24,13 +24,28 @@ def environment() -> Environment:
         loader=PackageLoader("services.console"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,  # whatever a page shows, and whoever wrote the page
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters.update(
-        moment=moment, iso=iso, usd=usd, number=number, share=share, plain=plain, pretty=pretty
+        moment=moment, iso=iso, usd=usd, number=number, share=share, exact=exact, pretty=pretty
     )
     return made
+
+
+def exact(value: str) -> Markup:
+    """For fields of forms: what is sent back is the value itself, and not how it is shown."""
+    if plain(value) == value:
+        return escape(value)
+    return Markup("").join(
+        escape(sign) if plain(sign) == sign else Markup(f"&#{ord(sign)};")  # noqa: S704 - a number
+        for sign in value
+    )
+
+
+def _shown(value: object) -> object:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def page(request: web.Request, template: str, status: int = 200, **values: Any) -> web.Response:
@@ -83,7 +98,7 @@ def number(value: int | None) -> str:
 
 def pretty(value: object) -> str:
     """JSON, to be read."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json_lines(value)
 
 
 def share(part: int, whole: int) -> str:

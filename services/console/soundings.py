@@ -124,6 +124,9 @@ class Sounder:
 async def _ask(session: ClientSession, address: str) -> WorkerSaid:
     try:
         async with session.get(f"{address.rstrip('/')}/ready", allow_redirects=False) as response:
+            if response.status == HTTPStatus.MISDIRECTED_REQUEST:
+                why = "it is not asked by that name: see `worker.health_hosts`"
+                return WorkerSaid(address, ready=False, body=None, trouble=why)
             body = await response.json()
     except (ClientError, TimeoutError, ValueError) as error:
         return WorkerSaid(address, ready=False, body=None, trouble=type(error).__name__)

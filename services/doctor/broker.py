@@ -18,6 +18,7 @@ from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
 from services.topics.plan import Found
+from services.topics.worker_groups import groups_of_workers
 
 _PRODUCE = 0  # Kafka's number of the call
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -40,6 +41,9 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
                 await admin.start()
                 cluster, time = await _cluster(client, admin), await _time(client, now)
                 members, committed = await _of_group(admin, group)
+                others = await groups_of_workers(
+                    admin, REQUESTS.full_name(bus.prefix), known=(group,)
+                )
         finally:
             await client.close()
             await admin.close()
@@ -48,7 +52,8 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
         return Look(cluster, found, time, None, ())
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
-    return Look(cluster, found, time, Group(group, members, behind), stuck)
+    named = [name for name, has_workers in others.items() if has_workers]
+    return Look(cluster, found, time, Group(group, members, behind), stuck, named)
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:

@@ -1,7 +1,6 @@
 """`answerbus doctor`: checks a set-up, and says what to change."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.text import Text
 from services.command_line import AsJson, Config, stdout
 from services.doctor.examine import examined
 from services.doctor.finding import Finding, Verdict
-from services.explain import plain
+from services.escaping import json_lines, plain
 
 EXIT_WRONG = 1
 STYLES: Mapping[Verdict, str] = MappingProxyType(
@@ -30,7 +29,7 @@ def doctor(*, as_json: AsJson = False, config: Config = None) -> None:
     """
     found = asyncio.run(_shown(config, as_json=as_json))
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        typer.echo(json_lines([asdict(finding) for finding in found]))
     if any(finding.verdict == "wrong" for finding in found):
         raise typer.Exit(EXIT_WRONG)
 

@@ -44,3 +44,4 @@ class Look:
     time: BrokerTime | None
     group: Group | None
     stuck: Sequence[str]
+    other_groups: Sequence[str] = ()  # of workers, beside the one that is looked at

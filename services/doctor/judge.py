@@ -27,6 +27,7 @@ def findings(look: Look, settings: KafkaSettings) -> Iterator[Finding]:
     yield _clock(look.time)
     if look.group:
         yield _group(look.group)
+        yield from _other_groups(look.other_groups, settings)
         yield _transactions(look.stuck)
 
 
@@ -135,6 +136,16 @@ def _group(group: Group) -> Finding:
     worst = f", most in partition {most}: {group.behind[most]:,}" if behind else ""
     members = _counted(group.members, "member")
     return Finding("workers", "ok", f"{members} of {group.name}, {waiting}{worst}")
+
+
+def _other_groups(names: Sequence[str], settings: KafkaSettings) -> Iterator[Finding]:
+    if names:
+        text = (
+            f"workers of another group, {', '.join(names)}, read the same requests: two groups "
+            f"cannot share the topic prefix {settings.topic_prefix}, and one of them gets no lane; "
+            "stop one, give all of them one `kafka.group_id`, or one another `kafka.topic_prefix`"
+        )
+        yield Finding("groups", "wrong", text)
 
 
 def _transactions(stuck: Sequence[str]) -> Finding:

@@ -1,6 +1,5 @@
 """From a dead letter to a request: its own id, its own account, and a link to the letter."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Literal
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from answerbus.account_id import replay_account, short_digest
 from answerbus.dead_letter import ConflictingId, DeadLetter, PatchOperation, Replayed
 from answerbus.envelope import Undecodable, decode_request
 from answerbus.limits import REASON_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_ID_CHARS_MAX
@@ -19,7 +19,6 @@ from services.letters.edit import Edits, edited, replacing
 from services.letters.patch import EditFault
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
-DIGEST_CHARS = 12
 
 Obstacle = Literal[
     "no_request", "has_request", "edit", "invalid", "too_large", "cut", "gone", "unreadable",
@@ -110,7 +109,7 @@ def mend(letter: DeadLetter, repaired: bytes, order: Order, at: datetime) -> Rev
     replay = _replay(letter, rounds + 1, request.workflow_id, order.by, is_edited=True)
     new_id = request.request_id
     if isinstance(letter.cause, ConflictingId):
-        new_id = _id(request, f".replay.{replay.round}.{_short(letter.dead_letter_id)}")
+        new_id = _id(request, f".replay.{replay.round}.{short_digest(letter.dead_letter_id)}")
     body = {**request.model_dump(mode="json"), "request_id": new_id}
     return _revived(body, replay, (), order, at)
 
@@ -169,7 +168,7 @@ def _replay(
     return Replay(
         dead_letter_id=letter.dead_letter_id,
         round=round_,
-        account=f"{workflow_id}~{_short(letter.dead_letter_id)}",
+        account=replay_account(workflow_id, letter.dead_letter_id),
         by=clip(by, REASON_BYTES_MAX),
         edited=is_edited,
     )
@@ -181,10 +180,6 @@ def _id(request: Request, suffix: str) -> str:
     if request.replay:
         first = first.removesuffix(f".replay.{request.replay.round}")
     if len(first) + len(suffix) > REQUEST_ID_CHARS_MAX:
-        digest = "-" + _short(first)
+        digest = "-" + short_digest(first)
         first = first[: REQUEST_ID_CHARS_MAX - len(suffix) - len(digest)] + digest
     return first + suffix
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]

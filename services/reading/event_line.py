@@ -9,10 +9,11 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
-from services.explain import cause_text, failure_text, plain, problem_text
+from services.escaping import plain_line
+from services.explain import cause_text, failure_text, problem_text
 from services.reading.seen import RetryEnded, Seen, label
 
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -36,9 +37,9 @@ def line_of(seen: Seen) -> Text:
     return Text.assemble(
         (f"{seen.at.astimezone():%H:%M:%S} ", "dim"),
         (seen.kind.ljust(_KIND_WIDTH), STYLES.get(seen.kind, "")),
-        (f" {plain(seen.workflow_id or '-')}", "bold"),
-        (f" {plain(seen.subject or '-')} ", "dim"),
-        *((f"{label(schema)} ", "blue") for schema in (seen.schema,) if schema),
+        (f" {plain_line(seen.workflow_id or '-')}", "bold"),
+        (f" {plain_line(seen.subject or '-')} ", "dim"),
+        *((f"{plain_line(label(schema))} ", "blue") for schema in (seen.schema,) if schema),
         _detail(seen).replace("\n", " "),
     )
 
@@ -46,7 +47,7 @@ def line_of(seen: Seen) -> Text:
 def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
     """How much work an answer was, and whose."""
     usage = result.usage
-    parts = [f"attempt {result.attempt}", plain(result.model.model)]
+    parts = [f"attempt {result.attempt}", plain_line(result.model.model)]
     if usage.input_tokens is not None and usage.output_tokens is not None:
         parts.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
     if usage.micro_usd is not None:
@@ -61,7 +62,7 @@ def retry_text(retry: RetryRequest) -> str:
     return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
 
 
-def _detail(seen: Seen) -> str:
+def _detail(seen: Seen) -> str:  # noqa: C901 - one arm for each event
     match seen.event:
         case Undecodable() as found:
             return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
@@ -69,19 +70,21 @@ def _detail(seen: Seen) -> str:
             )
         case Result() as event:
             tag = event.answer.get("kind") if isinstance(event.answer, dict) else None
-            return (f"{plain(tag)}, " if isinstance(tag, str) else "") + result_text(event)
+            return (f"{plain_line(tag)}, " if isinstance(tag, str) else "") + result_text(event)
         case UnvalidatedResult() as event:
             return f"{len(event.problems)} problems, {result_text(event)}"
         case Refusal() as event:
-            return f"by the {event.by}: {plain(event.reason)}"
+            return f"by the {event.by}: {plain_line(event.reason)}"
         case RetryRequest() as event:
             return retry_text(event)
         case DeadLetter() as event:
             return cause_text(event.cause)
         case Replayed() as event:
-            return plain(f"as {event.request_id} by {event.by}: {event.reason}")
+            return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:
-            return plain(f"by {event.by}: {event.reason}")
+            return plain_line(f"by {event.by}: {event.reason}")
+        case Skipped() as event:
+            return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case other:

@@ -38,7 +38,9 @@ class Picker:
         asked = list(places)
         wanted: dict[TopicPartition, list[Place]] = {}
         for place in sorted(set(asked), key=lambda place: place.offset):
-            wanted.setdefault(self._bus.place(place.topic, place.partition), []).append(place)
+            at = self._bus.place(place.topic, place.partition)
+            if at in self._consumer.assignment():  # a header may name any partition
+                wanted.setdefault(at, []).append(place)
         async with self._turn:
             with self._bus.explained():
                 try:

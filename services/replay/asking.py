@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import typer
 
 from services.command_line import stderr
-from services.explain import plain
+from services.escaping import plain_line
 from services.letters.fold import Letters
 from services.letters.letter import Letter
 
@@ -44,6 +44,6 @@ def _settled(letter: Letter) -> str:
 def _say(lines: Sequence[str], style: str) -> None:
     console = stderr()
     for line in lines[:LINES_MAX]:
-        console.print(plain(line), style=style, markup=False)
+        console.print(plain_line(line), style=style, markup=False)
     if len(lines) > LINES_MAX:
         console.print(f"And {len(lines) - LINES_MAX:,} more like that.", style=style)

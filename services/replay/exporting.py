@@ -11,7 +11,8 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.explain import cause_text, plain
+from services.escaping import plain_line
+from services.explain import cause_text
 from services.letters.selection import Selection, select
 from services.replay import views
 from services.replay.asking import mind_ids
@@ -48,7 +49,7 @@ def export(
         views.print_json(written)
         return
     for one in written:
-        stdout().print(plain(f"{one['file']}: {one['why']}"), markup=False)
+        stdout().print(plain_line(f"{one['file']}: {one['why']}"), markup=False)
     stdout().print(f"{len(written):,} files. Repair them, then `answerbus replay import FILE…`.")
 
 
@@ -59,9 +60,9 @@ async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str
     written = []
     async for letter, body in bodies(bus, chosen):
         if not isinstance(body, DeadLetter):
-            stderr().print(plain(f"{letter.id}: {body.text}."), markup=False)
+            stderr().print(plain_line(f"{letter.id}: {body.text}."), markup=False)
         elif not _FILE_NAME.fullmatch(letter.id):
-            stderr().print(plain(f"{letter.id}: no file can have this name."), markup=False)
+            stderr().print(plain_line(f"{letter.id}: no file can have this name."), markup=False)
         else:
             written.append(_write(body, folder / (letter.id + SUFFIX)))
     return written

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.dead_letter import Replayed
-from services.explain import plain
+from services.escaping import plain_line
 from services.letters.forecast import Forecast
 from services.replay import views
 from services.replay.stopping import HowEnded
@@ -22,7 +22,7 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
         forced = " (--force sends it)" if held.trouble.forcible else ""
         said = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
         table.add_row(
-            f"{held.count:,}", Text(plain(said)), Text(plain(held.sample)), style="yellow"
+            f"{held.count:,}", Text(plain_line(said)), Text(plain_line(held.sample)), style="yellow"
         )
     return table
 

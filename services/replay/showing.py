@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
-from rich.json import JSON
 from rich.panel import Panel
 from rich.text import Text
 
@@ -17,8 +16,9 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Invalid
 from answerbus.request import Prior
 from answerbus.topics import ATTEMPTS, TOPICS
-from services.command_line import AsJson, Config, bus_of, stdout
-from services.explain import cause_text, failure_text, plain, problem_text, remedy
+from services.command_line import AsJson, Config, bus_of, json_shown, stdout
+from services.escaping import plain, plain_line
+from services.explain import cause_text, failure_text, problem_text, remedy
 from services.letters import fold
 from services.letters.fold import Letters
 from services.letters.letter import Letter
@@ -106,18 +106,18 @@ def _data(story: Story) -> dict[str, object]:
 def _parts(story: Story) -> Iterator[RenderableType]:
     letter, body = story.letter, story.body
     if isinstance(body, Trouble):
-        yield Text(body.text, "red")
+        yield Text(plain(body.text), "red")
     else:
         yield Panel(
             Group(Text(cause_text(body.cause), "bold"), Text(remedy(body.cause))),
-            title=Text(plain(letter.id)),
+            title=Text(plain_line(letter.id)),
             border_style="red",
             title_align="left",
         )
         yield _request(body)
     if letter.spent:
         yield Text(
-            plain(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
+            plain_line(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
         )
     for attempt in story.attempts:
         yield from _attempt(attempt)
@@ -130,7 +130,7 @@ def _parts(story: Story) -> Iterator[RenderableType]:
 def _request(letter: DeadLetter) -> RenderableType:
     if letter.request is None:
         return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
-    return JSON(letter.request.model_dump_json(), ensure_ascii=False)
+    return json_shown(letter.request.model_dump(mode="json"))
 
 
 def _earlier(prior: Prior) -> Text:
@@ -139,7 +139,7 @@ def _earlier(prior: Prior) -> Text:
 
 
 def _attempt(attempt: Attempt) -> Iterator[Text]:
-    model = plain(attempt.model.model) if attempt.model else "-"
+    model = plain_line(attempt.model.model) if attempt.model else "-"
     took = "" if attempt.duration_ms is None else f", {attempt.duration_ms:,} ms"
     yield Text(f"Attempt {attempt.attempt} ({model}{took}): {attempt.outcome}", "bold")
     match attempt.failure:

@@ -1,6 +1,5 @@
 """Letters and groups as tables and as JSON data."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
-from services.explain import plain
+from services.escaping import json_lines, plain_line
 from services.letters.fold import Ending, Fate, Letters
 from services.letters.groups import Group, Key
 from services.letters.letter import Funds, Letter
@@ -23,7 +22,7 @@ _ENDINGS: tuple[Ending, ...] = get_args(Ending)
 
 def print_json(data: object) -> None:
     """Data for programs."""
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    typer.echo(json_lines(data))
 
 
 def print_undecodable(letters: Letters) -> None:
@@ -41,7 +40,7 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
-        said = f"{when}, {funds_text(one.spent)}, such as {plain(one.sample)}"
+        said = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
         yield Text(f"        {said}", "dim")
     yield Text(f"{sum(one.count for one in groups):,} letters in {len(groups):,} groups")
 
@@ -142,7 +141,7 @@ def status_table(data: StatusData) -> Table:
         table.add_row(f"{count:,}", name)
     for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
         said = f"    {found['dead_letter_id']} -> {found['new_letter']}"
-        table.add_row("", Text(plain(said), "dim"))
+        table.add_row("", Text(plain_line(said), "dim"))
     return table
 
 
@@ -179,7 +178,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _said(value: str | None) -> str:
-    return "-" if value is None else plain(value)
+    return "-" if value is None else plain_line(value)
 
 
 def _local(at_ms: int) -> str:

@@ -17,6 +17,8 @@ BreakKind = Literal[
     "head",
     "in_flight",
     "limit",
+    "account",
+    "not_replayed",
     "terminal",
     "no_terminal",
 ]
@@ -32,6 +34,8 @@ MEANINGS: Mapping[BreakKind, str] = MappingProxyType(
         "head": "the ledger's last attempt is not in the chain",
         "in_flight": "the ledger has a settled call in flight",
         "limit": "more is spent than the budget allows",
+        "account": "the account is not that of the workflow, or of the letter that was replayed",
+        "not_replayed": "the request says that it is a replay, and no operator's record says so",
         "terminal": "the terminal event has no attempt that it came from",
         "no_terminal": "the attempt ended its request, and its event is not there",
     }

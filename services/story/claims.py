@@ -1,17 +1,23 @@
 """What ledger and terminal events say of attempts, kept small until the attempts are read; pure."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
+from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.budget import AccountState, Spent
-from answerbus.ledger import AccountRecord
-from answerbus.topics import LEDGER, TOPIC_OF_KIND, Topic
+from answerbus.dead_letter import Replayed
+from answerbus.ledger import AccountRecord, Skipped
+from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES, TOPIC_OF_KIND, Topic
 from answerbus.wire import Wire
 from services.reading.stored import Place, Stored
+from services.story.breaks import Break
+from services.story.replays import Replays
 
 _ACCOUNT_KEY = b"account:"
+_SKIPPED_KEY = b"skipped:@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,18 @@ class Ended:
     spent: Spent | None
 
 
+class _Letter(Wire):
+    """The letter that a request replays."""
+
+    dead_letter_id: str
+
+
+class _Asked(Wire):
+    """The request in a dead letter."""
+
+    replay: _Letter | None = None
+
+
 class _Terminal(Wire):
     """The few fields that matter here; the rest of an event may be large, and is not made."""
 
@@ -46,32 +64,49 @@ class _Terminal(Wire):
     workflow_id: str | None = None
     attempt: int | None = None
     account: AccountState | None = None
+    replay: _Letter | None = None
+    request: _Asked | None = None
+
+    @property
+    def letter_id(self) -> str | None:
+        """The letter that the request replays, if it says so."""
+        replay = self.request.replay if self.request else self.replay
+        return replay.dead_letter_id if replay else None
 
 
 @dataclass(slots=True)
 class Claims:
-    """The last record of each account, and the terminals that no attempt has answered for yet."""
+    """The last record of each account, and the terminals that no attempt has answered for yet.
+
+    `foreign` are accounts that those who used them had no right to, `passed_by` private records
+    that no worker can read.
+    """
 
     workflow_id: str | None = None
+    replays: Replays = field(default_factory=Replays)
+    foreign: list[Break] = field(default_factory=list)
+    passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
     unreadable: int = 0
     _accounts: dict[bytes, Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
-        """One record of the ledger, the results, the refusals or the dead letters."""
-        if stored.topic is LEDGER:
-            if stored.key is not None and stored.key.startswith(_ACCOUNT_KEY):
-                self._accounts[stored.key] = stored
+        """One record of any topic but requests and attempts."""
+        if stored.topic in {LEDGER, RETRIES}:
+            self._private(stored, stored.key or b"")
             return
         try:
             said = _Terminal.model_validate_json(stored.value or b"")
         except ValidationError:
             self.unreadable += 1
             return
+        if said.kind == "replayed" and stored.topic is DEAD_LETTERS:
+            self._replayed(stored)
         if said.request_id is None or not _is_terminal(said.kind, stored.topic):
             return
         if self.workflow_id in (None, said.workflow_id):
             account = said.account
+            self._judge_account(said, stored.place)
             ended = Ended(
                 stored.place,
                 stored.at_ms,
@@ -93,7 +128,35 @@ class Claims:
                 continue
             if self.workflow_id in (None, record.workflow_id):
                 found[record.account_id] = _balance(record, stored.place)
+                if not belongs(record.account_id, record.workflow_id):
+                    self.foreign.append(_foreign(record.account_id, stored.place, "its workflow's"))
         return found
+
+    def _private(self, stored: Stored, key: bytes) -> None:
+        if key.startswith(_SKIPPED_KEY):
+            with suppress(ValidationError):
+                skipped = Skipped.model_validate_json(stored.value or b"")
+                self.passed_by[replace(stored.place, offset=skipped.offset)] = skipped
+        elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
+            self._accounts[key] = stored
+
+    def _replayed(self, stored: Stored) -> None:
+        try:
+            self.replays.take(Replayed.model_validate_json(stored.value or b""))
+        except ValidationError:
+            self.unreadable += 1
+
+    def _judge_account(self, said: _Terminal, place: Place) -> None:
+        """Whether the request was charged to the account of its workflow, or of its letter."""
+        if said.account is None or said.workflow_id is None or said.request_id is None:
+            return
+        if said.letter_id is None:
+            expected = workflow_account(said.workflow_id)
+        else:
+            expected = replay_account(said.workflow_id, said.letter_id)
+            self.replays.tell(said.letter_id, said.request_id, said.account.id, place)
+        if said.account.id != expected:
+            self.foreign.append(_foreign(said.account.id, place, f"{expected}, its own"))
 
     def answered(self, request_id: str, kind: str, attempt: int) -> Ended | None:
         """The terminal that this attempt became, which is then no longer waited for."""
@@ -107,6 +170,10 @@ class Claims:
     def has_letter(self, request_id: str) -> bool:
         """Whether the request ended as a dead letter, which needs no attempt."""
         return any(ended.attempt is None for ended in self.terminals.get(request_id, ()))
+
+
+def _foreign(account_id: str, place: Place, expected: str) -> Break:
+    return Break("account", account_id, None, place, expected)
 
 
 def _is_terminal(kind: str, topic: Topic) -> bool:

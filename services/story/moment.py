@@ -11,10 +11,11 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Refused
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
-from services.explain import cause_text, failure_text, plain, problem_text
+from services.escaping import plain, plain_line
+from services.explain import cause_text, failure_text, problem_text
 from services.reading.event_line import STYLES as OUTCOME_STYLES
 from services.reading.event_line import result_text, retry_text
 from services.reading.seen import RetryEnded, Seen, label
@@ -80,24 +81,27 @@ def _text(seen: Seen) -> str:  # noqa: C901, PLR0912 - one arm for each event
         case UnvalidatedResult() as event:
             return f"published with {len(event.problems)} problems: {result_text(event)}"
         case Refusal() as event:
-            of = "" if event.category is None else f" ({plain(event.category)})"
+            of = "" if event.category is None else f" ({plain_line(event.category)})"
             return f"declined by the {event.by}{of}: {result_text(event)}"
         case DeadLetter() as event:
             return f"ended as a dead letter: {cause_text(event.cause)}"
         case Replayed() as event:
             edited = ", edited" if event.edit else ""
             who = f"by {event.by}: {event.reason}"
-            return plain(f"replayed as {event.request_id} (round {event.round}{edited}) {who}")
+            return plain_line(f"replayed as {event.request_id} (round {event.round}{edited}) {who}")
         case Dismissed() as event:
-            return plain(f"dismissed by {event.by}: {event.reason}")
+            return plain_line(f"dismissed by {event.by}: {event.reason}")
         case RetryEnded():
             return "taken off the list of retries"
         case ClosedRecord() as event:
             return f"closed in the ledger as {event.outcome}; later copies are dropped"
         case AccountRecord() as event:
-            return f"the account {plain(event.account_id)} has spent {event.spent.attempts}"
+            return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case LaneRecord() as event:
-            return f"the lane is opened by {plain(event.worker)}"
+            return f"the lane is opened by {plain_line(event.worker)}"
+        case Skipped() as event:
+            said = f"the record at offset {event.offset} is passed by, by {event.by}"
+            return plain_line(f"{said}: {event.reason}")
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
         case other:
@@ -105,11 +109,12 @@ def _text(seen: Seen) -> str:  # noqa: C901, PLR0912 - one arm for each event
 
 
 def _asked(request: Request) -> str:
-    asked = f"asked for {label(request.answer_schema)} on profile {request.profile}"
+    asked = f"asked for {label(request.answer_schema)} on profile {plain_line(request.profile)}"
     if request.replay is None:
         return asked
-    by = plain(request.replay.by)
-    return f"{asked}, round {request.replay.round} of {request.replay.dead_letter_id} by {by}"
+    # Not `by`: who replayed is said by the Replayed event, since a request may say anything.
+    letter = plain_line(request.replay.dead_letter_id)
+    return f"{asked}, round {request.replay.round} of {letter}"
 
 
 def _attempt(attempt: Attempt) -> str:
@@ -119,7 +124,7 @@ def _attempt(attempt: Attempt) -> str:
     why = f": {_without_words(failure_text(failure), failure)}" if failure else ""
     match attempt.outcome:
         case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry":
-            model = "" if attempt.model is None else f" by {plain(attempt.model.model)}"
+            model = "" if attempt.model is None else f" by {plain_line(attempt.model.model)}"
             article = "an" if attempt.outcome == "unvalidated_result" else "a"
             became = f"{article} {attempt.outcome.replace('_', ' ')}"
             ended = f"{name}{model} became {became}{took}{why}"

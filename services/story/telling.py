@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from answerbus.wire import format_timestamp
-from services.explain import plain
+from services.escaping import plain_line
 from services.reading.event_data import event_data
 from services.story.moment import STYLES, Moment
 
@@ -35,7 +35,7 @@ def line_of(one: Moment) -> Text:
     return Text.assemble(
         (f"{one.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
         (one.kind.ljust(_KIND_WIDTH), STYLES.get(one.kind, "")),
-        (f" {plain(one.request_id or '-')} ", "bold"),
+        (f" {plain_line(one.request_id or '-')} ", "bold"),
         one.text.replace("\n", " "),
         (f" [{place.topic.name}-{place.partition}@{place.offset}]", "dim"),
     )

@@ -11,8 +11,8 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.forwarding import first_place
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord
-from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.reading.seen import RetryEnded, Seen, seen
@@ -57,14 +57,17 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[Moment, ...]:
     moments += [
         moment(told)
         for told in (*events, *_related(events, (told for _, told in found)))
-        if not isinstance(told.event, Request | AccountRecord | LaneRecord)
+        if not isinstance(told.event, Request | AccountRecord | LaneRecord | Skipped)
     ]
     return tuple(_in_order(moments))
 
 
 def origin_of(stored: Stored) -> Place | None:
     """Where a forwarded copy stood first."""
-    origin = first_place(stored.headers, "") if stored.topic is REQUESTS else None
+    if stored.topic is not REQUESTS:
+        return None
+    here = Origin(topic="", partition=stored.partition, offset=stored.offset, timestamp=stored.at)
+    origin = first_place(stored.headers, here)
     return Place(REQUESTS, origin.partition, origin.offset) if origin else None
 
 
@@ -168,7 +171,7 @@ def _stage(one: Moment) -> tuple[float, int, datetime, int]:
 
 def _step(told: Seen) -> tuple[float, int]:
     match told.event:
-        case Request() | Undecodable() | LaneRecord():
+        case Request() | Undecodable() | LaneRecord() | Skipped():
             return 0, 0
         case Attempt() as event:
             return event.attempt, 0

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from answerbus import json_text
+from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
-from answerbus.topics import ATTEMPTS, TOPIC_OF_KIND, Topic
+from answerbus.ledger import Skipped
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, TOPIC_OF_KIND, Topic
 from services.digest import canonical_digest
 from services.reading.stored import Place, Stored
 from services.story.breaks import Break, BreakKind
 from services.story.chain import ENDING, Chain, Fault
 from services.story.claims import Balance, Claims, Ended
+from services.story.replays import Replays
 
 
 @dataclass(slots=True)
@@ -25,6 +28,8 @@ class Verified:
     without_ledger: int = 0
     in_flight: int = 0
     breaks: list[Break] = field(default_factory=list)
+    replays: Replays = field(default_factory=Replays)
+    passed_by: dict[Place, Skipped] = field(default_factory=dict)
 
     def add(self, other: "Verified") -> None:
         """Both together."""
@@ -34,6 +39,8 @@ class Verified:
         self.without_ledger += other.without_ledger
         self.in_flight += other.in_flight
         self.breaks += other.breaks
+        self.replays.add(other.replays)
+        self.passed_by.update(other.passed_by)
 
 
 class Verification:
@@ -75,6 +82,12 @@ class Verification:
     def end(self) -> Verified:
         """The verdict."""
         balances = self._known_balances()
+        for found in self._claims.foreign:
+            self._fault(found.account_id, found.kind, None, found.place, found.expected)
+        self._verified.replays = self._claims.replays
+        self._verified.passed_by = self._claims.passed_by
+        if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
+            self._verified.replays.forget(DEAD_LETTERS)
         for account_id in sorted(self._unmet):
             self._head_is_missing(account_id, balances[account_id])
         for request_id, ended in self._unanswered():
@@ -104,7 +117,8 @@ class Verification:
         chain = self._chains.setdefault(attempt.account_id, Chain())
         if chain.is_broken:
             return
-        fault = _changed(attempt, computed) or chain.follow(
+        fault = _changed(attempt, computed) or _charged_elsewhere(attempt)
+        fault = fault or chain.follow(
             attempt,
             stored.at_ms,
             was_cut=ATTEMPTS in self._cut,
@@ -127,6 +141,8 @@ class Verification:
             was_kept = TOPIC_OF_KIND[attempt.outcome] not in self._cut
             text = f"the {attempt.outcome} of {attempt.request_id}"
             return ("no_terminal", text) if is_past and was_kept else None
+        if ended.account_id not in (None, attempt.account_id):
+            return "account", f"{ended.account_id}, as its {attempt.outcome} says"
         spent = ended.spent
         said = spent and chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
         return ("spent", f"its {attempt.outcome} to say {said}") if said else None
@@ -190,6 +206,12 @@ def _read(stored: Stored) -> tuple[Attempt, str] | Break:
 
 def _changed(attempt: Attempt, computed: str) -> Fault | None:
     return None if attempt.hash == computed else ("changed", f"its hash to be {computed}")
+
+
+def _charged_elsewhere(attempt: Attempt) -> Fault | None:
+    if belongs(attempt.account_id, attempt.workflow_id):
+        return None
+    return "account", f"an account of {attempt.workflow_id}"
 
 
 def _booked_otherwise(attempt: Attempt, chain: Chain, balance: Balance) -> Fault | None:

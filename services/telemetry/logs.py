@@ -1,6 +1,5 @@
 """Logs as JSON lines on stderr: ids and counts, never a key, a prompt or an answer."""
 
-import json
 import logging
 import sys
 import time
@@ -8,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Literal, TextIO
 
+from answerbus.masking import NO_MASK, Mask
+from services.escaping import json_line
 from services.telemetry.about import ABOUT
 from services.telemetry.repeats import Repeats
 
@@ -22,7 +23,11 @@ _TALKATIVE = (
 
 
 class JsonLines(logging.Formatter):
-    """One object a line."""
+    """One object a line, with `mask` put over all of it."""
+
+    def __init__(self, mask: Mask = NO_MASK) -> None:
+        super().__init__()
+        self._mask = mask
 
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, logger, message; of an exception its type and where, not its words."""
@@ -36,7 +41,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0]:
             line["exception"] = record.exc_info[0].__name__
             line["where"] = self._where(record)
-        return json.dumps(line, ensure_ascii=False)
+        return self._mask(json_line(line))
 
     @staticmethod
     def _where(record: logging.LogRecord) -> str:
@@ -84,10 +89,10 @@ def _said(record: logging.LogRecord) -> str:
     return str(record.msg).partition("\n")[0]
 
 
-def start_logging(level: Level) -> None:
-    """Send everything to stderr; libraries speak from warnings up."""
+def start_logging(level: Level, mask: Mask) -> None:
+    """Send everything to stderr, without secrets; libraries speak from warnings up."""
     handler = CalmHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(mask))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
     for name in (*_QUIET, *_TALKATIVE):

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import TypedDict, assert_never
 
+from answerbus.masking import Mask
 from services.profiles import (
     AnthropicProfile,
     GeminiProfile,
@@ -15,12 +16,13 @@ from services.profiles import (
     RealProfile,
     ScriptedProfile,
 )
-from services.settings import SetUpError, secret
+from services.settings import SetUpError, secret, secrets_of_profiles
 from services.worker.core.plan import ProfileFacts, Tariff
 from services.worker.dialects.choose import DialectName
 from services.worker.limits.gate import Gate
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
+from services.worker.providers.masked import MaskedProvider
 from services.worker.providers.scripted import ScriptedProvider
 
 _LLAMA_CPP = "llamacpp"  # as its servers call themselves
@@ -33,7 +35,8 @@ def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
             "No profile is configured: add a table [profiles.default] to answerbus.toml that "
             "names a provider and a model."
         )
-    return {name: _backend(name, profile, clock) for name, profile in profiles.items()}
+    mask = Mask(secrets_of_profiles(profiles))  # a server may know the keys of other profiles too
+    return {name: _backend(name, profile, clock, mask) for name, profile in profiles.items()}
 
 
 async def preflight(backends: Mapping[str, Backend]) -> list[str]:
@@ -54,7 +57,7 @@ async def preflight(backends: Mapping[str, Backend]) -> list[str]:
     return advice
 
 
-def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
+def _backend(name: str, profile: Profile, clock: Clock, mask: Mask) -> Backend:
     facts = ProfileFacts(
         name=name,
         provider=profile.provider,
@@ -65,7 +68,8 @@ def _backend(name: str, profile: Profile, clock: Clock) -> Backend:
         show_schema=_shows_schema(profile),
     )
     gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
-    return Backend(facts, _dialect(profile), _provider(name, profile, clock), gate)
+    provider = MaskedProvider(_provider(name, profile, clock), mask)
+    return Backend(facts, _dialect(profile), provider, gate)
 
 
 def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
@@ -154,12 +158,14 @@ def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
 
 
 def _key(name: str, profile: RealProfile) -> str | None:
-    """The key of a profile; a server of one's own may need none."""
+    """The key of a profile; a server of one's own may need none, but what is named is there."""
     key = secret(profile.api_key_env)
     at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
-    if profile.api_key_env and key is None and not at_home:
+    is_named = "api_key_env" in profile.model_fields_set
+    if profile.api_key_env and key is None and (is_named or not at_home):
+        without = f", or leave `profiles.{name}.api_key_env` out if it needs none" * at_home
         raise SetUpError(
             f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
-            f"key there, or name another variable in `profiles.{name}.api_key_env`."
+            f"key there, or name another variable in `profiles.{name}.api_key_env`{without}."
         )
     return key

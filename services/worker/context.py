@@ -1,6 +1,6 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.backoff import Backoff
@@ -24,6 +24,22 @@ class Limits:
     handover_s: float = 30.0  # for the calls of a predecessor that is still alive
 
 
+MembersOf = Callable[[str], Awaitable[int]]
+"""How many consumers are members of a group now."""
+
+
+OffsetOf = Callable[[str, int], Awaitable[int]]
+"""What a group has committed for a partition of the requests; 0 if nothing is known of it."""
+
+
+async def _nowhere(_: str, __: int) -> int:
+    return 0
+
+
+async def _nobody(_: str) -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """See the module."""
@@ -38,6 +54,9 @@ class Context:
     slots: Slots
     tally: Tally = field(default_factory=Tally)
     observer: Observer = field(default_factory=Several)
+    group: str | None = None  # of the consumers that share the partitions
+    members_of: MembersOf = _nobody
+    offset_of: OffsetOf = _nowhere
 
     def gate(self, plan: Plan) -> Gate:
         """What limits the use of the plan's profile."""

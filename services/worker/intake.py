@@ -16,11 +16,12 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
-from answerbus.forwarding import FORWARDED_HEADER, first_place
+from answerbus.forwarding import first_place, is_forwarded
 from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
 from services.settings import KafkaSettings
+from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.core.admit import Arrival
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
@@ -83,6 +84,7 @@ class Inbox:
             security=faststream_security(settings),
             consumer_only=True,
             allow_auto_create_topics=False,
+            client_id=WORKER_CLIENT,
             apply_types=False,
             logger=None,
         )
@@ -194,7 +196,6 @@ def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
         offset=record.offset,
         timestamp=datetime.fromtimestamp(record.timestamp / 1000, UTC),
     )
-    first = first_place(headers, record.topic)
     decoded = decode_request(record.value, headers)
     digest = (
         canonical_digest(decoded.body)
@@ -203,8 +204,8 @@ def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
     )
     return Arrival(
         place=place,
-        origin=first if first and first.timestamp <= place.timestamp else place,
-        forwarded=any(name == FORWARDED_HEADER for name, _ in headers),
+        origin=first_place(headers, place) or place,
+        forwarded=is_forwarded(headers),
         value=record.value,
         headers=headers,
         decoded=decoded,

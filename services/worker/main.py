@@ -5,17 +5,19 @@ import logging
 import os
 import random
 import socket
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
+from answerbus.masking import Mask
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError, otlp_endpoint
+from services.settings import Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import SystemClock
@@ -33,6 +35,7 @@ from services.worker.lane.shard import KafkaShard, Names
 from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
+from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
 from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
@@ -81,6 +84,10 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
 async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
+    others = OtherGroups(kafka)
+    context = replace(
+        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
+    )
     topic = topic_name(kafka, REQUESTS)
     inbox = Inbox(kafka, topic, group_id)
     options = client_options(kafka)
@@ -94,8 +101,9 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
-    watched = Watched(membership, context, Pulse(), probe, bounds, inbox.reading)
-    health = Health(settings.worker.health, watched, counts)
+    watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
+    mask = Mask(secrets_of(settings))
+    health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
@@ -109,6 +117,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
+    watching = asyncio.create_task(others.run())
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         application = FastStream(
@@ -118,6 +127,8 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     except KafkaError as error:
         raise broker_check.not_started(kafka, error) from error
     finally:
+        watching.cancel()
+        await asyncio.wait([watching])
         await health.stop()
     _log.info("worker %s has drained", context.worker)
 

@@ -96,12 +96,17 @@ Outgoing = OutRecord | LateRecord
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record read back from a private or compacted topic."""
+    """A record read back from a private or compacted topic.
+
+    `fault` says why its very bytes could not be read; then the value is what is there of them.
+    """
 
     topic: Topic
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+    offset: int = 0
+    fault: str | None = None
 
 
 class Shard(Protocol):

@@ -10,7 +10,9 @@ import time
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
-from services.settings import Settings, SetUpError
+from answerbus.masking import Mask
+from services.escaping import plain
+from services.settings import Settings, SetUpError, secrets_of
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.shares import share
@@ -87,11 +89,11 @@ class Processes:
 
 def _work(settings: Settings, level: Level) -> None:
     """What a child process does."""
-    start_logging(level)
+    start_logging(level, Mask(secrets_of(settings)))
     try:
         asyncio.run(_run_while_wanted(settings))
     except SetUpError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(plain(f"{error}\n"))
         sys.exit(EXIT_SET_UP)
 
 

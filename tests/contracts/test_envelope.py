@@ -1,6 +1,7 @@
 """The codec: any bytes and headers become an event or Undecodable, and events survive the way."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.envelope import (
     CLIENT_SOURCE,
     Headers,
@@ -248,6 +250,55 @@ def refused_event(value: bytes | None) -> Undecodable:
 )
 def test_a_broken_rule_is_named_by_its_place(changes: dict[str, Any], path: str) -> None:
     assert path in [problem.path for problem in refused(body(**changes)).problems]
+
+
+@pytest.mark.parametrize("cause", ["conflicting_id", "unknown_profile", "undecodable"])
+def test_a_letter_says_its_cause_without_being_parsed(cause: str) -> None:
+    headers = dict(encode(example(f"dead_letter/{cause}")).headers)
+
+    assert headers["ce_cause"] == cause.encode()
+
+
+def replay(account: str, letter_id: str = "r-0.dead-letter") -> dict[str, Any]:
+    return {
+        "dead_letter_id": letter_id,
+        "round": 1,
+        "account": account,
+        "by": "ops@acme",
+        "edited": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "account",
+    ["victim", "w-1", "w-1~", "w-1~9d2f", replay_account("victim", "r-0.dead-letter"),
+     replay_account("w-1", "r-1.dead-letter"), replay_account("w-1", "r-0.dead-letter").upper()],
+)  # fmt: skip
+def test_nobody_chooses_the_account_of_a_replay(account: str) -> None:
+    found = refused(body(replay=replay(account)))
+
+    assert [(problem.path, problem.code) for problem in found.problems] == [
+        ("/replay/account", "foreign_account")
+    ]
+    assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
+
+
+def test_the_account_of_workflow_and_letter_is_accepted() -> None:
+    account = replay_account("w-1", "r-0.dead-letter")
+
+    assert taken(body(replay=replay(account))).request.account_id == account
+
+
+@given(st.from_regex(r"[a-f0-9~]{1,4}(~|~[0-9a-f]{12})?(~)?", fullmatch=True))
+def test_no_workflow_has_an_account_that_a_replay_or_another_workflow_can_have(one: str) -> None:
+    others = {one[:-1], one[:-13], f"{one}~", f"{one}~~", f"{one}~{'0' * 12}"} - {one, ""}
+    own = workflow_account(one)
+
+    assert own not in {workflow_account(other) for other in others}
+    assert not re.search("~[0-9a-f]{12}$", own)
+    assert belongs(own, one)
+    assert belongs(replay_account(one, "a letter"), one)
+    assert not any(belongs(own, other) for other in others)
 
 
 def test_problems_do_not_repeat_what_came() -> None:

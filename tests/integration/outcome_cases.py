@@ -26,7 +26,7 @@ HONEST: JsonObject = {"output": None, "success": False, "notes": [], "failure_re
 REPLAY = {
     "dead_letter_id": "replay-before.dead-letter",
     "round": 1,
-    "account": "w-replay~9d2f",
+    "account": "w-replay~73c237377c21",
     "by": "ops@acme",
     "edited": False,
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer, ConsumerRecord
 
+from answerbus.account_id import replay_account
 from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
 from services.audit.workflow_command import UNREAD
@@ -29,9 +30,18 @@ RULES: list[dict[str, Any]] = [
 REPLAY = {
     "dead_letter_id": "r-invalid.dead-letter",
     "round": 1,
-    "account": f"{WORKFLOW}~1",
+    "account": replay_account(WORKFLOW, "r-invalid.dead-letter"),
     "by": "ops@acme",
     "edited": False,
+}
+REPLAYED = {
+    "kind": "replayed",
+    "dead_letter_id": REPLAY["dead_letter_id"],
+    "request_id": "r-again",
+    "round": 1,
+    "by": "ops@acme",
+    "reason": "again",
+    "at": "2026-11-21T10:00:00.000Z",
 }
 REQUESTS = [
     request("r-retry", WORKFLOW, budget={"attempts": 9}),
@@ -50,6 +60,9 @@ async def work(bus: Bus, requests: Sequence[Any]) -> None:
     config = bus.config(RULES)
     worker = bus.start_worker(config)
     await bus.publish(requests)
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as operator:
+        place = bus.topic(DEAD_LETTERS), partition_of(WORKFLOW, bus.partitions)
+        await operator.send_and_wait(place[0], json.dumps(REPLAYED).encode(), partition=place[1])
     await until(lambda: len(bus.ended_calls()) >= len(requests), "all but one are called")
     hung = len(requests) == len(REQUESTS)
     await bus.terminals(len(requests) - hung)
@@ -98,6 +111,31 @@ async def test_what_workers_wrote_is_whole_and_its_story_is_told(bus: Bus) -> No
     )
     assert (await verified(bus, "--workflow", WORKFLOW))[1]["attempts"] == 5
     await the_story_is_told(bus)
+
+
+async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
+    """Anyone who may publish requests can derive the account of a letter that never was."""
+    letter_id = "never-was.dead-letter"
+    account = replay_account(WORKFLOW, letter_id)
+    forged = {**REPLAY, "dead_letter_id": letter_id, "account": account}
+    await work(bus, [request("r-again", WORKFLOW, replay=REPLAY), request("x", WORKFLOW)])
+    assert (await verified(bus))[0] == 0
+
+    worker = bus.start_worker(bus.config(RULES))
+    await bus.publish([request("r-forged", WORKFLOW, replay=forged)])
+    stolen = {**forged, "account": "order-2"}
+    await bus.publish([request("r-stolen", WORKFLOW, replay=stolen)])
+    terminals = {one["request_id"]: one for one in await bus.terminals(4)}
+    refused = terminals["r-stolen"]
+    assert (refused["kind"], refused["cause"]["kind"]) == ("dead_letter", "undecodable")
+    assert refused["cause"]["problems"][0]["path"] == "/replay/account"
+    assert worker.terminate() == 0
+    await bus.settled()
+    for options in ((), ("--workflow", WORKFLOW)):
+        code, said = await verified(bus, *options)
+        (found,) = said["breaks"]
+        assert (code, found["kind"], found["account_id"]) == (1, "not_replayed", account)
+        assert found["expected"] == f"a `replayed` event of {letter_id} that names r-forged"
 
 
 async def the_story_is_told(bus: Bus) -> None:

@@ -9,14 +9,14 @@ import pytest
 from aiohttp import web
 from aiokafka import AIOKafkaProducer
 
-from answerbus.topics import REQUESTS
+from answerbus.topics import REQUESTS, TOPICS
 from answerbus.trace import TRACE_PARENT
 from tests.integration.bus import Bus, request, until
 
 pytestmark = pytest.mark.kafka
 
 MARK = "tell-nobody"
-KEY_VARIABLE = "TEST_LOGS_API_KEY"
+KEY, KEY_VARIABLE = f"sk-{MARK}", "TEST_LOGS_API_KEY"
 
 
 class Provider:
@@ -43,19 +43,19 @@ async def models(_: web.Request) -> web.Response:
 def message(**said: Any) -> web.Response:
     choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    body = {"id": MARK, "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
+    body = {"id": KEY, "object": "chat.completion", "created": 1, "model": KEY, "usage": usage}
     return web.json_response({**body, "choices": [choice]})
 
 
 def error(status: int) -> web.Response:
-    said = {"message": MARK, "type": MARK, "code": MARK, "param": MARK}
+    said = {"message": KEY, "type": KEY, "code": KEY, "param": KEY}
     return web.json_response({"error": said}, status=status)
 
 
 CASES: dict[str, Any] = {
-    "malformed": lambda: message(content=f"{MARK} {{"),
-    "invalid": lambda: message(content=json.dumps({"kind": MARK})),
-    "refused": lambda: message(content=None, refusal=MARK),
+    "malformed": lambda: message(content=f"{KEY} {{"),
+    "invalid": lambda: message(content=json.dumps({"kind": KEY})),
+    "refused": lambda: message(content=None, refusal=f"{MARK}, and {KEY}"),
     "rejected": lambda: error(400),
     "broken": lambda: error(500),
     "garbage": lambda: web.Response(text=f"<html>{MARK}", content_type="text/html"),
@@ -63,8 +63,10 @@ CASES: dict[str, Any] = {
 }
 
 
-async def test_no_secret_is_in_a_log(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, f"sk-{MARK}")
+async def test_no_secret_is_in_a_log_and_no_key_in_a_record(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
     provider = Provider()
     application = web.Application()
     application.router.add_post("/v1/chat/completions", provider.answer)
@@ -92,9 +94,16 @@ async def test_no_secret_is_in_a_log(bus: Bus, monkeypatch: pytest.MonkeyPatch) 
 
     log = worker.log_file.read_text()
     assert set(provider.seen) == set(CASES)
-    assert provider.keys == {f"Bearer sk-{MARK}"}
+    assert provider.keys == {f"Bearer {KEY}"}
     assert any(MARK in json.dumps(terminal) for terminal in terminals), "there was one to tell"
     assert MARK not in log
+    kept = [record for topic in TOPICS for record in await bus.records(topic)]
+    written = [record for record in kept if b"***" in (record.value or b"")]
+    assert {topic.name for topic in TOPICS if any(topic.name in one.topic for one in written)} >= {
+        *("attempts", "refusals", "dead-letters"),
+    }
+    assert not any(KEY.encode() in (record.value or b"") for record in kept)
+    assert not any(KEY.encode() in value for record in kept for _, value in record.headers)
     assert all(line.startswith("{") for line in log.splitlines())
     letters = {t["request_id"]: t["cause"]["kind"] for t in terminals if t["kind"] == "dead_letter"}
     for name in CASES:

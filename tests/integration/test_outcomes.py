@@ -325,7 +325,7 @@ def test_a_replay_is_charged_to_its_own_account_in_its_workflows_lane(run: Run) 
 
     assert replayed["kind"] == "result"
     assert replayed["replay"] == REPLAY
-    assert (replayed["account"]["id"], spent(run, "replay")) == ("w-replay~9d2f", (1, TOKENS, 0))
+    assert (replayed["account"]["id"], spent(run, "replay")) == (REPLAY["account"], (1, TOKENS, 0))
     assert cause(run, "replay-after")["kind"] == "budget_exhausted"
     assert run.terminal("replay-after")["account"]["limit"]["attempts"] == 1
 

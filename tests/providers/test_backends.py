@@ -79,3 +79,37 @@ async def test_a_model_without_structured_output_must_be_prompted_explicitly() -
     )
     for backend in (native, prompted):
         await backend.provider.close()
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize("value", [None, ""])
+async def test_a_key_that_is_named_must_be_there_at_a_server_of_ones_own_too(
+    provider: str, value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt variable would be no key, and shows up in calls alone, if at all."""
+    monkeypatch.delenv("MY_KYE", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MY_KYE", value)
+
+    with pytest.raises(SetUpError) as raised:
+        built(provider=provider, base_url="http://127.0.0.1:1", api_key_env="MY_KYE")
+
+    assert str(raised.value) == (
+        "Profile `mine`: the variable MY_KYE is not set; put the key there, or name another "
+        "variable in `profiles.mine.api_key_env`, or leave `profiles.mine.api_key_env` out if it "
+        "needs none."
+    )
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "ollama"])
+async def test_a_server_of_ones_own_needs_no_key(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+
+    for backend in (
+        built(provider=provider, base_url="http://127.0.0.1:1"),
+        built(provider=provider, base_url="http://127.0.0.1:1", api_key_env=None),
+    ):
+        await backend.provider.close()

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.budget import AccountState, Budget, Spent, Usage
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
-from answerbus.forwarding import FORWARDED_HEADER, first_place
+from answerbus.forwarding import first_place, is_forwarded
 from answerbus.outcome import ModelUsed, Origin
 from answerbus.partition import partition_of
 from answerbus.registry import Registry
@@ -81,8 +81,8 @@ def arrival(
         digest = canonical_digest(decoded.body)
     return Arrival(
         place=place,
-        origin=first_place(headers, TOPIC) or place,
-        forwarded=any(name == FORWARDED_HEADER for name, _ in headers),
+        origin=first_place(headers, place) or place,
+        forwarded=is_forwarded(headers),
         value=raw,
         headers=headers,
         decoded=decoded,

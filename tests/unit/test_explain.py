@@ -8,7 +8,7 @@ from answerbus.dead_letter import Cause, DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Failure, Malformed, Throttled, Unavailable, Unknown
 from answerbus.outcome import RetryRequest
-from services.explain import cause_text, failure_text, plain, remedy
+from services.explain import cause_text, failure_text, remedy
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
 
@@ -60,17 +60,3 @@ def test_what_is_not_known_is_not_said(failure: Failure, expected: str) -> None:
 def test_a_letter_of_an_unknown_kind_cannot_come_here() -> None:
     """The union is closed: the codec turns it into Undecodable, which has words of its own."""
     assert isinstance(decode(b'{"kind":"dead_letter","cause":{"kind":"mood"}}'), Undecodable)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Ein Café, 東京 👍", "Ein Café, 東京 👍"),
-        ("two\nlines", "two\nlines"),
-        ("\x1b[31m\x07\r\t", "\ufffd[31m\ufffd\ufffd\ufffd"),
-        ("\u202egnp", "\ufffdgnp"),
-        ("\x9b31m", "\ufffd31m"),
-    ],
-)
-def test_plain_text_keeps_letters_and_loses_commands(text: str, expected: str) -> None:
-    assert plain(text) == expected

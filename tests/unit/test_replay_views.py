@@ -20,7 +20,7 @@ def test_groups_are_told_in_two_lines_each_without_commands_to_the_terminal() ->
 
     assert lines[0] == "letters  cause             label:tenant"
     assert lines[1] == "1        budget_exhausted  -"
-    assert lines[3] == "1        budget_exhausted  acme\N{REPLACEMENT CHARACTER}[31m"
+    assert lines[3] == r"1        budget_exhausted  acme\u001b[31m"
     assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter")
     assert lines[-1] == "3 letters in 3 groups"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.profiles import OpenAIProfile, Price, ScriptedProfile
-from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings, load
+from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings, load, secrets_of
 
 FILE = """
 [kafka]
@@ -185,3 +185,38 @@ def test_the_dialect_of_llama_cpp_is_for_a_server_of_ones_own() -> None:
     with pytest.raises(SetUpError, match="set `base_url`"):
         load(None, variables)
     assert load(None, variables | {"ANSWERBUS_PROFILES__HOUSE__BASE_URL": "http://h/v1"}).profiles
+
+
+def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {
+        "kafka": {"sasl_plain_password_env": "KAFKA_PASSWORD"},
+        "console": {
+            "operator_token_env": "OPERATOR",
+            "viewer_token_env": "VIEWER",
+            "operators": {"night@acme": "NIGHT"},
+        },
+        "profiles": {
+            "one": {"provider": "gemini", "model": "m", "api_key_env": "ONE"},
+            "two": {"provider": "openai", "model": "m", "base_url": "http://u:p%40ss@h/v1"},
+            "odd": {
+                "provider": "openai",
+                "model": "m",
+                "base_url": "http://[",
+                "api_key_env": None,
+            },
+            "played": {"provider": "scripted", "script": "script.json"},
+        },
+    }
+    named = ("KAFKA_PASSWORD", "OPERATOR", "VIEWER", "NIGHT", "ONE", "OPENAI_API_KEY")
+    for name in named:
+        monkeypatch.setenv(name, f"value of {name}")
+
+    found = secrets_of(Settings.model_validate(table))
+
+    assert set(found) == {*(f"value of {name}" for name in named), "p@ss", "p%40ss"}
+
+
+@pytest.mark.parametrize("name", ["", "night shift", "a" * 101, "n\u202e"])
+def test_a_name_that_is_recorded_is_a_plain_one(name: str) -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        Settings.model_validate({"console": {"operators": {name: "NIGHT"}}})

@@ -20,6 +20,7 @@ from aiokafka.errors import (
 from answerbus.client.errors import BusRefused, BusUnavailable
 from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
 from answerbus.client.way_in import refusal_at
+from answerbus.masking import Mask
 from answerbus.topics import Topic
 
 START_TIMEOUT_S = 20.0
@@ -112,7 +113,8 @@ class Bus:
             refusal = refusal_of(error)
             if refusal:
                 raise self._refused(refusal) from error
-            said = "it does not answer" if isinstance(error, _SILENCE) else words_of(error)
+            mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
+            said = "it does not answer" if isinstance(error, _SILENCE) else mask(words_of(error))
             raise BusUnavailable(
                 f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
                 "and that address and credentials are right."

@@ -11,6 +11,7 @@ from answerbus.wire import clip
 from services.console.desk import DESK
 from services.console.render import page
 from services.console.wish import Wish
+from services.escaping import plain_json
 from services.explain import cause_text, failure_text, problem_text, remedy
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
@@ -47,7 +48,7 @@ async def letter(request: web.Request) -> web.Response:
 def _asked(body: DeadLetter) -> str | None:
     if body.request is None:
         return None
-    return clip(body.request.model_dump_json(indent=2), TEXT_BYTES_MAX)
+    return clip(plain_json(body.request.model_dump_json(indent=2)), TEXT_BYTES_MAX)
 
 
 def _readable(raw: Raw) -> str:

@@ -1,10 +1,10 @@
 """What is to be done with letters: the form, the start of it, and how it goes."""
 
 from aiohttp import web
-from multidict import MultiDictProxy
 
 from services.console.chosen import Chosen, chosen_of
 from services.console.desk import DESK, Desk
+from services.console.form import Form, form_of
 from services.console.guard import operator_of
 from services.console.jobs import ACTIONS, LETTERS_MAX, Action
 from services.console.render import page
@@ -15,14 +15,12 @@ from services.letters.selection import select
 
 EVERYTHING = "everything"  # the field that says that all are meant
 
-Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
-
 
 async def start(request: web.Request) -> web.Response:
     """Do what the form says with the letters it means, in the background, and show how it goes."""
     session = operator_of(request)
     desk = request.app[DESK]
-    form = await request.post()
+    form = await form_of(request)
     found, wish = _meant(desk, form), wish_of({**form})
     action: Action | None = next((one for one in ACTIONS if one == form.get("action")), None)
     order = order_of(wish, session.name)
@@ -36,7 +34,7 @@ async def start(request: web.Request) -> web.Response:
 async def prepare(request: web.Request) -> web.Response:
     """The form, for the letters that were chosen."""
     operator_of(request)
-    form = await request.post()
+    form = await form_of(request)
     found = _meant(request.app[DESK], form)
     wrong = None if found else "No letter is chosen."
     return _form(request, _chosen(form), Wish(), len(found), wrong)
@@ -69,15 +67,14 @@ async def job(request: web.Request) -> web.Response:
 
 def _chosen(form: Form) -> Chosen:
     """By the filters and ids of the form, or by the run that it goes on from."""
-    pairs = [(name, value) for name, value in form.items() if isinstance(value, str)]
-    chosen = chosen_of(pairs)
+    chosen = chosen_of(form.items())
     return Chosen(chosen.where, chosen.status) if EVERYTHING in form else chosen
 
 
 def _meant(desk: Desk, form: Form) -> list[Letter]:
     """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
     letters, run = desk.feed.picture.letters, form.get("run")
-    if isinstance(run, str):
+    if run is not None:
         job = desk.jobs.get(int(run)) if run.isdecimal() and len(run) < 10 else None
         return [letter for one in job.ids if (letter := letters.get(one))] if job else []
     chosen = _chosen(form)

@@ -14,6 +14,7 @@ from services.console.desk import DESK
 from services.console.guard import session_of
 from services.console.index import WorkflowIndex, letter_key, retry_key
 from services.console.render import page
+from services.escaping import plain_json
 from services.reading.seen import RetryEnded
 from services.reading.stored import Place
 from services.story.moment import Moment
@@ -74,7 +75,7 @@ def entry(moment: Moment, *, operator: bool) -> Entry:
     event = moment.seen.event
     body = None
     if not isinstance(event, Undecodable | RetryEnded):
-        body = event.model_dump_json(indent=2)
+        body = plain_json(event.model_dump_json(indent=2))
     shown = operator or moment.kind in _FOR_VIEWERS
     place = moment.place
     return Entry(

@@ -12,7 +12,12 @@ from answerbus.dead_letter import (
 )
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable
 from answerbus.failure import Problem
-from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    JSON_DEPTH_MAX,
+    RECORD_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+)
 from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.request import Request
@@ -23,6 +28,8 @@ from services.worker.core.nesting import nests_deeper
 # deeper request would make a retry that no lane could read back.
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
 GROWTH_MAX = 8  # times; `1e15` is written back as `1000000000000000.0`, and defaults are added
+# What a record takes, less what a letter adds, and less its key and headers.
+REWRITTEN_BYTES_MAX = RECORD_BYTES_MAX - 2 * ENVELOPE_EXTRA_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +95,9 @@ def admit(
     partitions: int,
 ) -> Admission:
     """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
-    handled = ledger.known(arrival.place_id)
+    handled = ledger.known_place(arrival.place_id)
     if handled and handled.body_digest == arrival.digest:
-        return Duplicate()  # the digest tells a place from a request id that looks like one
+        return Duplicate()  # the digest: a topic that was made anew has other records there
     received = arrival.decoded
     if arrival.size_bytes > REQUEST_BYTES_MAX:
         return _unfit(RequestTooLarge(), received)
@@ -126,9 +133,9 @@ def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
 
 def _outgrows(arrival: Arrival, request: Request) -> bool:
     """Whether retries and letters, which write the request anew, could not hold it."""
-    if arrival.size_bytes <= REQUEST_BYTES_MAX // GROWTH_MAX:
+    if arrival.size_bytes <= REWRITTEN_BYTES_MAX // GROWTH_MAX:
         return False
-    return len(request.model_dump_json().encode()) > REQUEST_BYTES_MAX
+    return len(request.model_dump_json().encode()) > REWRITTEN_BYTES_MAX
 
 
 def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.budget import AccountState, Usage
-from answerbus.dead_letter import Cause, DeadLetter
+from answerbus.dead_letter import Cause, DeadLetter, letter_id
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior, Replay, Request, SchemaId
@@ -127,7 +127,7 @@ def letter(
 ) -> DeadLetter:
     """A dead letter of a request, whether or not it ever had a plan."""
     return DeadLetter(
-        dead_letter_id=f"{request.request_id}.dead-letter",
+        dead_letter_id=letter_id(request.request_id, origin.topic),
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         cause=cause,

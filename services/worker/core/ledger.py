@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import assert_never
 
 from answerbus.budget import Usage
 from answerbus.dead_letter import BudgetExhausted
@@ -11,6 +12,7 @@ from answerbus.ledger import (
     ClosedRecord,
     LaneRecord,
     LedgerRecord,
+    Skipped,
 )
 from answerbus.request import Request
 from services.worker.core.account import Account, Spend, restored
@@ -32,7 +34,8 @@ class Ledger:
     """The accounts and closed ids of one partition, as its lane knows them."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
-    closed: ClosedIds = field(default_factory=ClosedIds)
+    closed: ClosedIds = field(default_factory=ClosedIds)  # by request id
+    places: ClosedIds = field(default_factory=ClosedIds)  # of records that were no request
     lane: LaneRecord | None = None
     _swept_at: datetime | None = None
 
@@ -42,9 +45,13 @@ class Ledger:
             case AccountRecord():
                 self.accounts[record.account_id] = restored(record)
             case ClosedRecord():
-                self.closed.add(record)
+                self._closed(record)
             case LaneRecord():
                 self.lane = record
+            case Skipped():
+                pass  # it speaks to those who read the topic
+            case _:
+                assert_never(record)
 
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it and freezes its limit."""
@@ -100,15 +107,19 @@ class Ledger:
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of a record that is none, has had its event."""
-        self.closed.add(record)
+        self._closed(record)
         account = self.accounts.get(account_id) if account_id else None
         if account:
             account.end(record.closes)
             account.updated_at = record.at
 
-    def known(self, closes: str) -> Closed | None:
-        """What is remembered of a closed id (see `forget`)."""
-        return self.closed.get(closes)
+    def known(self, request_id: str) -> Closed | None:
+        """What is remembered of a closed request id (see `forget`)."""
+        return self.closed.get(request_id)
+
+    def known_place(self, place_id: str) -> Closed | None:
+        """What is remembered of a record that was no request; an id may be spelt like its place."""
+        return self.places.get(place_id)
 
     def forget(self, now: datetime, committable: int) -> None:
         """Bound the memory: closed ids are known for 24 h, accounts until they rested for 7 days.
@@ -116,10 +127,14 @@ class Ledger:
         `committable` is the first offset that may be delivered again.
         """
         self.closed.forget(now, committable)
+        self.places.forget(now, committable)
         if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
             self._swept_at = now
             for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
                 del self.accounts[account.id]
+
+    def _closed(self, record: ClosedRecord) -> None:
+        (self.places if record.is_place else self.closed).add(record)
 
 
 def closed_record(
@@ -130,7 +145,10 @@ def closed_record(
     offset: int,
     now: datetime,
 ) -> ClosedRecord:
-    """The entry that makes every later copy of a request, or of a record, a duplicate."""
+    """The entry that makes every later copy of a request, or of a record, a duplicate.
+
+    A record that was no request has no workflow.
+    """
     return ClosedRecord(
         closes=closes,
         workflow_id=workflow_id,

@@ -1,14 +1,22 @@
 """`/live`, `/ready` and `/metrics` of a worker, over HTTP."""
 
 import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from http import HTTPStatus
 from itertools import chain
 
 from aiohttp import web
 
+from answerbus.masking import NO_MASK, Mask
+from services.http_server import HttpServer, without_name
 from services.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
 from services.worker.health.gauges import gauges
+from services.worker.health.hosts import is_meant
 from services.worker.health.pulse import TICK_S
 from services.worker.health.verdict import Watched, body_of, judge
 
@@ -18,13 +26,23 @@ HEARTBEAT_S_MAX = 30.0  # a loop that goes on has ticked a hundred times by then
 class Health:
     """The server of one worker, and the tasks that watch it."""
 
-    def __init__(self, place: str, watched: Watched, counts: Counts) -> None:
+    def __init__(
+        self,
+        place: str,
+        watched: Watched,
+        counts: Counts,
+        hosts: Iterable[str] = (),
+        mask: Mask = NO_MASK,
+    ) -> None:
         host, _, port = place.rpartition(":")
         if not host or not port.isdigit():
             raise SetUpError(f"`worker.health` must be HOST:PORT, not {place!r}.")
         self._host, self._port = host, int(port)
         self._watched, self._counts = watched, counts
-        application = web.Application()
+        self._hosts = (*hosts, host, socket.gethostname())
+        self._json = partial(web.json_response, dumps=lambda told: mask(json.dumps(told)))
+        application = web.Application(middlewares=[self._meant_alone])
+        application.on_response_prepare.append(without_name)
         application.add_routes(
             [
                 web.get("/live", self._live),
@@ -32,43 +50,50 @@ class Health:
                 web.get("/metrics", self._metrics),
             ]
         )
-        self._runner = web.AppRunner(application, access_log=None)
+        self._server = HttpServer(application)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:
         """Listen; give the address. Raises SetUpError when the port is taken."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
         try:
-            await site.start()
+            address = await self._server.start((self._host, self._port))
         except OSError:
-            await self._runner.cleanup()
+            await self._server.stop()
             raise SetUpError(
                 f"The health port {self._host}:{self._port} is taken; set `worker.health` to "
                 "another, or to port 0 for any free one."
             ) from None
         watching = (self._watched.pulse.run(), self._watched.probe.run())
         self._tasks = [asyncio.create_task(task) for task in watching]
-        host, port = self._runner.addresses[0][:2]
-        return f"http://{host}:{port}"
+        return address
 
     async def stop(self) -> None:
         """Stop watching and listening."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._runner.cleanup()
+        await self._server.stop()
+
+    @web.middleware
+    async def _meant_alone(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """See hosts.py."""
+        if is_meant(request.headers.get("Host"), self._hosts):
+            return await handler(request)
+        text = "This worker is not asked by that name: add it to `worker.health_hosts`, or ask its "
+        return web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=f"{text}address.\n")
 
     async def _live(self, _: web.Request) -> web.Response:
         if self._heartbeat_s() > HEARTBEAT_S_MAX:
             await asyncio.sleep(2 * TICK_S)  # whoever wakes up may be asked before it has ticked
         live = self._heartbeat_s() <= HEARTBEAT_S_MAX
-        return web.json_response({"live": live}, status=200 if live else 503)
+        return self._json({"live": live}, status=200 if live else 503)
 
     async def _ready(self, _: web.Request) -> web.Response:
         verdict = judge(self._watched)
         body = body_of(verdict, self._watched)
-        return web.json_response(body, status=200 if verdict.ready else 503)
+        return self._json(body, status=200 if verdict.ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         now = gauges(judge(self._watched), self._watched)

@@ -1,15 +1,16 @@
 """What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from services.worker.context import Context
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
 from services.worker.lane.lane import Lane, State
-from services.worker.lane.membership import Membership
+from services.worker.lane.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 from services.worker.reading import Reading
 
 
@@ -21,6 +22,22 @@ class Bounds:
     session_s: float
 
 
+class Others(Protocol):
+    """The names of consumer groups whose workers read the same requests."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As of the last look."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoOthers:
+    """There are none."""
+
+    names: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """All that a verdict is drawn from."""
@@ -30,6 +47,7 @@ class Watched:
     pulse: Pulse
     probe: Probe
     bounds: Bounds
+    others: Others = NoOthers()
     reading: Reading = field(default_factory=Reading)
 
 
@@ -64,7 +82,7 @@ def judge(watched: Watched) -> Verdict:
         opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(filter(None, (_standstill(watched) or _kafka(watched), not_read(watched)))),
+        reasons=tuple(filter(None, _reasons(watched))),
     )
 
 
@@ -78,6 +96,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
         "sick_profiles": verdict.sick,
+        "other_groups": watched.others.names,
         "in_flight": sum(len(life.lane.calls) for life in lives),
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,
@@ -90,6 +109,12 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
 
 def _is_opening(lane: Lane) -> bool:
     return lane.state is State.OPENING and not lane.leaving
+
+
+def _reasons(watched: Watched) -> Iterator[str | None]:
+    yield _standstill(watched) or _kafka(watched)
+    yield _restless(watched.membership)
+    yield not_read(watched)
 
 
 def _kafka(watched: Watched) -> str | None:
@@ -110,6 +135,15 @@ def not_read(watched: Watched) -> str | None:
     outside_s = asyncio.get_running_loop().time() - outside_since
     told = f"has been no member of the consumer group for {outside_s:.0f} s: the group rebalances"
     return watched.reading.trouble(outside_s + bound_s) or (told if outside_s > bound_s else None)
+
+
+def _restless(membership: Membership) -> str | None:
+    if not membership.is_restless:
+        return None
+    return (
+        f"partitions were assigned {RESTLESS_COUNT} times within {RESTLESS_S:.0f} s: two workers "
+        "with one `kafka.group_instance_id` do that, and so do workers that start and die in turns"
+    )
 
 
 def _standstill(watched: Watched) -> str | None:

@@ -9,7 +9,7 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode, headers_of
 from answerbus.event import Event
-from answerbus.forwarding import header_of
+from answerbus.forwarding import header_of, without_header
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
@@ -82,7 +82,8 @@ def end_of_retries(request_id: str, partition: int) -> OutRecord:
 
 def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
     """The very record for its owner's partition, with the place and time of its first append."""
-    kept = [(name, content) for name, content in arrival.headers if content is not None]
+    own = without_header(arrival.headers)
+    kept = [(name, content) for name, content in own if content is not None]
     if sum(len(name.encode()) + len(content) for name, content in kept) > ENVELOPE_EXTRA_BYTES_MAX:
         # The record must fit; the body is complete in itself.
         trace = read_trace(kept)

@@ -18,6 +18,7 @@ from services.worker.ports import Intake, Shard
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
+SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 
 _log = logging.getLogger(__name__)
@@ -147,11 +148,13 @@ class Life:
                     blame=self._blame,
                 )
                 self._go_on()
-            except opening.UnreadableState as error:
-                self.stuck = str(error)
-                _log.exception("lane %d stays shut", self.lane.partition)
+            except opening.Shut as error:
+                if self.stuck != str(error):
+                    self.stuck = str(error)
+                    _log.error("lane %d stays shut: %s", self.lane.partition, error)
                 await self._give_up()
-                return
+                await asyncio.sleep(SHUT_LOOK_S)
+                prove = True
             except Exception as error:
                 self.stuck = words_of(error)
                 _log.warning("lane %d did not open: %s", self.lane.partition, self.stuck)

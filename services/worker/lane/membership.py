@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -9,6 +10,9 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
+
+RESTLESS_COUNT = 20  # assignments within
+RESTLESS_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     ) -> None:
         self.lives: dict[int, Life] = {}
         self.assigned_at = float("-inf")  # loop time
+        self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
         self.outside_since: float | None = None  # loop time; None while it is a member
         self._draining = False
         self._consumer = consumer
@@ -45,6 +50,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Pause first: records are delivered while this callback runs."""
         self.assigned_at = asyncio.get_running_loop().time()
+        self._assignments.append(self.assigned_at)
         self.outside_since = None
         places = list(assigned)
         self._consumer().pause(*places)
@@ -63,6 +69,13 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
                     continue  # whoever gets the partition after us opens its lane
                 self.lives[partition] = self._new_life(partition)
             self.lives[partition].begin()
+
+    @property
+    def is_restless(self) -> bool:
+        """Whether partitions come and go more often than workers start and stop."""
+        if len(self._assignments) < RESTLESS_COUNT:
+            return False
+        return asyncio.get_running_loop().time() - self._assignments[0] < RESTLESS_S
 
     async def drain(self, limit_s: float) -> None:
         """Drain all lanes side by side; none is opened any more."""

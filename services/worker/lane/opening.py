@@ -1,17 +1,17 @@
 """Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pydantic import ValidationError
-
 from answerbus.attempt import Attempt
-from answerbus.envelope import Undecodable, decode
-from answerbus.ledger import LEDGER_RECORD, LaneRecord
+from answerbus.ledger import LaneRecord, Skipped
 from answerbus.outcome import RetryRequest
-from answerbus.topics import LEDGER
+from answerbus.topics import LEDGER, Topic
+from services.digest import bytes_digest
+from services.reading.private import Fault, private_event
 from services.worker.core.account import Spend
 from services.worker.core.audit import give_back, write_off
 from services.worker.core.ledger import Ledger
@@ -23,9 +23,15 @@ OPENINGS_BEFORE_BURIAL = 5  # without progress; then the first request is given 
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
 LOOK_S = 0.2  # between two looks at what a predecessor writes
 
+Place = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
 
-class UnreadableState(Exception):
-    """A private record that this version does not understand: the lane stays shut."""
+
+class Shut(Exception):
+    """The lane stays shut until what the text says has changed; it is looked at now and then."""
+
+
+class UnreadableState(Shut):
+    """What the private topics hold cannot be worked with."""
 
 
 @dataclass(slots=True)
@@ -35,6 +41,7 @@ class Restored:
     ledger: Ledger = field(default_factory=Ledger)
     retries: dict[bytes, Ticket] = field(default_factory=dict)
     taken: int = 0  # records
+    unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
 
     def is_in_use(self, worker: str) -> bool:
         """Whether calls of another worker are in flight, dead or alive."""
@@ -44,53 +51,73 @@ class Restored:
         return any(account.in_flight for account in self.ledger.accounts.values())
 
     def take(self, record: StoredRecord) -> None:
-        """Apply one record. Raises UnreadableState."""
+        """Apply one record; one that cannot be read is noted, an operator may have passed it by."""
         self.taken += 1
-        if record.topic is LEDGER and record.value is not None:
-            self._take_ledger(record.key, record.value)
-        else:
-            self._take_retry(record)
-
-    def _take_ledger(self, key: bytes | None, value: bytes) -> None:
-        """Nobody else may write here, so that the strict reader of JSON is not needed, and slow."""
-        try:
-            self.ledger.restore(LEDGER_RECORD.validate_json(value))
-        except ValidationError as error:
-            reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-            raise UnreadableState(f"{LEDGER.name} {key!r}: {reason}") from None
-
-    def _take_retry(self, record: StoredRecord) -> None:
-        if record.value is None:
+        if record.fault is not None:
+            self._note(record, record.fault)
+        elif record.value is not None:
+            self._apply(record, record.value)
+        elif record.topic is not LEDGER:
             self.retries.pop(record.key or b"", None)
-            return
-        event = decode(record.value)
+
+    def check(self) -> None:
+        """Raises UnreadableState for the first record that is unreadable and not passed by."""
+        for (topic, offset, _), why in self.unreadable.items():
+            count = len(self.unreadable)
+            more = f" (and {count - 1} more)" if count > 1 else ""
+            raise UnreadableState(
+                f"{topic.name}, offset {offset}, cannot be read: {why}{more}; see `answerbus lanes "
+                "show`, and `answerbus lanes skip`, which passes it by"
+            )
+
+    def _apply(self, record: StoredRecord, value: bytes) -> None:
+        event = private_event(record.topic, value)
         match event:
+            case Fault():
+                self._note(record, event.text)
+            case Skipped():
+                self.unreadable.pop((record.topic, event.offset, event.digest), None)
             case RetryRequest():
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
-                size = len(record.value)
+                size = len(value)
                 self.retries[record.key or b""] = restored(event, size, record.headers)
-            case Undecodable():
-                reason = event.problems[0].expected
-                raise UnreadableState(f"{record.topic.name} {record.key!r}: expected {reason}")
             case _:
-                raise UnreadableState(f"{record.topic.name} {record.key!r}: a {event.kind}")
+                self.ledger.restore(event)
+
+    def _note(self, record: StoredRecord, why: str) -> None:
+        digest = bytes_digest(record.value or b"")
+        self.unreadable[record.topic, record.offset, digest] = why
 
     def tickets(self) -> list[Ticket]:
         """The requests still being tried, in the order in which they first arrived."""
         return sorted(self.retries.values(), key=lambda ticket: ticket.origin.offset)
 
 
-async def restore(shard: Shard, worker: str, handover_s: float) -> Restored:
+async def anyones(_: Restored) -> None:
+    """A lane that nobody else can have."""
+
+
+async def restore(
+    shard: Shard,
+    worker: str,
+    handover_s: float,
+    ours: Callable[[Restored], Awaitable[None]] = anyones,
+) -> Restored:
     """Fence, then read to the end: before that, a predecessor could still write behind our back.
 
-    What can be read before is, since the predecessor may be at work: see `_handed_over`.
+    What can be read before is, since the predecessor may be at work: see `_handed_over`. `ours`
+    raises Shut where the lane is another's, who is then not fenced.
     """
     past = Restored()
     await shard.read(past.take)
+    past.check()
+    await ours(past)
     await _handed_over(shard, past, worker, handover_s)
     await shard.fence()
     await shard.read(past.take)
+    past.check()
+    await ours(past)
     await shard.stop_reading()
     return past
 

@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
+from answerbus.ledger import LaneRecord
+from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger
 from services.worker.lane import opening
@@ -34,7 +37,9 @@ async def open_once(
         await intake.prove((await intake.start_offset())[0])
     shard = new_shard()
     try:
-        past = await opening.restore(shard, lane.context.worker, lane.context.limits.handover_s)
+        handover_s = lane.context.limits.handover_s
+        ours = partial(_not_anothers, lane.context)
+        past = await opening.restore(shard, lane.context.worker, handover_s, ours)
     except BaseException:
         await shard.close()
         raise
@@ -43,18 +48,44 @@ async def open_once(
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
     record = opening.opened(past.ledger, lane.context.partitions, worker, now)
+    record = record.model_copy(update={"group": lane.context.group})
+    inherited = await _inherited(lane, past.ledger.lane)
     books = _books(lane, past.ledger)
     known = (*past.retries.values(), *lane.unused.values())
     traces = {ticket.request.request_id: ticket.came_with for ticket in known}
     await lane.outbox.put(books.opening(record, left_over, traces).records, None)
     lane.unused.clear()
     offset, earliest = await intake.start_offset()
+    offset = max(offset, inherited)
     lane.gaps.report(offset, earliest, earliest)
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
     _install(lane, books, past, record.openings_without_progress, blame=blame)
     lane.context.observer.opened(lane.partition, left_over)
+
+
+async def _not_anothers(context: Context, past: opening.Restored) -> None:
+    """Leave the lane to another group whose workers are there: we would fence each other for ever.
+
+    Transactional ids are derived from the topic prefix, which both groups have. Raises Shut.
+    """
+    lane = past.ledger.lane
+    if lane is None or lane.group in {None, context.group}:
+        return
+    if await context.members_of(lane.group):
+        raise opening.Shut(
+            f"workers of the consumer group {lane.group} have it ({lane.worker} was the last), and "
+            f"this one is of {context.group}: two groups cannot share a topic prefix; stop one, or "
+            "give both one `kafka.group_id`, or two `kafka.topic_prefix`"
+        )
+
+
+async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
+    """Up to where another group had finished, whose lane this was: its ids may be forgotten."""
+    if before is None or before.group in {None, lane.context.group}:
+        return 0
+    return await lane.context.offset_of(before.group, lane.partition)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:

@@ -69,8 +69,8 @@ class KafkaShard:
                 found = await reader.getmany(timeout_ms=_POLL_MS)
                 for place, records in found.items():
                     for record in records:
-                        topic = topics[place.topic]
-                        take(StoredRecord(topic, record.key, record.value, record.headers))
+                        found = topics[place.topic], record.key, record.value, record.headers
+                        take(StoredRecord(*found, record.offset))
 
     async def _start_reader(self, places: Sequence[TopicPartition]) -> AIOKafkaConsumer:
         self._reader = reader = AIOKafkaConsumer(

@@ -1,5 +1,7 @@
 """A history to be audited: what is in the topics, and the calls that the provider itself noted."""
 
+import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -234,9 +236,13 @@ def ended_at(terminal: Event) -> datetime:
 
 
 def account_of(request: Json) -> str:
-    """The account that a request is charged to."""
-    replay = request.get("replay")
-    return str(replay["account"] if replay else request["workflow_id"])
+    """The account that a request is charged to, whatever it says itself."""
+    workflow_id, replay = str(request["workflow_id"]), request.get("replay")
+    if replay:
+        digest = hashlib.sha256(replay["dead_letter_id"].encode()).hexdigest()
+        return f"{workflow_id}~{digest[:12]}"
+    could_be_a_replays = re.search(r"~([0-9a-f]{12})?\Z", workflow_id)
+    return f"{workflow_id}~" if could_be_a_replays else workflow_id
 
 
 def is_ordered(request: Json) -> bool:

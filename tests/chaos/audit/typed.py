@@ -58,7 +58,8 @@ def _key(body: Json) -> str:
         case "account":
             return f"account:{body['account_id']}"
         case "closed":
-            return f"closed:{body['closes']}"
+            of_place = "@" if body["workflow_id"] is None else ""
+            return f"closed:{of_place}{body['closes']}"
         case "lane":
             return "lane"
         case _:

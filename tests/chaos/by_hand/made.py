@@ -75,16 +75,23 @@ def key(body: Json) -> bytes:
         case "account":
             text = f"account:{body['account_id']}"
         case "closed":
-            text = f"closed:{body['closes']}"
+            of_place = "@" if body["workflow_id"] is None else ""
+            text = f"closed:{of_place}{body['closes']}"
         case _:
             text = body["workflow_id"]
     return str(text).encode()
 
 
+def account_id(request: Json) -> str:
+    """The account that an honest request is charged to."""
+    replay = request.get("replay")
+    return str(replay["account"] if replay else request["workflow_id"])
+
+
 def account(workflow: str, request: Json) -> Json:
     """The account of a workflow whose first request this is."""
     budget = {"attempts": 3, "tokens": None, "micro_usd": None} | request.get("budget", {})
-    return event("account", account_id=workflow, workflow_id=workflow, limit=budget)
+    return event("account", account_id=account_id(request), workflow_id=workflow, limit=budget)
 
 
 def state(account: Json) -> Json:

@@ -39,7 +39,7 @@ class Story:
         body = made.event("request", request_id=id_, workflow_id=workflow, **more)
         record = self.put("requests", partition, b"", json.dumps(body).encode())
         self.asked.setdefault(id_, (body, record))
-        self.accounts.setdefault(workflow, made.account(workflow, body))
+        self.accounts.setdefault(made.account_id(body), made.account(workflow, body))
         return record
 
     def spend(self, id_: str, attempt: int = 1) -> None:
@@ -204,7 +204,7 @@ class Story:
         return self.now
 
     def _account(self, id_: str) -> Json:
-        return self.accounts[self.asked[id_][0]["workflow_id"]]
+        return self.accounts[made.account_id(self.asked[id_][0])]
 
     def _text(self) -> str:
         return made.text(self.tick())

@@ -99,3 +99,27 @@ def test_every_terminal_can_be_shown(name: str) -> None:
 
     assert words
     assert bool(data) is name.startswith("result/")
+
+
+@pytest.mark.parametrize(
+    "name", ["result/text", "result/dep_bump", "refusal/by_provider", "unvalidated_result/invalid"]
+)
+def test_what_a_terminal_would_obey_or_not_show_is_written_out(name: str) -> None:
+    hostile = "\x1b[2J\u202e\U000e0041\x9b31m[bold]\u200b"
+    told = {
+        "answer": {"kind": "x", "text": hostile} if name == "result/dep_bump" else hostile,
+        "unvalidated_answer": {hostile: hostile},
+        "reason": hostile,
+        "category": hostile,
+        "notes": (hostile,),
+        "workflow_id": hostile,
+    }
+    terminal = example(name)
+    fields = {field: value for field, value in told.items() if hasattr(terminal, field)}
+
+    data, words = shown(terminal.model_copy(update=fields))
+
+    for text in (data, words):
+        assert all(sign.isprintable() or sign == "\n" for sign in text)
+    assert "\\u202e" in data + words
+    assert "[bold]" in data + words

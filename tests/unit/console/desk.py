@@ -24,6 +24,8 @@ from services.settings import Settings
 from tests.unit.console.records import NOON_MS
 
 OPERATOR, VIEWER = "the-operators-own-token", "the-viewers-own-token"
+NIGHT = "the-token-of-one-operator"  # whose name is night@acme
+TOKENS = Tokens(OPERATOR, VIEWER, {"night@acme": NIGHT})
 NOWHERE = Bus("127.0.0.1:1", "answerbus", {})
 
 
@@ -45,10 +47,9 @@ class Site:
     url: str
     client: ClientSession
 
-    async def log_in(self, token: str, name: str = "ops@acme") -> str:
+    async def log_in(self, token: str) -> str:
         """The cookie of a new session."""
-        form = {"token": token, "name": name}
-        response = await self.post("/login", form)
+        response = await self.post("/login", {"token": token})
         assert response.status == 303, await response.text()
         return response.cookies[COOKIE].value
 
@@ -77,7 +78,11 @@ class Site:
 
 
 @asynccontextmanager
-async def site(*records: Stored, settings: Settings | None = None) -> AsyncIterator[Site]:
+async def site(
+    *records: Stored,
+    settings: Settings | None = None,
+    tokens: Tokens = TOKENS,
+) -> AsyncIterator[Site]:
     """The records have been read to their end, at noon."""
     settings, port = settings or Settings(), unused_port()
     feed = Feed(NOWHERE)
@@ -88,9 +93,7 @@ async def site(*records: Stored, settings: Settings | None = None) -> AsyncItera
     desk = Desk(
         settings=settings,
         registry=Registry(),
-        guard=Guard(
-            Tokens(OPERATOR, VIEWER), origins_of("127.0.0.1", port, None), False, Sessions()
-        ),
+        guard=Guard(tokens, origins_of("127.0.0.1", port, None), False, Sessions()),
         feed=feed,
         sounder=Sounder(NOWHERE, "group", ()),
         picker=Shelf(records),

@@ -5,8 +5,19 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from services.console.access import Role, Session, Sessions, Tokens, may_start, origins_of
-from tests.unit.console.desk import OPERATOR, VIEWER, Site, site
+from services.console.access import (
+    SESSIONS_MAX,
+    Holder,
+    Role,
+    Session,
+    Sessions,
+    Tokens,
+    advice_on,
+    may_start,
+    origins_of,
+)
+from services.console.guard import COOKIE
+from tests.unit.console.desk import NIGHT, OPERATOR, VIEWER, Site, site
 from tests.unit.console.records import stored
 
 LETTER = "lost.dead-letter"
@@ -61,23 +72,35 @@ async def test_nothing_is_done_without_logging_in(path: str) -> None:
 @pytest.mark.parametrize("token", ["", "wrong", OPERATOR[:-1], OPERATOR + "x", "töken"])
 async def test_a_wrong_token_opens_nothing(token: str) -> None:
     async with site() as here:
-        response = await here.post("/login", {"token": token, "name": "x"})
+        response = await here.post("/login", {"token": token})
 
         assert response.status == 403
         assert "Set-Cookie" not in response.headers
 
 
 async def test_the_address_that_is_printed_lets_in_and_is_left_behind() -> None:
-    async with site() as here:
+    async with site(tokens=Tokens(OPERATOR, VIEWER, made_up_for="me")) as here:
         response = await here.get(f"/login?token={OPERATOR}")
 
         assert (response.status, response.headers["Location"]) == (303, "/")
-        assert (await here.get("/login?token=wrong")).status == 403
+        for other in ("wrong", VIEWER):
+            assert (await here.get(f"/login?token={other}")).status == 403
+
+
+@pytest.mark.parametrize("token", [OPERATOR, VIEWER, NIGHT])
+async def test_a_token_that_was_set_is_taken_from_no_address(token: str) -> None:
+    """Addresses are kept by browsers and logged by proxies."""
+    async with site() as here:
+        response = await here.get(f"/login?token={token}")
+
+        assert response.status == 403
+        assert "Set-Cookie" not in response.headers
+        assert token not in await response.text()
 
 
 async def test_the_cookie_is_for_no_script_and_no_other_site() -> None:
     async with site() as here:
-        response = await here.post("/login", {"token": VIEWER, "name": "x"})
+        response = await here.post("/login", {"token": VIEWER})
         (cookie,) = SimpleCookie(response.headers["Set-Cookie"]).values()
 
         assert cookie["httponly"]
@@ -114,7 +137,7 @@ async def test_a_form_from_elsewhere_does_nothing_even_with_cookie_and_secret(
     headers = {"Sec-Fetch-Site": site_of_fetch} if site_of_fetch else {}
     async with site(LOST) as here:
         cookie = await here.log_in(OPERATOR)
-        form = {**replay(await csrf(here, cookie)), "token": OPERATOR, "name": "x"}
+        form = {**replay(await csrf(here, cookie)), "token": OPERATOR}
 
         response = await here.post(path, form, cookie, origin, **headers)
 
@@ -147,16 +170,21 @@ async def test_viewers_may_look_and_not_act() -> None:
         assert nothing_was_done(here)
 
 
-async def test_operators_may_act_and_are_named() -> None:
+@pytest.mark.parametrize(("token", "name"), [(NIGHT, "night@acme"), (OPERATOR, "operator")])
+async def test_operators_may_act_and_the_token_says_who_they_are(token: str, name: str) -> None:
+    """Not they themselves: what is recorded is to be true."""
+    claims = dict.fromkeys(("name", "by", "new-by"), "boss@acme")
     async with site(LOST) as here:
-        cookie = await here.log_in(OPERATOR, "night@acme")
+        login = await here.post("/login", {"token": token, **claims})
+        cookie = login.cookies[COOKIE].value
 
-        response = await here.post("/letters/jobs", replay(await csrf(here, cookie)), cookie)
+        form = {**replay(await csrf(here, cookie)), **claims}
+        response = await here.post("/letters/jobs", form, cookie)
 
         assert (response.status, response.headers["Location"]) == (303, "/letters/jobs/1")
         job = here.desk.jobs.get(1)
         assert job is not None
-        assert (job.action, job.ids, job.order.by) == ("replay", [LETTER], "night@acme")
+        assert (job.action, job.ids, job.order.by) == ("replay", [LETTER], name)
 
 
 async def test_logging_out_ends_the_session() -> None:
@@ -181,20 +209,25 @@ async def test_browsers_are_told_to_be_strict(path: str) -> None:
         assert response.headers["X-Frame-Options"] == "DENY"
         assert response.headers["Cache-Control"] == "no-store"
         assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert "Server" not in response.headers
 
 
 def test_beyond_this_machine_a_token_is_required() -> None:
     assert may_start("127.0.0.1", None, None) is None
     assert may_start("0.0.0.0", "x" * 16, None) is None
+    assert may_start("0.0.0.0", None, None, {"night": "x" * 16}) is None
     for operator, viewer in ((None, None), (None, "x" * 16)):
         assert "needs a token" in (may_start("0.0.0.0", operator, viewer) or "")
+    twice = may_start("127.0.0.1", "x" * 16, None, {"night": "x" * 16})
+    assert "same token" in (twice or "")
     assert "less than 16" in (may_start("127.0.0.1", "short", None) or "")
     assert "same token" in (may_start("127.0.0.1", "x" * 16, "x" * 16) or "")
 
 
 def test_no_token_at_all_lets_no_viewer_in() -> None:
-    assert Tokens("x" * 16).role_of("") is None
-    assert Tokens("x" * 16, "y" * 16).role_of("y" * 16) is Role.VIEWER
+    assert Tokens("x" * 16).holder_of("") is None
+    assert Tokens("x" * 16, "y" * 16).holder_of("y" * 16) == Holder(Role.VIEWER, "viewer")
+    assert Tokens(None).holder_of("") is None
 
 
 def test_secrets_are_not_shown() -> None:
@@ -203,8 +236,8 @@ def test_secrets_are_not_shown() -> None:
     assert "secret" not in shown
 
 
-def session(ends_s: float) -> Session:
-    return Session(Role.VIEWER, "x", "csrf-secret", ends_s)
+def session(ends_s: float, name: str = "viewer", role: Role = Role.VIEWER) -> Session:
+    return Session(role, name, "csrf-secret", ends_s)
 
 
 def test_a_session_ends() -> None:
@@ -216,6 +249,31 @@ def test_a_session_ends() -> None:
     assert sessions.find("secret", 99) is None
 
 
+async def test_a_thousand_viewers_put_no_operator_out() -> None:
+    async with site() as here:
+        cookies = [await here.log_in(token) for token in (OPERATOR, NIGHT)]
+        for _ in range(SESSIONS_MAX + 1):
+            await here.log_in(VIEWER)
+
+        for cookie in cookies:
+            assert (await here.get("/", cookie)).status == 200
+
+
+def test_of_too_many_by_one_token_the_one_unused_for_longest_is_out() -> None:
+    sessions = Sessions()
+    for number in range(SESSIONS_MAX):
+        sessions.add(f"secret-{number}", session(100))
+    assert sessions.find("secret-0", 1)
+
+    sessions.add("other", session(100, "night", Role.OPERATOR))
+    assert sessions.find("secret-1", 1)
+    sessions.add("one-more", session(100))
+
+    kept = [number for number in range(SESSIONS_MAX) if sessions.find(f"secret-{number}", 1)]
+    assert len(kept) == SESSIONS_MAX - 1
+    assert 2 not in kept
+
+
 def test_a_proxy_in_front_has_its_own_name() -> None:
     names = origins_of("0.0.0.0", 8090, "https://Answers.Acme.example/")
 
@@ -224,6 +282,18 @@ def test_a_proxy_in_front_has_its_own_name() -> None:
     assert not names.is_own("http://answers.acme.example", "same-origin")
     assert not names.is_host("answers.acme.example.evil.example")
     assert origins_of("::1", 80, None).is_host("[::1]:80")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_at_every_address_it_answers_this_machine_and_says_what_to_set(host: str) -> None:
+    names = origins_of(host, 8090, None)
+
+    assert names.is_host("127.0.0.1:8090")
+    assert not names.is_host("evil.example:8090")
+    assert "console.public_url" in (advice_on(host, None) or "")
+    assert advice_on(host, "http://10.0.0.7:8090") is None
+    assert origins_of(host, 8090, "http://10.0.0.7:8090").is_host("10.0.0.7:8090")
+    assert advice_on("127.0.0.1", None) is None
 
 
 def test_browsers_leave_the_port_of_http_out() -> None:

@@ -76,7 +76,7 @@ PAGES = {
 
 
 async def text_of(here: Site, path: str, query: dict[str, str], token: str) -> str:
-    cookie = await here.log_in(token, EVIL)
+    cookie = await here.log_in(token)
     async with here.client.get(
         here.url + path.partition("#")[0],
         params=query,

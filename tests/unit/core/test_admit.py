@@ -7,13 +7,22 @@ import pytest
 from answerbus.dead_letter import (
     Cause,
     ConflictingId,
+    DeadlinePassed,
     MisroutedTwice,
     RequestTooLarge,
     UndecodableCause,
+    letter_id,
 )
 from answerbus.envelope import decode, encode
+from answerbus.event import key
 from answerbus.failure import Problem
-from answerbus.limits import JSON_DEPTH_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
+from answerbus.forwarding import FORWARDED_HEADER
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    JSON_DEPTH_MAX,
+    RECORD_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+)
 from answerbus.outcome import RetryRequest
 from services.digest import canonical_digest
 from services.worker.core import events
@@ -30,7 +39,7 @@ from services.worker.core.admit import (
 from services.worker.core.ledger import Ledger, closed_record
 from services.worker.lane.letters import forwarded
 from tests.unit import builders
-from tests.unit.builders import NOW, PARTITIONS, arrival, body, workflow_of
+from tests.unit.builders import NOW, PARTITIONS, TOPIC, arrival, body, workflow_of
 
 OURS, THEIRS = workflow_of(0), workflow_of(1)
 
@@ -49,6 +58,13 @@ def cause(admission: Admission) -> Cause:
 def closing(closes: str, digest: str) -> Ledger:
     ledger = Ledger()
     ledger.close(closed_record(closes, OURS, digest, "result", 3, NOW), OURS)
+    return ledger
+
+
+def closing_place(arrived: Arrival) -> Ledger:
+    ledger = Ledger()
+    entry = closed_record(arrived.place_id, None, arrived.digest, "dead_letter", 12, NOW)
+    ledger.close(entry, None)
     return ledger
 
 
@@ -116,7 +132,7 @@ def test_forwarding_fits_whatever_headers_a_record_has() -> None:
 
 def test_a_place_that_had_its_letter_is_a_duplicate_even_if_it_cannot_be_read() -> None:
     arrived = arrival(b"nonsense", offset=12)
-    ledger = closing(arrived.place_id, arrived.digest)
+    ledger = closing_place(arrived)
 
     assert verdict(arrived, ledger) == Duplicate()
     assert isinstance(verdict(arrival(b"nonsense", offset=13), ledger), Unfit)
@@ -147,6 +163,17 @@ def test_what_is_no_request_is_undecodable_with_the_ids_that_could_be_read(
     assert isinstance(found, Unfit)
     assert isinstance(found.cause, UndecodableCause)
     assert (found.request_id, found.workflow_id) == (request_id, workflow_id)
+
+
+@pytest.mark.parametrize("account", [THEIRS, OURS, f"{OURS}~0123456789ab"])
+def test_a_replay_that_names_an_account_of_its_choice_is_no_request(account: str) -> None:
+    """It would charge the budget of another, or escape its own."""
+    replay = {"dead_letter_id": "x", "round": 1, "account": account, "by": "", "edited": False}
+
+    found = cause(verdict(arrival(body("r-1", OURS, replay=replay))))
+
+    assert isinstance(found, UndecodableCause)
+    assert [problem.path for problem in found.problems] == ["/replay/account"]
 
 
 def test_a_large_record_is_not_even_looked_at() -> None:
@@ -190,3 +217,97 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     problem = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")
     assert REQUEST_DEPTH_MAX + 1 < JSON_DEPTH_MAX
     assert cause(too_deep) == UndecodableCause(problems=(problem,))
+
+
+def test_a_request_may_be_called_like_the_place_of_another_record() -> None:
+    """Ids and places are two things, also in a ledger of earlier days."""
+    rubbish = arrival(b"nonsense", offset=12)
+    ledger = closing_place(rubbish)
+    named_like_it = body(rubbish.place_id, OURS)
+
+    assert isinstance(verdict(arrival(named_like_it, offset=13), ledger), Admitted)
+
+    digest = canonical_digest(named_like_it)
+    ledger.close(closed_record(rubbish.place_id, OURS, digest, "result", 13, NOW), OURS)
+    assert verdict(arrival(named_like_it, offset=14), ledger) == Duplicate()
+    assert verdict(rubbish, ledger) == Duplicate()
+    assert key(closed_record("a", None, digest, "result", 1, NOW)) == "closed:@a"
+    assert key(closed_record("a", OURS, digest, "result", 1, NOW)) == "closed:a"
+
+
+def test_letters_of_requests_and_of_records_never_have_one_id() -> None:
+    place = arrival(b"nonsense", offset=12).place_id
+    ids = {
+        letter_id(name, TOPIC) for name in (place, f"{place}.request", f"{place}.request.request")
+    }
+
+    assert len(ids) == 3
+    assert f"{place}.dead-letter" not in ids
+    assert letter_id("r-1", TOPIC) == "r-1.dead-letter"
+
+
+def sized(size: int, **more: object) -> bytes:
+    value = body("r-1", OURS, **more)
+    missing = size - len(json.dumps(value).encode())
+    value["context"]["instructions"] += "x" * missing
+    return json.dumps(value).encode()
+
+
+def test_a_request_of_exactly_the_limit_is_admitted_and_one_byte_more_is_not() -> None:
+    raw = sized(REQUEST_BYTES_MAX)
+    assert len(raw) == REQUEST_BYTES_MAX
+
+    found = verdict(arrival(raw))
+    assert isinstance(found, Admitted)
+    written = events.letter(
+        found.request, DeadlinePassed(), builders.ORIGIN, (), (), builders.account(), NOW
+    )
+    assert len(encode(written).value) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
+
+    assert cause(verdict(arrival(sized(REQUEST_BYTES_MAX + 1)))) == RequestTooLarge()
+
+
+def placed(header: bytes, *more: bytes, partition: int = 1) -> Arrival:
+    headers = [(FORWARDED_HEADER, content) for content in (header, *more)]
+    return arrival(body("r-1", THEIRS), 99, partition, NOW, headers)
+
+
+MS = int(NOW.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"nonsense",
+        b"1/7/%d" % MS,  # the partition where it stands
+        b"0/7/%d" % (MS + 1),  # later than the copy
+        b"0/7/%d" % (MS - 8 * 86_400_000),  # when no record of that day is kept any more
+        b"0/7/0",
+    ],
+)
+def test_a_first_place_that_no_worker_can_have_written_is_not_believed(header: bytes) -> None:
+    found = placed(header)
+
+    assert found.origin == found.place
+    assert isinstance(verdict(found), Admitted)
+
+
+def test_a_header_that_stands_there_twice_is_not_believed() -> None:
+    good = b"0/7/%d" % (MS - 1)
+    assert placed(good).origin.offset == 7
+    twice = placed(good, good, partition=2)
+
+    assert twice.origin == twice.place
+    assert verdict(twice) == Misrouted(owner=1, workflow_id=THEIRS)
+    copy = forwarded(twice, THEIRS, owner=1)
+    assert [content for name, content in copy.headers if name == FORWARDED_HEADER] == [
+        b"2/99/%d" % MS
+    ]
+
+
+@pytest.mark.parametrize("ago_ms", [0, 1, 3_600_000, 7 * 86_400_000])
+def test_a_first_place_never_makes_a_deadline_later(ago_ms: int) -> None:
+    found = placed(b"0/7/%d" % (MS - ago_ms))
+
+    assert found.origin.timestamp <= found.place.timestamp

@@ -173,7 +173,7 @@ def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
     replay: JsonValue = {
         "dead_letter_id": "x",
         "round": 2,
-        "account": "w~1",
+        "account": "w-0~2d711642b726",
         "by": "ops",
         "edited": False,
     }

@@ -171,6 +171,9 @@ def test_nobody_works() -> None:
 
 
 def test_a_transaction_that_stays_open() -> None:
+    verdict, text = said(replace(WELL, other_groups=["beta"]))["groups"]
+    assert verdict == "wrong"
+    assert "workers of another group, beta, read the same requests" in text
     verdict, text = said(replace(WELL, stuck=["answerbus.results.v1-3"]))["transactions"]
 
     assert verdict == "warning"

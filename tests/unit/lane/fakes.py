@@ -157,7 +157,8 @@ class FakeShard:
             unread = [record for record in log.records if record.offset >= self._read[topic]]
             self._read[topic] = log.end
             for record in unread:
-                take(StoredRecord(topic, record.key, record.value, record.headers))
+                found = topic, record.key, record.value, record.headers
+                take(StoredRecord(*found, record.offset))
 
     async def stop_reading(self) -> None:
         await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
+from answerbus.account_id import replay_account
 from answerbus.budget import Usage
 from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
@@ -18,7 +19,16 @@ from services.worker.observer import Several
 from services.worker.spans import Spans
 from tests.unit.lane.fakes import Broker, Fault
 from tests.unit.lane.virtual import run
-from tests.unit.lane.world import FakeProvider, Worker, context, done, events, publish, until
+from tests.unit.lane.world import (
+    OUR_WORKFLOW,
+    FakeProvider,
+    Worker,
+    context,
+    done,
+    events,
+    publish,
+    until,
+)
 
 FACTS = CallFacts("m-2026", "req_1", "stop", Usage(input_tokens=10, output_tokens=2))
 SAID: dict[str, list[Reply]] = {
@@ -66,7 +76,9 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
             policy = {"ordering": "none"}
             budget = {"attempts": 2}
             asked: dict[str, Any] = {"answer_schema": {"kind": "text"}, "policy": policy}
-            replay = {"dead_letter_id": "x", "round": 1, "account": name, "by": "me"}
+            letter_id = f"{name}.dead-letter"
+            account = replay_account(OUR_WORKFLOW, letter_id)
+            replay = {"dead_letter_id": letter_id, "round": 1, "account": account, "by": "me"}
             publish(broker, name, budget=budget, replay={**replay, "edited": False}, **asked)
         publish(broker, "elsewhere", profile="made-up")
         worker = Worker(broker, around)

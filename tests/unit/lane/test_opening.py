@@ -1,6 +1,7 @@
 """What a lane finds when it opens: accounts, closed ids, retries, and calls nobody answers for."""
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,11 +9,12 @@ import pytest
 
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import encode
-from answerbus.event import Event
+from answerbus.event import Event, key
 from answerbus.failure import TimedOut
-from answerbus.ledger import LaneRecord
+from answerbus.ledger import LaneRecord, Skipped
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.topics import LEDGER, RETRIES, Topic
+from services.digest import bytes_digest
 from services.worker.core import events
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger, closed_record
@@ -110,8 +112,48 @@ def test_accounts_and_closed_ids_come_back_as_they_were_last_written() -> None:
 def test_what_this_version_does_not_understand_keeps_the_lane_shut(
     topic: Topic, value: bytes
 ) -> None:
-    with pytest.raises(UnreadableState):
-        Restored().take(StoredRecord(topic, b"key", value))
+    past = Restored()
+    past.take(StoredRecord(topic, b"key", value, offset=17))
+
+    with pytest.raises(UnreadableState, match=rf"^{topic.name}, offset 17, cannot be read: "):
+        past.check()
+
+
+@pytest.mark.parametrize("topic", [LEDGER, RETRIES])
+def test_what_an_operator_has_passed_by_keeps_no_lane_shut(topic: Topic) -> None:
+    passed_by, other = b"nonsense", b"more nonsense"
+    past = Restored()
+    past.take(StoredRecord(topic, b"a", passed_by, offset=17))
+    past.take(StoredRecord(topic, b"b", None, offset=18, fault="not to be parsed"))
+    past.take(StoredRecord(topic, b"c", other, offset=20))
+    skips = [skipped(17, passed_by), skipped(18, b""), skipped(20, b"another record of old")]
+    for skip in skips:
+        past.take(StoredRecord(topic, key(skip).encode(), encode(skip).value, offset=30))
+
+    assert [offset for _, offset, _ in past.unreadable] == [20]
+    with pytest.raises(UnreadableState, match="offset 20, cannot be read"):
+        past.check()
+    past.take(StoredRecord(topic, b"d", encode(skipped(20, other)).value, offset=31))
+    past.check()
+
+
+def skipped(offset: int, value: bytes) -> Skipped:
+    return Skipped(
+        offset=offset, digest=bytes_digest(value), problem="?", by="ops", reason="why", at=NOW
+    )
+
+
+def test_a_record_that_no_worker_could_work_with_is_unreadable_too() -> None:
+    """It would raise behind the reading, at each opening anew."""
+    past = Restored()
+    closed = json.loads(encode(closed_record("r-1", "w-0", DIGEST, "result", 3, NOW)).value)
+    past.take(StoredRecord(LEDGER, b"a", json.dumps({**closed, "offset": 2**63}).encode()))
+    late = json.loads(encode(retry("r-1")).value)
+    late["origin"]["timestamp"] = "9999-12-31T23:59:59.000Z"
+    past.take(StoredRecord(RETRIES, b"r-1", json.dumps(late).encode()))
+
+    assert len(past.unreadable) == 2
+    assert names(past) == []
 
 
 def test_openings_are_counted_and_another_number_of_partitions_is_refused() -> None:

@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 
+from answerbus.envelope import encode
+from answerbus.event import key
+from answerbus.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, REQUESTS, RETRIES
+from services.digest import bytes_digest
 from services.worker.core.reply import Reply, TimedOut
 from services.worker.lane.lane import State
-from tests.unit.builders import answered, workflow_of
+from tests.unit.builders import NOW, answered, workflow_of
 from tests.unit.lane.fakes import Fault
 from tests.unit.lane.stage import Stage, now
 from tests.unit.lane.virtual import run
@@ -130,8 +134,17 @@ def test_state_that_nobody_understands_keeps_the_lane_shut_and_says_so() -> None
         await asyncio.sleep(60)
 
         assert stage.worker.lane.state is State.OPENING
-        assert len(stage.worker.shards) == 1
-        assert all(shard.is_closed for shard in stage.worker.shards)
+        assert all(shard.is_closed for shard in stage.worker.shards[:-1])
+        assert stage.broker.epochs[0] == 0, "nobody was fenced"
+
+        skip = Skipped(
+            offset=0, digest=bytes_digest(b"{}"), problem="?", by="ops", reason="why", at=NOW
+        )
+        log = stage.broker.log(RETRIES)
+        log.append(key(skip).encode(), encode(skip).value, (), stage.broker.clock.now())
+        await stage.worker.until(State.OPEN)
+        assert stage.worker.life.stuck is None
+        await stage.all_done()
         await stage.worker.drain()
 
     run(main())

@@ -96,7 +96,7 @@ def test_a_dismissed_letter_says_so() -> None:
 REPLAY = {
     "dead_letter_id": "r-1.dead-letter",
     "round": 1,
-    "account": "w-0~1",
+    "account": "w-0~1507d1786741",
     "by": "",
     "edited": False,
 }

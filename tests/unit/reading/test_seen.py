@@ -142,7 +142,7 @@ def test_no_text_from_outside_commands_the_terminal() -> None:
 
     assert "\x1b" not in line
     assert "\x07" not in line
-    assert line.endswith("[2Jgone\N{REPLACEMENT CHARACTER} next [bold]line")
+    assert line.endswith(r"\u001b[2Jgone\u000d\nnext [bold]line")
 
 
 def test_data_are_the_event_as_it_is_on_the_wire() -> None:
@@ -159,6 +159,7 @@ def test_data_are_the_event_as_it_is_on_the_wire() -> None:
             "openings_without_progress": 0,
             "worker": "worker-2",
             "at": "2026-11-21T08:59:58.000Z",
+            "group": "answerbus.worker",
         },
     }
     assert as_data(NO_EVENT)["event"] == {

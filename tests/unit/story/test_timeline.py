@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from pydantic_core import to_json
 
+from answerbus.account_id import replay_account
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed, UnknownProfile
 from answerbus.forwarding import header_of
 from answerbus.outcome import Origin
@@ -123,7 +124,7 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
     replay = {
         "dead_letter_id": letter.dead_letter_id,
         "round": 1,
-        "account": f"{WORKFLOW}~1",
+        "account": replay_account(WORKFLOW, letter.dead_letter_id),
         "by": "ops@acme",
         "edited": False,
     }
@@ -156,7 +157,7 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
         (
             "request",
             "r-1.replay.1",
-            "asked for text on profile default, round 1 of r-1.dead-letter by ops@acme",
+            "asked for text on profile default, round 1 of r-1.dead-letter",
         ),
         ("attempt", "r-1.replay.1", "attempt 1 by a-model became a result after 0.0 s"),
         ("result", "r-1.replay.1", "answered: attempt 1, a-model, 10 + 5 tokens, 2.0 s"),

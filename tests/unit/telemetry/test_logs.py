@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from answerbus.masking import Mask
 from services.telemetry.about import tell_of, tell_of_none
 from services.telemetry.logs import JsonLines
 
@@ -61,3 +62,21 @@ def test_of_an_exception_its_type_and_place_are_told_and_not_its_words() -> None
     assert (told["exception"], told["message"]) == ("ValueError", "it broke")
     assert told["where"].startswith("test_logs.py:")
     assert SECRET not in json.dumps(told)
+
+
+def test_a_secret_that_gets_into_a_line_all_the_same_is_masked() -> None:
+    key = 'sk-4711-"very"-secret'
+    record = logging.LogRecord("services.x", logging.ERROR, "x.py", 1, "said: %s", (key,), None)
+
+    told = json.loads(JsonLines(Mask([key])).format(record))
+
+    assert told["message"] == "said: ***"
+
+
+def test_a_line_commands_no_terminal() -> None:
+    told = line("services.x", "%s", "\x1b[2J\u202e\U000e0041\x7f\ud800")
+    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "\x1b\u202e\x9b\x7f\ud800", (), None)
+
+    assert told["message"] == "\x1b[2J\u202e\U000e0041\x7f\ud800"
+    assert JsonLines().format(record).isprintable()
+    assert JsonLines().format(record).isascii()

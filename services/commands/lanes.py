@@ -1,0 +1,194 @@
+"""`answerbus lanes`: what keeps a lane shut, and how a record that no worker reads is passed by."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from answerbus.client.bus import Bus
+from answerbus.envelope import encode
+from answerbus.ledger import Skipped
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.topics import LEDGER, RETRIES
+from answerbus.wire import clip, format_timestamp
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.private_records import Lanes, Unreadable, lanes, meaning, record_at
+from services.digest import bytes_digest
+from services.escaping import plain
+from services.reading.private import excerpt
+from services.reading.stored import Place, Stored
+from services.replay.options import operator
+from services.reviving.writer import SOURCE
+from services.settings import from_environment
+
+EXIT_SHUT = 1
+TopicName = Literal["ledger", "retries"]
+_TOPICS = {"ledger": LEDGER, "retries": RETRIES}
+
+app = typer.Typer(help="Show lanes, and what keeps one of them shut.", no_args_is_help=True)
+
+Number = Annotated[int, typer.Option(min=0)]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
+By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
+OfNewer = Annotated[
+    bool,
+    typer.Option("--newer-version", help="Also one that a newer version of answerbus has written."),
+]
+
+
+@app.command()
+def show(
+    *,
+    partition: Annotated[int | None, typer.Option(min=0, help="This one alone.")] = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Show who has which lane, and the private records that no worker can read.
+
+    Exit code 1: one of them keeps its lane shut.
+    """
+    settings = from_environment(config).kafka
+    chosen = None if partition is None else (partition,)
+    with stderr().status("reading"):
+        found = asyncio.run(_all(bus_of(settings), chosen))
+    if as_json:
+        typer.echo(json.dumps([_as_data(one, settings.topic_prefix) for one in found], indent=2))
+    else:
+        for lane in found:
+            for line in _lines(lane, settings.topic_prefix):
+                stdout().print(line)
+    if any(one.skipped is None for lane in found for one in lane.unreadable):
+        raise typer.Exit(EXIT_SHUT)
+
+
+@app.command()
+def skip(
+    *,
+    topic: Annotated[TopicName, typer.Option(help="Where it stands.")],
+    partition: Number,
+    offset: Number,
+    reason: Reason,
+    by: By = None,
+    newer_version: OfNewer = False,
+    config: Config = None,
+) -> None:
+    """Pass by a private record that no worker can read; who, when and why is kept beside it.
+
+    Workers look for it every few seconds, and open the lane. Exit code 1: it may not be passed by.
+    """
+    bus = bus_of(from_environment(config).kafka)
+    place = Place(_TOPICS[topic], partition, offset)
+    refused = asyncio.run(_skip(bus, place, reason, operator(by), of_newer=newer_version))
+    if refused:
+        stderr().print(refused, style="red", markup=False)
+        raise typer.Exit(EXIT_SHUT)
+
+
+async def _all(bus: Bus, chosen: Sequence[int] | None) -> list[Lanes]:
+    return [found async for found in lanes(bus, chosen)]
+
+
+async def _skip(bus: Bus, place: Place, reason: str, by: str, *, of_newer: bool) -> str | None:
+    """Write it down, or say why not."""
+    found = await record_at(bus, place)
+    match found:
+        case None:
+            return "There is no record at this offset: `answerbus lanes show` lists those."
+        case Stored():
+            return "Workers can read this record: passed by, what it says would be lost."
+        case Unreadable(skipped=Skipped() as earlier):
+            said = f"It was passed by already, by {earlier.by}: {earlier.reason}"
+            stdout().print(plain(said), markup=False)
+            return None
+        case Unreadable(fault=fault, stored=stored) if fault.is_newer and not of_newer:
+            return (
+                "A newer version of answerbus has written this record: run that version, and the "
+                f"lane opens. Passed by, it is lost: {meaning(stored)}. If that is what you want, "
+                "add --newer-version."
+            )
+        case Unreadable():
+            await _write(bus, found, reason, by)
+            stdout().print(f"Passed by. Lost with it: {meaning(found.stored)}.", markup=False)
+            return None
+
+
+async def _write(bus: Bus, found: Unreadable, reason: str, by: str) -> None:
+    stored = found.stored
+    record = encode(
+        Skipped(
+            offset=stored.offset,
+            digest=bytes_digest(stored.value or b""),
+            problem=clip(found.fault.text, REASON_BYTES_MAX),
+            by=clip(by, REASON_BYTES_MAX),
+            reason=clip(reason, REASON_BYTES_MAX),
+            at=datetime.fromtimestamp(time.time(), UTC),
+        ),
+        source=SOURCE,
+    )
+    at = bus.place(stored.topic, stored.partition)
+    async with bus.running(bus.producer()) as producer:
+        with bus.explained():
+            await producer.send_and_wait(
+                at.topic, record.value, record.key, at.partition, headers=record.headers
+            )
+
+
+def _lines(found: Lanes, prefix: str) -> list[Text]:
+    lane, name = found.lane, f"lane {found.partition}"
+    if lane is None:
+        said = "was never opened"
+    else:
+        group = f" of the group {lane.group}" if lane.group else ""
+        said = f"opened by {lane.worker}{group}, last write at {format_timestamp(lane.at)}"
+    shut = any(one.skipped is None for one in found.unreadable)
+    lines = [Text.assemble((name, "bold red" if shut else "bold"), f" {plain(said)}")]
+    for one in found.unreadable:
+        stored = one.stored
+        where = f"{stored.topic.full_name(prefix)}, partition {stored.partition}"
+        lines += [
+            Text(f"  {where}, offset {stored.offset} cannot be read: {plain(one.fault.text)}"),
+            Text(f"    key {excerpt(stored.key)}, {len(stored.value or b'')} bytes", "dim"),
+            Text(f"    value {excerpt(stored.value)}", "dim"),
+            Text(f"    {_remedy(one)}"),
+        ]
+    return lines
+
+
+def _remedy(one: Unreadable) -> str:
+    stored = one.stored
+    if one.skipped:
+        at = format_timestamp(one.skipped.at)
+        return plain(f"passed by at {at} by {one.skipped.by}: {one.skipped.reason}")
+    if one.fault.is_newer:
+        return "a newer version of answerbus has written it: run that version"
+    where = f"--topic {stored.topic.name} --partition {stored.partition} --offset {stored.offset}"
+    return f"answerbus lanes skip {where} --reason '…'; lost with it: {meaning(stored)}"
+
+
+def _as_data(found: Lanes, prefix: str) -> Mapping[str, object]:
+    lane = found.lane
+    return {
+        "partition": found.partition,
+        "lane": None if lane is None else lane.model_dump(mode="json"),
+        "unreadable": [
+            {
+                "topic": one.stored.topic.full_name(prefix),
+                "partition": one.stored.partition,
+                "offset": one.stored.offset,
+                "at": format_timestamp(one.stored.at),
+                "key": excerpt(one.stored.key),
+                "bytes": len(one.stored.value or b""),
+                "excerpt": excerpt(one.stored.value),
+                "problem": one.fault.text,
+                "newer_version": one.fault.is_newer,
+                "lost_if_skipped": meaning(one.stored),
+                "skipped": one.skipped and one.skipped.model_dump(mode="json"),
+            }
+            for one in found.unreadable
+        ],
+    }

@@ -1,0 +1,102 @@
+"""What stands in the private topics that no worker can read, and what is lost with it."""
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass, field
+
+from answerbus.client.bus import Bus
+from answerbus.ledger import LaneRecord, Skipped
+from answerbus.topics import LEDGER, RETRIES, Topic
+from services.reading.private import Fault, passes_by, private_event
+from services.reading.reader import Reader, reading
+from services.reading.stored import Place, Stored
+
+PRIVATE = (LEDGER, RETRIES)
+_CLOSED = "a later copy of it would be worked on again"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record, why no worker can read it, and who has passed it by."""
+
+    stored: Stored
+    fault: Fault
+    skipped: Skipped | None = None
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What one partition of the private topics holds, as far as operators want to see it."""
+
+    partition: int
+    lane: LaneRecord | None = None
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def take(self, stored: Stored) -> None:
+        """The next record of one of the topics."""
+        if stored.value is None:
+            return
+        event = private_event(stored.topic, stored.value)
+        match event:
+            case Fault():
+                self.unreadable.append(Unreadable(stored, event))
+            case Skipped():
+                self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
+            case LaneRecord():
+                self.lane = event
+            case _:
+                pass
+
+
+def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
+    stored = one.stored
+    is_meant = stored.topic is topic and passes_by(skipped, stored.offset, stored.value)
+    return Unreadable(stored, one.fault, skipped) if is_meant else one
+
+
+async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[Lanes]:
+    """Each partition, or those that are chosen. Raises BusUnavailable."""
+    async with reading(bus, PRIVATE) as reader:
+        for partition in reader.partitions:
+            if chosen is None or partition in chosen:
+                yield await _lanes(reader, partition)
+
+
+async def _lanes(reader: Reader, partition: int) -> Lanes:
+    found = Lanes(partition)
+    async for batch in reader.to_end(PRIVATE, partition):
+        for stored in batch:
+            found.take(stored)
+    return found
+
+
+async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
+    """What stands there: a record that can be read, one that cannot, or none."""
+    if place.partition not in range(await bus.partitions(*PRIVATE)):
+        return None
+    async with reading(bus, PRIVATE) as reader:
+        found, there = Lanes(place.partition), None
+        async for batch in reader.to_end(PRIVATE, place.partition):
+            for stored in batch:
+                found.take(stored)
+                there = stored if stored.place == place else there
+    return next((one for one in found.unreadable if one.stored.place == place), there)
+
+
+def meaning(stored: Stored) -> str:
+    """What may be lost with a record that is passed by; its key says what it was about."""
+    key = (stored.key or b"").decode(errors="backslashreplace")
+    kind, _, name = key.partition(":")
+    if stored.topic is RETRIES:
+        return (
+            f"the request {key!a}: if its entry before this one is gone, it has no "
+            "outcome, and must be published again under another id"
+        )
+    match kind:
+        case "account":
+            return f"what the account {name!a} had spent: its budget may begin anew"
+        case "closed":
+            return f"that {name!a} has had its outcome: {_CLOSED}"
+        case "lane":
+            return "how often the lane was opened without progress"
+        case _:
+            return "nothing: no worker writes under such a key"

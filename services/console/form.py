@@ -1,0 +1,49 @@
+"""The fields of a form that was sent: read in one place, and whatever is malformed is a 400."""
+
+import asyncio
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from multidict import MultiDict
+
+FIELDS_MAX = 20_000
+BODY_S_MAX = 30.0  # how long a form may take to arrive
+_TYPE = "application/x-www-form-urlencoded"  # as our pages send them; no file is ever sent
+_CHARSETS = frozenset({None, "utf-8", "utf8"})
+
+Form = MultiDict[str]
+_FORM: web.RequestKey[Form] = web.RequestKey("form", Form)
+
+
+async def form_of(request: web.Request) -> Form:
+    """The fields. Raises HTTPBadRequest, HTTPRequestTimeout and HTTPRequestEntityTooLarge."""
+    if _FORM not in request:
+        request[_FORM] = _parsed(request, await _body(request))
+    return request[_FORM]
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text="The form did not arrive in time.") from None
+    except (web.RequestPayloadError, ConnectionError):  # chunks that are none, or it was cut
+        raise web.HTTPBadRequest(text="The form did not arrive whole.") from None
+
+
+def _parsed(request: web.Request, body: bytes) -> Form:
+    charset = request.charset
+    if request.content_type != _TYPE or (charset and charset.lower()) not in _CHARSETS:
+        raise web.HTTPBadRequest(text=f"A form is sent here as {_TYPE}, in UTF-8.")
+    try:
+        fields = parse_qsl(
+            body.decode(),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=FIELDS_MAX,
+        )
+    except ValueError:
+        text = f"The form is not in UTF-8, or has more than {FIELDS_MAX:,} fields."
+        raise web.HTTPBadRequest(text=text) from None
+    return MultiDict(fields)

@@ -1,0 +1,64 @@
+r"""Text from outside as a screen may show it: what is unseen, or a command, is written out; pure.
+
+Shown as `\u202e` are control characters (but for line ends and tabs), what turns the direction of
+writing, what has no width (joiners, selectors, tags, fillers), separators of lines and paragraphs,
+spaces other than the plain one, half surrogate pairs, and what Unicode has not assigned.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+_BEYOND_ASCII = re.compile(r"[^\x20-\x7e\n\t]+")
+# Python calls the rest unprintable. To it these are letters and marks: what else Unicode calls
+# Default_Ignorable_Code_Point, and the blank of Braille.
+_NO_WIDTH = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef"
+)
+_UNSEEN = re.compile(f"[{_NO_WIDTH}]")
+
+
+def plain(text: str) -> str:
+    """The text, in which line ends and tabs stay."""
+    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _shown), text)
+
+
+def plain_line(text: str) -> str:
+    """The text on one line."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def plain_json(document: str) -> str:
+    """JSON text that we wrote, as one that means the same and has escapes in its strings."""
+    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _shown_in_json), document)
+
+
+def json_line(value: object) -> str:
+    """A value as JSON on one line, for programs and for terminals."""
+    return plain_json(json.dumps(value, ensure_ascii=False))
+
+
+def json_lines(value: object) -> str:
+    """A value as JSON, indented."""
+    return plain_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _each(signs: str, shown: Callable[[str], str]) -> str:
+    if _is_seen(signs):
+        return signs
+    return "".join(sign if _is_seen(sign) else shown(sign) for sign in signs)
+
+
+def _is_seen(signs: str) -> bool:
+    return signs.isprintable() and not _UNSEEN.search(signs)
+
+
+def _shown(sign: str) -> str:
+    code = ord(sign)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _shown_in_json(sign: str) -> str:
+    units = sign.encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -1,0 +1,42 @@
+"""Replays as terminals tell of them, held against the records that operators left; pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from answerbus.dead_letter import Replayed
+from answerbus.topics import Topic
+from services.reading.stored import Place
+from services.story.breaks import Break
+
+Link = tuple[str, str]  # of a dead letter to the request that it became
+
+
+@dataclass(slots=True)
+class Replays:
+    """Letters stand in the partition of their record, so those of all partitions are compared."""
+
+    made: set[Link] = field(default_factory=set)
+    told: dict[Link, Break] = field(default_factory=dict)
+
+    def take(self, event: Replayed) -> None:
+        """What an operator did."""
+        self.made.add((event.dead_letter_id, event.request_id))
+
+    def tell(self, letter_id: str, request_id: str, account_id: str | None, place: Place) -> None:
+        """What a terminal event says of its request."""
+        expected = f"a `replayed` event of {letter_id} that names {request_id}"
+        found = Break("not_replayed", account_id, None, place, expected)
+        self.told.setdefault((letter_id, request_id), found)
+
+    def forget(self, topic: Topic) -> None:
+        """Judge nothing by what this topic tells."""
+        self.told = {link: it for link, it in self.told.items() if it.place.topic is not topic}
+
+    def add(self, other: "Replays") -> None:
+        """Both together."""
+        self.made |= other.made
+        self.told = {**other.told, **self.told}
+
+    def unmade(self) -> Iterator[tuple[Link, Break]]:
+        """The replays that no operator made, as far as is known."""
+        return ((link, found) for link, found in self.told.items() if link not in self.made)

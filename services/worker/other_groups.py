@@ -1,0 +1,80 @@
+"""Notices workers of another consumer group under our topic prefix: both would fence each other."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from answerbus.client.bus import START_TIMEOUT_S
+from answerbus.topics import REQUESTS
+from services.kafka import client_options, topic_name
+from services.settings import KafkaSettings
+from services.topics.worker_groups import groups_of_workers, members_of
+
+LOOK_EVERY_S = 15.0
+REMEMBERED_LOOKS = 40  # then a group that had no workers is asked about again
+
+_log = logging.getLogger(__name__)
+
+
+class OtherGroups:
+    """`names` are those with workers, as of the last look."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.names: tuple[str, ...] = ()
+        self._settings = settings
+        self._innocent: set[str] = set()
+        self._asking = asyncio.Lock()  # lanes that open side by side share the brokers' patience
+
+    async def members_of(self, group: str) -> int:
+        """How many members a group has now. Raises KafkaError, TimeoutError."""
+        async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
+            return await members_of(admin, group)
+
+    async def offset_of(self, group: str, partition: int) -> int:
+        """What it has committed for the requests, 0 if nothing. Raises KafkaError, TimeoutError."""
+        place = TopicPartition(topic_name(self._settings, REQUESTS), partition)
+        async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
+            found = await admin.list_consumer_group_offsets(group, partitions=[place])
+        return max(found[place].offset, 0) if place in found else 0
+
+    async def run(self) -> None:
+        """Look for ever; a look that fails is made again."""
+        looks = 0
+        while True:
+            if looks % REMEMBERED_LOOKS == 0:
+                self._innocent = {self._settings.worker_group}
+            try:
+                await self._look()
+            except Exception as error:
+                _log.debug("the groups cannot be listed: %s", type(error).__name__)
+            looks += 1
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _look(self) -> None:
+        topic = topic_name(self._settings, REQUESTS)
+        async with asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
+            found = await groups_of_workers(admin, topic, known=self._innocent)
+        names = tuple(sorted(name for name, has_workers in found.items() if has_workers))
+        self._innocent |= {name for name, has_workers in found.items() if not has_workers}
+        if names != self.names:
+            self.names = names
+            if names:
+                _log.warning(
+                    "workers of the consumer group %s read the same requests as ours, %s: two "
+                    "groups cannot share a topic prefix, and one of them gets no lane",
+                    ", ".join(names),
+                    self._settings.worker_group,
+                )
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        admin = AIOKafkaAdminClient(**client_options(self._settings))
+        try:
+            await admin.start()
+            yield admin
+        finally:
+            await admin.close()

@@ -1,0 +1,119 @@
+"""Secrets that are echoed: in which forms they are found, and what is left as it is."""
+
+import base64
+import html
+import json
+import time
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from answerbus.masking import MASKED, NO_MASK, Mask, is_secret
+
+KEY = 'sk-proj-Ab/9"x+Z_é-\\0123456789'
+# Where a key begins with a letter of an escape, such a letter before it may be taken for its own.
+keys = st.from_regex(r"(sk|AIza|gsk|xai)[-_][A-Za-z0-9_./+=-]{12,40}", fullmatch=True)
+SECONDS_MAX = 2.0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        KEY,
+        f"Incorrect API key provided: {KEY}.",
+        json.dumps({"a": KEY}),
+        json.dumps({KEY: json.dumps([KEY, {"b": json.dumps(KEY)}])}),
+        json.dumps(KEY, ensure_ascii=False).replace("/", "\\/"),
+        "".join(f"\\u{ord(sign):04X}" for sign in KEY),
+        quote(KEY),
+        quote(quote(KEY, safe=""), safe=""),
+        html.escape(KEY).replace("&quot;", "&#34;"),
+        KEY.encode().hex(),
+        KEY.encode().hex().upper(),
+        f"{KEY[:-2]}…",
+        KEY[:12],
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(said: str) -> None:
+    masked = Mask([KEY])(said)
+
+    assert MASKED in masked
+    assert KEY[:12] not in masked
+    assert KEY not in html.unescape(masked)
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("after", ["", "x", "\n"])
+def test_a_secret_is_found_inside_base64(before: str, after: str) -> None:
+    for code in (base64.b64encode, base64.urlsafe_b64encode):
+        said = code(f"{before}{KEY}{after}".encode()).decode()
+
+        assert MASKED in Mask([KEY])(f"Basic {said}")
+
+
+@settings(deadline=None)
+@given(keys, st.text())
+def test_json_stays_json_and_loses_nothing_else(key: str, text: str) -> None:
+    mask = Mask([key])
+    told = json.dumps({"a": f"{text} {key} {text}", "b": [1, None]})
+
+    assert json.loads(mask(told))["b"] == [1, None]
+    assert key not in mask(f"{text}{key}")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "x",
+        "none",
+        "None",
+        "ollama",
+        "EMPTY",
+        "lm-studio",
+        "not-needed",
+        "changeme",
+        "password",
+        "",
+        None,
+    ],
+)
+def test_a_word_that_is_no_secret_masks_nothing(word: str | None) -> None:
+    assert not is_secret(word)
+    text = f"none of these: {word}, ollama, and a password"
+    assert Mask([word])(text) == text
+
+
+@pytest.mark.parametrize(
+    "key", ["hunter2hunter2", "sk-very-secret", "s3cr3t-k", "0123456789abcdef"]
+)
+def test_what_is_long_enough_is_one(key: str) -> None:
+    assert Mask([key, "other-secret-1"])(f"<{key}>") == f"<{MASKED}>"
+
+
+def test_of_two_the_longer_is_found_first() -> None:
+    mask = Mask(["secret-of-acme", "secret-of-acme-and-more"])
+
+    assert mask("secret-of-acme-and-more") == MASKED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\" * 500_000,
+        "%25" * 200_000,
+        f"{KEY[:-1]}\\" * 20_000,
+        "&#0" * 200_000,
+        "s" * 500_000 + "%",
+    ],
+)
+def test_no_text_makes_the_search_slow(text: str) -> None:
+    began = time.perf_counter()
+    Mask([KEY] * 3)(text)
+
+    assert time.perf_counter() - began < SECONDS_MAX
+
+
+def test_without_secrets_nothing_changes() -> None:
+    assert NO_MASK("sk-anything % \\") == "sk-anything % \\"

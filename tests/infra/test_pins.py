@@ -1,0 +1,111 @@
+"""Pins and hashes: what is installed is pinned, and each pin has the SHA-256 of its files."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+HASHES = re.compile(r"(?: --hash=sha256:[0-9a-f]{64})+")
+OURS = {"answerbus": ROOT / "contracts", "answerbus-services": ROOT}
+
+
+def pins() -> dict[str, Requirement]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return {canonicalize_name(one.name): one for one in map(Requirement, lines)}
+
+
+def locked() -> Iterator[Requirement]:
+    """The entries of the lock; each line of it belongs to one, and each has hashes."""
+    for line in LOCK.replace(" \\\n   ", "").splitlines():
+        if not line.startswith("#"):
+            told, begins, hashes = line.partition(" --hash")
+            assert HASHES.fullmatch(begins + hashes), line
+            yield Requirement(told)
+
+
+def test_each_pin_has_hashes_and_nothing_else_has() -> None:
+    """`make lock` writes them anew."""
+    found = {one.name: one for one in locked()}
+
+    assert found.keys() == pins().keys()
+    for name, pin in pins().items():
+        assert found[name].specifier == pin.specifier
+        assert bool(found[name].marker) == bool(pin.marker)  # the same is worded in another way
+
+
+def test_the_lock_names_no_place_to_fetch_from() -> None:
+    """Whose registry is asked is each user's own matter; what comes from it is not."""
+    assert not re.search(r"://|--(extra-)?index|--find-links|--trusted|@", LOCK)
+
+
+def needed() -> Iterator[Requirement]:
+    """What both distributions need, with all extras, and what that needs in turn."""
+    waiting = [("answerbus", frozenset({"client"})), ("answerbus-services", frozenset({"dev"}))]
+    seen = set()
+    while waiting:
+        name, extras = waiting.pop()
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        for one in map(Requirement, wanted_by(name, extras)):
+            of_extras = [{"extra": extra} for extra in (extras or {""})]
+            if one.marker is None or any(map(one.marker.evaluate, of_extras)):
+                yield one
+                waiting.append((canonicalize_name(one.name), frozenset(one.extras)))
+
+
+def wanted_by(name: str, extras: frozenset[str]) -> Iterable[str]:
+    """As it was installed; ours as they are written now."""
+    if name not in OURS:
+        return requires(name) or ()
+    file = OURS[name] / "pyproject.toml"
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    return [*project["dependencies"], *(text for extra in extras for text in optional[extra])]
+
+
+def test_everything_that_is_needed_is_pinned() -> None:
+    known = pins()
+    for one in needed():
+        name = canonicalize_name(one.name)
+        if name not in OURS:
+            assert name in known, f"{name} has no pin"
+            (pin,) = known[name].specifier
+            assert pin.operator == "=="
+            assert one.specifier.contains(pin.version, prereleases=True), one
+
+
+def test_the_environment_is_made_of_files_with_these_hashes() -> None:
+    """No step fetches anything beside them; ours are built without fetching a builder."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installs = re.findall(r"^\t@\$\(PIP\) install (.*)$", makefile, re.MULTILINE)
+
+    assert installs[0].startswith("--require-hashes --no-deps --requirement requirements.lock")
+    assert installs[1].startswith("--no-deps --no-build-isolation --editable")
+    assert "pip install" not in makefile
+    assert len(installs) == 2
+
+
+def test_the_images_are_made_of_files_with_these_hashes() -> None:
+    dockerfile = (ROOT / "infra/Dockerfile").read_text(encoding="utf-8")
+
+    assert "pip download --require-hashes --no-deps" in dockerfile
+    assert dockerfile.count("pip install") == dockerfile.count("pip install --no-index") == 2
+
+
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "contracts"])
+def test_each_distribution_has_its_licence(folder: Path) -> None:
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (folder / "LICENSE").read_text(encoding="utf-8")
+
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert text == (ROOT / "LICENSE").read_text(encoding="utf-8")

@@ -1,0 +1,87 @@
+"""Workers of two consumer groups under one topic prefix: one works, the other says why not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from answerbus.topics import LEDGER
+from tests.integration.bus import ANSWERED, Bus, request, until
+from tests.integration.command_line import answerbus
+
+pytestmark = pytest.mark.kafka
+
+OTHER = "another-group"
+REQUESTS = [request(f"r-{n}", f"order-{n}") for n in range(20)]
+LIMIT_S = 60.0  # a look takes place every 15 s
+
+
+def of_another_group(config: Path) -> Path:
+    path = config.with_name("another.toml")
+    path.write_text(config.read_text().replace("[kafka]\n", f'[kafka]\ngroup_id = "{OTHER}"\n'))
+    return path
+
+
+async def openings(bus: Bus) -> int:
+    """How often a lane was written to by a new owner."""
+    records = await bus.everything(LEDGER)
+    return sum(one["kind"] == "lane" and one["openings_without_progress"] == 1 for one in records)
+
+
+async def test_one_group_works_and_both_say_what_is_wrong(bus: Bus) -> None:
+    config = bus.config([{"reply": ANSWERED}])
+    first = bus.start_worker(config)
+    await bus.publish(REQUESTS[:10])
+    assert len(await bus.terminals(10)) == 10
+    opened = await openings(bus)
+    second = bus.start_worker(of_another_group(config))
+
+    await until(lambda: len(second.health["stuck"]) == bus.partitions, "no lane is opened", LIMIT_S)
+    assert "cannot share a topic prefix" in (why := second.health["stuck"]["0"])
+    assert f"of the consumer group {bus.prefix}.worker have it" in why
+    await until(lambda: first.health["other_groups"] == [OTHER], "the first notices", LIMIT_S)
+    assert first.health["ready"]
+    assert any(OTHER in line["message"] for line in first.log())
+    doctor = await answerbus(bus.bootstrap, bus.prefix, "doctor", "--json", "--config", str(config))
+    (finding,) = [one for one in json.loads(doctor.out) if one["about"] == "groups"]
+    assert (finding["verdict"], OTHER in finding["said"]) == ("wrong", True)
+    await bus.publish(REQUESTS[10:])
+    assert len(await bus.terminals(20)) == 20
+    assert await openings(bus) == opened, "nobody was fenced"
+
+    assert first.terminate() == 0
+    await bus.settled()
+    assert second.health["duplicates"] == 0
+    await until(lambda: second.health["ready"], "the other takes over", LIMIT_S)
+    await bus.publish([request("r-last", "order-1")])
+    assert len(await bus.terminals(21)) == 21
+    assert len(bus.calls()) == 21
+    assert second.health["duplicates"] == 0, "it goes on where the first group stopped"
+
+
+async def test_two_groups_that_start_together_come_to_rest(bus: Bus) -> None:
+    config = bus.config([{"reply": ANSWERED}])
+    first, second = bus.start_worker(config), bus.start_worker(of_another_group(config))
+    await bus.publish(REQUESTS)
+    assert len(await bus.terminals(20)) == 20
+
+    def shut() -> list[str]:
+        return sorted([*first.health["stuck"], *second.health["stuck"]])
+
+    await until(lambda: shut() == [str(n) for n in range(bus.partitions)], "each has one", LIMIT_S)
+    await bus.publish([request("r-last", "order-1")])
+    assert len(await bus.terminals(21)) == 21
+
+
+async def test_two_workers_with_one_static_id_say_so(bus: Bus) -> None:
+    """They evict each other for ever; nothing but the id tells them apart."""
+    config = bus.config([{"reply": ANSWERED}])
+    config.write_text(
+        config.read_text().replace("[kafka]\n", '[kafka]\ngroup_instance_id = "worker-1"\n')
+    )
+    workers = [bus.start_worker(config) for _ in range(2)]
+
+    def named() -> bool:
+        return any("kafka.group_instance_id" in str(one.health["reasons"]) for one in workers)
+
+    await until(named, "the restless group is named", LIMIT_S)

@@ -1,0 +1,137 @@
+"""Providers that echo the key: nothing that enters a worker has it, whichever API it came by."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from answerbus.masking import MASKED, Mask
+from services.profiles import Profile
+from services.worker import backends
+from services.worker.core.reply import Answered, CallFacts, Refused, Rejected, Reply, Truncated
+from services.worker.ports import NotReady
+from services.worker.providers.masked import masked
+from tests.providers.apis import APIS
+from tests.providers.calls import PROMPT, Api, StoppedClock
+from tests.providers.misbehaving import Script, answer, misbehaving
+
+KEY = "sk-live-4711-of-this-profile"
+OTHER = "sk-live-0815-of-another-one"
+PROVIDERS = {"openai-responses": "openai"}
+
+
+def texts(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for name, inner in value.items():
+                yield from (*texts(name), *texts(inner))
+        case list():
+            for inner in value:
+                yield from texts(inner)
+        case _:
+            pass
+
+
+def echoing(api: Api, said: str) -> dict[str, Any]:
+    """A good answer, with the key in every text that is read of it."""
+    body: dict[str, Any] = json.loads(json.dumps(api.good).replace('"{}"', json.dumps(f'"{said}"')))
+    for name in ("id", "model", "modelVersion", "responseId"):
+        if name in body:
+            body[name] = said
+    return body
+
+
+def errors(said: str) -> list[tuple[int, dict[str, Any]]]:
+    named = {"message": said, "type": said, "code": said, "status": said}
+    return [
+        (400, {"error": named}),
+        (400, {"error": said}),
+        (422, {"type": "error", "error": named}),
+    ]
+
+
+async def reply_of(api: Api, script: Script, monkeypatch: pytest.MonkeyPatch) -> Reply:
+    """As a worker gets it that was set up by settings."""
+    monkeypatch.setenv("THIS_KEY", KEY)
+    monkeypatch.setenv("OTHER_KEY", OTHER)
+    async with misbehaving(script) as server:
+        table = {
+            "provider": PROVIDERS.get(api.name, api.name),
+            "model": "m",
+            "base_url": api.base(server.base_url),
+            "api_key_env": "THIS_KEY",
+            **api.options,
+        }
+        adapter = TypeAdapter[Profile](Profile)
+        profiles = {"mine": adapter.validate_python(table)}
+        profiles["other"] = adapter.validate_python({**table, "api_key_env": "OTHER_KEY"})
+        built = backends.build(profiles, StoppedClock())
+        try:
+            return await built["mine"].provider.ask(PROMPT, timeout_s=5)
+        finally:
+            for backend in built.values():
+                await backend.provider.close()
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+@pytest.mark.parametrize("said", [KEY, OTHER, f"x{KEY}x"])
+async def test_what_an_answer_echoes_is_masked(
+    api: Api, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers: dict[str, str | bytes] = dict.fromkeys(("x-request-id", "request-id"), said)
+    reply = await reply_of(api, answer(echoing(api, said), headers=headers), monkeypatch)
+
+    assert isinstance(reply, Answered)
+    assert reply.facts.model == said.replace(KEY, MASKED).replace(OTHER, MASKED)
+    assert MASKED in reply.content
+    told = list(texts(dataclasses.asdict(reply)))
+    assert not any(KEY in text or OTHER in text for text in told), told
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+@pytest.mark.parametrize("number", range(len(errors(""))))
+async def test_what_an_error_echoes_is_masked(
+    api: Api, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, body = errors(KEY)[number]
+    reply = await reply_of(api, answer(body, status=status), monkeypatch)
+
+    assert KEY not in repr(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Answered(f'{{"a": "{KEY}"}}', CallFacts(KEY, KEY, KEY)),
+        Refused(f"not with {KEY}", CallFacts(KEY, KEY, KEY), KEY),
+        Truncated(7, CallFacts(KEY, KEY, KEY)),
+        Rejected("request", 400, KEY),
+    ],
+)
+def test_every_text_of_a_reply_is_masked(reply: Reply) -> None:
+    found = masked(reply, Mask([KEY]))
+
+    assert type(found) is type(reply)
+    assert KEY not in repr(found)
+    # As many texts as there were: none is lost, and a new field cannot be forgotten.
+    assert repr(found) == repr(reply).replace(KEY, MASKED)
+
+
+async def test_what_is_told_at_start_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password in `base_url` too."""
+    monkeypatch.setenv("THIS_KEY", KEY)
+    address = "http://user:pass-word-4711@127.0.0.1:1/v1"
+    table = {"provider": "openai", "model": "m", "base_url": address, "api_key_env": "THIS_KEY"}
+    profile = TypeAdapter[Profile](Profile).validate_python(table)
+    backend = backends.build({"mine": profile}, StoppedClock())["mine"]
+
+    found = await backend.provider.preflight()
+    await backend.provider.close()
+
+    assert isinstance(found, NotReady)
+    assert "http://user:***@127.0.0.1:1/v1" in found.remedy
