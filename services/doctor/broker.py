@@ -41,9 +41,7 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
                 await admin.start()
                 cluster, time = await _cluster(client, admin), await _time(client, now)
                 members, committed = await _of_group(admin, group)
-                others = await groups_of_workers(
-                    admin, REQUESTS.full_name(bus.prefix), known=(group,)
-                )
+            others = await _other_groups(admin, bus, group)
         finally:
             await client.close()
             await admin.close()
@@ -52,8 +50,7 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
         return Look(cluster, found, time, None, (), layout=layout)
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
-    named = [name for name, has_workers in others.items() if has_workers]
-    return Look(cluster, found, time, Group(group, members, behind), stuck, named, layout=layout)
+    return Look(cluster, found, time, Group(group, members, behind), stuck, others, layout=layout)
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
@@ -100,6 +97,17 @@ async def _members(admin: AIOKafkaAdminClient, group: str) -> int:
         if one["error_code"]:
             raise for_code(one["error_code"])(group)
     return sum(len(one["members"]) for one in found)
+
+
+async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
+    """As far as we may see them: there may be thousands, and not all of them for us to look at."""
+    try:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            topic = REQUESTS.full_name(bus.prefix)
+            found = await groups_of_workers(admin, topic, known=(group,))
+    except (KafkaError, OSError):
+        return []
+    return sorted(name for name, has_workers in found.items() if has_workers)
 
 
 async def _reading(
