@@ -47,13 +47,13 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
         finally:
             await client.close()
             await admin.close()
-    sizes = {there.partitions for there in found.values()}
-    if len(found) < len(TOPICS) or len(sizes) > 1:
-        return Look(cluster, found, time, None, ())
+    layout = await bus.layout() if found else None
+    if len(found) < len(TOPICS):
+        return Look(cluster, found, time, None, (), layout=layout)
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
     named = [name for name, has_workers in others.items() if has_workers]
-    return Look(cluster, found, time, Group(group, members, behind), stuck, named)
+    return Look(cluster, found, time, Group(group, members, behind), stuck, named, layout=layout)
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:

@@ -35,6 +35,7 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
+METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's default: 5 minutes
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class Inbox:
             allow_auto_create_topics=False,
             client_id=WORKER_CLIENT,
             apply_types=False,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
             logger=None,
         )
         self._settings = settings

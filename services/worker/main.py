@@ -29,6 +29,7 @@ from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
 from services.worker.health.verdict import Bounds, Watched
 from services.worker.intake import Inbox
+from services.worker.lane.forwarding import ForwardingShard
 from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
@@ -49,7 +50,7 @@ _log = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
-    partitions = await broker_check.partitions_of_topics(settings.kafka)
+    partitions = await broker_check.partitions_of_deployment(settings.kafka)
     measures = Measures(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
@@ -95,7 +96,16 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     def new_life(partition: int) -> Life:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
-        return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
+        if partition < context.partitions:
+            return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
+        _log.warning(
+            "partition %d of requests is beyond the %d of this deployment: its records are "
+            "forwarded to their owners; `answerbus topics move` changes the number",
+            partition,
+            context.partitions,
+        )
+        shard = partial(_forwarding, names, context.partitions)
+        return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
     subscriber = inbox.subscribe(membership)
@@ -131,6 +141,10 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         await asyncio.wait([watching])
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _forwarding(names: Names, partitions: int) -> ForwardingShard:
+    return ForwardingShard(KafkaShard(names), partitions)
 
 
 def _context(

@@ -259,14 +259,14 @@ async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> N
         await asyncio.sleep(0.02)
 
 
-async def create_topics(bus: Bus) -> None:
+async def create_topics(bus: Bus, replicas: int = 1) -> None:
     """What `answerbus topics apply` does, for a few partitions."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
     await admin.start()
     try:
         await admin.create_topics(
             [
-                NewTopic(bus.topic(t), bus.partitions, 1, topic_configs=dict(t.settings()))
+                NewTopic(bus.topic(t), bus.partitions, replicas, topic_configs=dict(t.settings()))
                 for t in TOPICS
             ]
         )

@@ -12,6 +12,7 @@ from services.worker.core.reply import Reply, is_counted
 from services.worker.intake import PartitionIntake
 from services.worker.lane import books, commits, opening, reopening
 from services.worker.lane.membership import Membership
+from services.worker.lane.outbox import Outbox
 from services.worker.lane.shard import KafkaShard
 from services.worker.lane.valve import Valve
 from services.worker.lane.watermark import Watermark
@@ -167,6 +168,15 @@ def _is_account(record: OutRecord) -> bool:
     return record.topic is LEDGER and record.key.startswith(b"account:")
 
 
+def _offset_after_forwards() -> AbstractContextManager[object]:
+    """As a lane with a ledger does it, which knows what it has forwarded."""
+
+    def mutated(shard: Any, on_lost: Any, observer: Any, _: float) -> Outbox:
+        return Outbox(shard, on_lost, observer)
+
+    return mock.patch.object(reopening, "Outbox", mutated)
+
+
 MUTATIONS = (
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
@@ -193,4 +203,5 @@ MUTATIONS = (
     Mutation("a predecessor's calls are written off for nothing", _write_off_refunds),
     Mutation("a lane is opened again without proof of membership", _no_proof),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
+    Mutation("what is forwarded goes out before its offset", _offset_after_forwards),
 )

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -15,16 +15,20 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     NodeNotReadyError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
 )
 
 from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.layout import written_layout
 from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
 from answerbus.client.way_in import refusal_at
 from answerbus.masking import Mask
-from answerbus.topics import Topic
+from answerbus.partition import Layout
+from answerbus.topics import LEDGER, TOPICS, Topic
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
+_FETCH_WAIT_MS = 50
 _SILENCE = (
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -124,28 +128,57 @@ class Bus:
     def _refused(self, refusal: Refusal) -> BusRefused:
         return BusRefused(f"Kafka at {self.servers} cannot be used, {refusal}.")
 
-    async def partitions(self, *topics: Topic) -> int:
-        """How many partitions the topics have; BusUnavailable if one is missing or they differ."""
-        names = [topic.full_name(self.prefix) for topic in topics]
+    async def counts(self, *topics: Topic) -> Mapping[Topic, int]:
+        """How many partitions each of the topics has; BusUnavailable if one is missing."""
+        return self._of(await self._counts(), topics)
+
+    async def layout(self, *topics: Topic) -> Layout:
+        """How many partitions the deployment uses, of as many as its topics have or more.
+
+        Before its first lane was opened, and where the ledger may not be read, the topic with the
+        fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few.
+        """
+        there = await self._counts()
+        counts = self._of(there, topics)
+        found = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
+        ours = (there.get(topic.full_name(self.prefix)) for topic in TOPICS)
+        layout = found or Layout(min(count for count in ours if count is not None))
+        for topic, count in counts.items():
+            if count < layout.partitions:
+                raise BusUnavailable(
+                    f"The topic {topic.full_name(self.prefix)} at {self.servers} has {count} "
+                    f"partitions and this deployment has {layout.partitions}: make it anew."
+                )
+        return layout
+
+    async def _written(self, partitions: int) -> Layout | None:
+        """What the ledger says; None where it says nothing, or not to us."""
+        if not partitions:
+            return None
+        consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+        async with self.running(consumer):
+            with self.explained(), suppress(TopicAuthorizationFailedError):
+                return await written_layout(consumer, LEDGER.full_name(self.prefix), partitions)
+        return None
+
+    def _of(self, there: Mapping[str, int], topics: Sequence[Topic]) -> Mapping[Topic, int]:
+        for topic in topics:
+            if (name := topic.full_name(self.prefix)) not in there:
+                raise BusUnavailable(
+                    f"There is no topic {name} at {self.servers}, or no right to see it: create "
+                    "the topics with `answerbus topics apply`, or correct the topic prefix."
+                )
+        return {topic: there[topic.full_name(self.prefix)] for topic in topics}
+
+    async def _counts(self) -> Mapping[str, int]:
+        """How many partitions all topics of the broker have."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
         async with self.connecting():
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
                     await admin.start()
                     # All of them: to ask for one by name may create it.
-                    found = {topic["topic"]: topic for topic in await admin.describe_topics()}
+                    found = await admin.describe_topics()
             finally:
                 await admin.close()
-        for name in names:
-            if name not in found:
-                raise BusUnavailable(
-                    f"There is no topic {name} at {self.servers}, or no right to see it: create "
-                    "the topics with `answerbus topics apply`, or correct the topic prefix."
-                )
-        counts = {name: len(found[name]["partitions"]) for name in names}
-        if len(set(counts.values())) != 1:
-            raise BusUnavailable(
-                f"The topics at {self.servers} differ in their number of partitions ({counts}): "
-                "answerbus needs the same number of each, so they must be made anew."
-            )
-        return counts[names[0]]
+        return {topic["topic"]: len(topic["partitions"]) for topic in found}

@@ -13,6 +13,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane.books import Books
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.renewal import renewal
 from services.worker.lane.valve import Valve
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
@@ -185,11 +186,14 @@ class Lane:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def _on_alarm(self) -> None:
+        now = self.context.clock.now()
         if self.outbox and asyncio.get_running_loop().time() >= self.calm_at:
             self.single, self.suspect_openings = False, None
-            progress = self.books.progress(self.context.clock.now())
+            progress = self.books.progress(now)
             if progress:
                 self.outbox.put([progress], None)
+        if self.outbox and (renewed := renewal(self.books, now)):
+            self.outbox.put(renewed.records, renewed.offset)
         self.pump()
 
 

@@ -11,7 +11,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 
-RESTLESS_COUNT = 20  # assignments within
+RESTLESS_COUNT = 40  # assignments within
 RESTLESS_S = 60.0
 
 _log = logging.getLogger(__name__)

@@ -47,6 +47,7 @@ class Outbox:
         shard: Shard,
         on_lost: Callable[[BaseException], None],
         observer: Observer | None = None,
+        offset_every_s: float = OFFSET_EVERY_S,
     ) -> None:
         self._shard = shard
         self._observer = observer or Several()
@@ -57,6 +58,7 @@ class Outbox:
         self._offset: int | None = None  # the last that may be committed
         self._offset_committed: int | None = None
         self._offset_due_at = 0.0
+        self._offset_every_s = offset_every_s
         self._task = asyncio.create_task(self._run())
         self._closing: asyncio.Task[None] | None = None
         self.backlog_bytes = 0  # of what is queued or being committed
@@ -142,7 +144,7 @@ class Outbox:
             await self._shard.commit(records, None)
             return
         await self._shard.commit(records, offset)
-        self._offset_committed, self._offset_due_at = offset, _now() + OFFSET_EVERY_S
+        self._offset_committed, self._offset_due_at = offset, _now() + self._offset_every_s
 
     def _next_batch(self) -> list[_Write]:
         batch: list[_Write] = []
