@@ -81,9 +81,10 @@ def start_broker(
 ) -> Broker:
     """Start a broker on `data` (made if absent) and return it once it answers requests.
 
-        `port` 0 takes a free one; `properties` override the broker's; `say` is told each step.
+    `port` 0 takes a free one; `properties` override the broker's; `say` is told each step;
+    `cluster_id` is that of the cluster it belongs to, by default one of its own.
     `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need
-    stands in `properties`. `cluster_id` is that of the cluster it belongs to, by default its own.
+    stands in `properties`.
     SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
     """
     data = data.resolve()

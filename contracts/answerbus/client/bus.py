@@ -99,8 +99,9 @@ class Bus:
         except BusRefused:
             raise
         except BusUnavailable as error:
-            if not isinstance(error.__cause__, _SILENCE):
-                raise
+            cause = error.__cause__
+            if not isinstance(cause, _SILENCE) or isinstance(cause, TimeoutError):
+                raise  # who has said nothing for so long will say no more
             refusal = await refusal_at(self.servers, self.options, self.names)
             if refusal is None:
                 raise
