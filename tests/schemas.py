@@ -142,3 +142,85 @@ def recursive(draw: DrawFn) -> Made:
         max_leaves=3,
     )
     return Made(schema, nodes if by_root else st.lists(nodes, max_size=2))
+
+
+TYPED = st.sampled_from(
+    [
+        Made({"type": "integer"}, st.integers(-(10**20), 10**20)),
+        Made({"type": ["number", "null"]}, st.none() | st.floats(-1, 1e9)),
+        Made({"const": 5}, st.just(5)),
+        Made({"enum": [1, "5"]}, st.sampled_from([1, "5"])),
+        Made({"enum": ["null", None, 0.5, True]}, st.sampled_from(["null", None, 0.5, True])),
+        Made({"type": "boolean"}, st.booleans()),
+        Made({"type": "null"}, st.none()),
+        Made({"type": "string", "maxLength": 3}, st.sampled_from(["", "5", "{}", "[]"])),
+        Made({"type": "array", "items": {"type": "integer"}}, st.lists(st.integers(), max_size=2)),
+        Made({"required": ["json_text"], "type": "object"}, st.just({"json_text": "[1]"})),
+        Made(
+            {"properties": {"json_text": {"type": "string"}}, "additionalProperties": False},
+            st.sampled_from([{}, {"json_text": "5"}, "5"]),
+        ),
+    ]
+)
+FREE = st.sampled_from(
+    [
+        Made({}, ANYTHING),
+        Made(True, ANYTHING),
+        Made({"description": "Whatever it is."}, ANYTHING),
+        Made({"type": ["object", "string"]}, st.sampled_from(["{}", "", {}, {"a": "5"}])),
+        Made({"type": ["array", "boolean"]}, st.sampled_from([[], ["5", 5, 5.0], True])),
+        Made({"type": "object"}, st.dictionaries(NAMES, ANYTHING, max_size=2)),
+        Made({"not": {"type": "integer"}}, ANYTHING),
+    ]
+)
+JSON_TEXTS = [
+    "5",
+    "5.0",
+    "null",
+    "true",
+    "{}",
+    "[]",
+    '"x"',
+    "",
+    "x",
+    '{"json_text": "5"}',
+    "-0",
+    "1e400",
+]
+CONFUSABLE: SearchStrategy[JsonValue] = st.sampled_from(
+    [*JSON_TEXTS, 5, 5.0, 1, 1.0, True, None, -0.0, [], {}, ["5"], {"a": "5"}, {"json_text": "5"}]
+)
+
+
+@st.composite
+def free_beside_typed(draw: DrawFn) -> Made:
+    """A value of free form where a typed one is allowed too, somewhere in a schema."""
+    parts = draw(st.permutations([draw(TYPED), draw(FREE)]))
+    schemas, answers = [part.schema for part in parts], [part.answers for part in parts]
+    value = st.one_of(*answers, CONFUSABLE)
+    both: Any = {draw(st.sampled_from(["anyOf", "oneOf"])): schemas}
+    one_by_one: Any = {"type": "array", "prefixItems": schemas}
+    conditional: Any = {
+        "type": "object",
+        "if": {"properties": {"kind": {"const": "k"}}, "required": ["kind"]},
+        "then": {"properties": {"a": schemas[0]}},
+        "else": {"properties": {"a": schemas[1]}},
+        "properties": {"kind": {"type": "string"}, "a": both},
+    }
+    named = st.dictionaries(NAMES, value, max_size=2)
+    places: list[Made] = [
+        Made(both, value),
+        Made({"allOf": [both, {"description": "d"}]}, value),
+        Made({"anyOf": [both, {"type": "null"}]}, value | st.none()),
+        Made({"$ref": "#/$defs/v", "$defs": {"v": both}}, value),
+        Made({"anyOf": [schemas[0], {"$ref": "#/$defs/v"}], "$defs": {"v": schemas[1]}}, value),
+        Made({"type": "array", "items": both}, st.lists(value, max_size=3)),
+        Made(one_by_one, st.tuples(*answers).map(list) | st.lists(value, max_size=3)),
+        Made({"prefixItems": schemas[:1], "type": "array"}, st.lists(value, max_size=3)),
+        Made({"type": "object", "properties": {"a": both}, "required": ["a"]}, named),
+        Made({"type": "object", "properties": {"a": both}, "additionalProperties": False}, named),
+        Made({"type": "object", "additionalProperties": both}, named),
+        Made({"type": "object", "patternProperties": {"^[a-c]$": both}}, named),
+        Made(conditional, named),
+    ]
+    return draw(st.sampled_from(places))

@@ -6,12 +6,13 @@ import jsonschema_rs
 import pytest
 
 from answerbus.dead_letter import HostileSchema
+from answerbus.failure import Invalid
 from services.worker.core.authority import Authority, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
-from tests.encoding import encode
+from tests.encoding import encode, is_read_back
 from tests.schema_suite import groups
 
 FILES = [pytest.param(file, id=f"{file.draft}/{file.path}") for file in corpora().suite()]
@@ -56,7 +57,9 @@ def test_every_valid_instance_survives_the_wire(file: Any, rules: Rules) -> None
             if told and not known.problems(test["data"]):
                 written = encode(wire, test["data"])
                 assert jsonschema_rs.is_valid(wire.schema, written, validate_formats=True)
-                assert wire.decode(written) == test["data"]
+                read = wire.decode(written)
+                assert not isinstance(read, Invalid)
+                assert is_read_back(read, test["data"], rules)
 
 
 def test_only_references_that_leave_the_document_and_ids_are_refused() -> None:

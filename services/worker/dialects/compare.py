@@ -123,8 +123,11 @@ class Comparer:
         match one, other:
             case (Union(), _) | (_, Union()):
                 return list(product(self._shapes.leaves(one), self._shapes.leaves(other)))
-            case (Text(), Plain() as scalar) | (Plain() as scalar, Text()):
-                return None if "string" in scalar.types else ()
+            case (Text() as text, Plain() as scalar) | (Plain() as scalar, Text() as text):
+                # A text that may be a string could be that string: beside scalars it has a carrier.
+                return None if "string" in scalar.types | text.types else ()
+            case (Text(), Text()):
+                return () if one.types == other.types else None
             case (Array(), Array()):
                 return [(one.items, other.items)]
             case (Object(), Object()):
