@@ -229,7 +229,8 @@ def test_recursion_that_takes_a_step_is_ordinary(schema: Any) -> None:
     authority = compile_schema(schema)
 
     assert isinstance(authority, Authority)
-    for value in (None, {"a": [{"a": None}]}, [[[]]], "a"):
+    values: list[JsonValue] = [None, {"a": [{"a": None}]}, [[[]]], "a"]
+    for value in values:
         assert is_valid(schema, value) == (not authority.problems(value))
 
 
@@ -260,7 +261,7 @@ def test_no_validator_recurses_for_ever_in_what_is_taken(
                 return {keyword: ref}
 
     definitions = {f"d{i}": applied(*edge) for i, edge in enumerate(edges)}
-    schema = {"$ref": "#/$defs/d0", "$defs": definitions}
+    schema: Any = {"$ref": "#/$defs/d0", "$defs": definitions}
     authority = compile_schema(schema)
     if isinstance(authority, Authority):
         assert is_valid(schema, value) == (not authority.problems(value))
@@ -297,7 +298,7 @@ def test_a_schema_that_multiplies_through_anchors_and_scopes_is_refused_in_time(
     anchors = {
         f"d{i}": {"$anchor": f"a{i}", "allOf": [{"$ref": f"#a{i + 1}"}] * 2} for i in range(40)
     }
-    doubling = {"$ref": "#a0", "$defs": anchors | {"end": {"$anchor": "a40"}}}
+    doubling: Any = {"$ref": "#a0", "$defs": anchors | {"end": {"$anchor": "a40"}}}
     # Each of twelve names is marked by two resources, and any of them may be entered first.
     ways = {str(i): {"$ref": str(i)} for i in range(24)}
     entered = {
@@ -308,7 +309,7 @@ def test_a_schema_that_multiplies_through_anchors_and_scopes_is_refused_in_time(
         }
         for i in range(24)
     }
-    scopes = {"$id": "https://example.org/", "properties": ways, "$defs": entered}
+    scopes: Any = {"$id": "https://example.org/", "properties": ways, "$defs": entered}
     scopes["items"] = {"$dynamicRef": "0#n0"}
     for schema in (doubling, scopes):
         began = time.process_time()
