@@ -8,6 +8,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from pydantic import JsonValue
 
 NAMES = st.sampled_from(["a", "b", "c", "kind", "null_or_extra_json", "$ref", "x/y~z", "é"])
+OTHERS = st.sampled_from(["r", "null_or_extra_json", "json_text", "answer"])
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | TEXTS
 ANYTHING: SearchStrategy[JsonValue] = st.recursive(
@@ -77,7 +78,7 @@ def objects(draw: DrawFn, inner: SearchStrategy[Made]) -> Made:
     schema |= {"type": "object"} if draw(st.integers(0, 4)) else {}
     rest: SearchStrategy[dict[str, JsonValue]] = st.just({})
     if others is True or others is None:
-        rest = st.dictionaries(st.sampled_from(["r", "s"]), ANYTHING, max_size=2)
+        rest = st.dictionaries(OTHERS, ANYTHING, max_size=2)
     elif others == "typed":
         made = draw(inner)
         others, rest = made.schema, st.dictionaries(st.just("r"), made.answers)
@@ -86,7 +87,8 @@ def objects(draw: DrawFn, inner: SearchStrategy[Made]) -> Made:
         {name: members[name].answers for name in required},
         optional={name: made.answers for name, made in members.items() if name not in required},
     )
-    answers = st.tuples(own, rest).map(lambda pair: pair[1] | pair[0])
+    apart = rest.map(lambda found: {n: v for n, v in found.items() if n not in members})
+    answers = st.tuples(own, apart).map(lambda pair: pair[1] | pair[0])
     return Made(schema, answers if "type" in schema else answers | SCALARS)
 
 

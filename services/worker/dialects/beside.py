@@ -1,4 +1,4 @@
-"""Free-form values beside scalars: texts stand for themselves there, and JSON text has a member.
+"""Free-form values beside others: texts stand for themselves there, and JSON text has a member.
 
 In a union of `integer` and anything, a string could be a text or JSON text. So scalars travel as
 they are, and an object of one member carries the JSON text of all else.
@@ -18,6 +18,7 @@ from services.worker.dialects.shape import (
     Shapes,
     Text,
     Union,
+    types_written,
 )
 
 CARRIER_NAME = "json_text"
@@ -87,10 +88,10 @@ class _Separation:
 
 
 def _is_doubtful(leaves: list[Shape]) -> bool:
-    """Whether a string may be a text or JSON text, and no other scalar is a string."""
-    scalars = [leaf for leaf in leaves if isinstance(leaf, Plain)]
-    has_strings = any("string" in scalar.types for scalar in scalars)
-    return bool(scalars) and not has_strings and any("string" in t.types for t in _texts(leaves))
+    """Whether a string may be a text as well as JSON text."""
+    others = [leaf for leaf in leaves if not isinstance(leaf, Text)]
+    may_be_text = any("string" in types_written(leaf) for leaf in leaves)
+    return may_be_text and bool(others) and len(others) < len(leaves)
 
 
 def _texts(leaves: list[Shape]) -> list[Text]:

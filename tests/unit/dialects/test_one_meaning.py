@@ -61,10 +61,20 @@ def same_json(checked: Checked, value: JsonValue) -> bool:
 
 
 @pytest.mark.parametrize("dialect", [*PACKING, *AS_IT_IS])
-@pytest.mark.parametrize("typed", [{"type": "integer"}, {"type": ["number", "null"]}])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"type": "integer"},
+        {"type": ["number", "null"]},
+        {"type": "string", "maxLength": 50},
+        {"enum": ["5", 5, None]},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "object", "properties": {"x": {}}, "required": ["x"]},
+    ],
+)
 @pytest.mark.parametrize("free", [{}, True, {"description": "d"}, {"not": {"const": 7}}])
 @pytest.mark.parametrize("text", ["5", "5.0", "null", "true", "{}", "[1]", '"x"', "x", "", "Paris"])
-def test_a_text_beside_a_number_is_that_text(
+def test_a_text_beside_something_typed_is_that_text(
     dialect: DialectName, typed: Any, free: Any, text: str
 ) -> None:
     for union in ({"anyOf": [typed, free]}, {"anyOf": [free, typed]}):
