@@ -14,7 +14,7 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
 from tests.encoding import encode, is_read_back
-from tests.schema_suite import groups
+from tests.schema_suite import DRAFTS, groups
 
 FILES = [pytest.param(file, id=f"{file.draft}/{file.path}") for file in corpora().suite()]
 # In this file the suite takes formats for annotations, as 2020-12 does by default; we assert them.
