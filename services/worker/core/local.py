@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from services.worker.core.keywords import (
+    REFERENCES,
     STORES,
     AnySchema,
     Draft,
@@ -20,7 +21,6 @@ from services.worker.core.keywords import (
 from services.worker.core.resources import Resources
 
 _NAMES = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
-_REFERENCES = frozenset(["$ref", "$dynamicRef", "$recursiveRef"])
 
 # Of each name that several resources mark as dynamic, the one that was entered first.
 _Scope = frozenset[tuple[str, str]]
@@ -93,7 +93,7 @@ class _Rewriting:
         targets = [self._reference(target, scope) for target in self._targets(schema, scope)]
         if targets and self._draft < Draft.D2019:
             return targets[0]
-        dropped = _NAMES | _REFERENCES | STORES | {"$schema"}
+        dropped = _NAMES | REFERENCES | STORES | {"$schema"}
         written: JsonObject = {k: _copied(v) for k, v in schema.items() if k not in dropped}
         for steps, inner in subschemas(schema):
             if steps[0] not in STORES and isinstance(inner, dict):

@@ -7,7 +7,15 @@ from urllib.parse import urlsplit
 
 from answerbus.failure import Problem
 from answerbus.problems import pointer
-from services.worker.core.keywords import Draft, JsonObject, draft_of, reference
+from services.worker.core.keywords import (
+    REFERENCES,
+    AnySchema,
+    Draft,
+    JsonObject,
+    draft_of,
+    reference,
+    subschemas,
+)
 from services.worker.core.resources import Place, Resources
 
 _SCHEMES = frozenset(["", "http", "https", "urn", "tag"])  # what identifies ordinary schemas
@@ -29,6 +37,22 @@ def faults(root: JsonObject, resources: Resources) -> Iterator[Fault]:
     for place in resources.twice:
         expected = "an id that no other schema of the document has"
         yield Fault(Problem.of(pointer(place.steps), "id", expected))
+    for place, schema in resources.odd:
+        if _refers(schema):
+            expected = "an id without `#`, as there are references inside"
+            yield Fault(Problem.of(pointer(place.steps), "id", expected))
+
+
+def _refers(schema: JsonObject) -> bool:
+    """Whether a schema has references in it, whose meaning depends on its id."""
+    waiting: list[AnySchema] = [schema]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            if any(isinstance(inner.get(keyword), str) for keyword in REFERENCES):
+                return True
+            waiting.extend(deeper for _, deeper in subschemas(inner))
+    return False
 
 
 def _faults(

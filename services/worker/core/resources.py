@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urljoin, urlsplit
 
 from services.worker.core.document import inside, percent_decoded, steps_of
 from services.worker.core.keywords import AnySchema, Draft, JsonObject, Step, reference, subschemas
@@ -31,6 +31,7 @@ class Resources:
         self._places: dict[int, tuple[JsonObject, Place]] = {}
         self.dynamic: dict[str, dict[str, JsonObject]] = {}  # by name, then by resource
         self.twice: list[Place] = []  # ids that were taken already
+        self.odd: list[tuple[Place, JsonObject]] = []  # ids that readers understand differently
         self._walk(root, Place((), _UNNAMED))
 
     def place(self, schema: JsonObject) -> Place:
@@ -48,7 +49,7 @@ class Resources:
     def find(self, schema: JsonObject, ref: str) -> AnySchema | None:
         """What a reference of `schema` leads to; None if to nothing in this document."""
         base = self.place(schema).base
-        address, fragment = urldefrag(ref)
+        address, _, fragment = ref.partition("#")
         base = _joined(base, address) if address else base
         root = self._roots.get(base)
         name = percent_decoded(fragment)
@@ -61,7 +62,7 @@ class Resources:
     def find_dynamic(self, schema: JsonObject, ref: str) -> tuple[AnySchema | None, str | None]:
         """What `$dynamicRef` leads to at first; and its name, where another may come first."""
         target = self.find(schema, ref)
-        name = percent_decoded(urldefrag(ref)[1])
+        name = percent_decoded(ref.partition("#")[2])
         is_marked = isinstance(target, dict) and target.get("$dynamicAnchor") == name
         return target, name if is_marked else None
 
@@ -93,14 +94,20 @@ class Resources:
             waiting.extend(
                 (inner, Place((*place.steps, *steps), place.base))
                 for steps, inner in subschemas(schema)
-                if isinstance(inner, dict)
+                if isinstance(inner, dict) and self._knows(steps[0])
             )
+
+    def _knows(self, keyword: Step) -> bool:
+        """Names in `$defs` count since there is `$defs`; before, a pointer may still lead there."""
+        return keyword != "$defs" or self._draft >= Draft.D2019
 
     def _named(self, schema: JsonObject, place: Place) -> Place:
         """The place of a schema in its own resource, if it starts one; its names are kept."""
         own = schema.get("$id" if self._draft > Draft.D4 else "id")
         if isinstance(own, str):
-            address, fragment = urldefrag(own)
+            address, _, fragment = own.partition("#")
+            if _is_odd(address, fragment, self._draft):
+                self.odd.append((place, schema))
             if address:
                 place = Place(place.steps, _joined(place.base, address))
                 if self._roots.setdefault(place.base, schema) is not schema:
@@ -116,6 +123,15 @@ class Resources:
         if schema.get("$recursiveAnchor") is True and self._roots.get(place.base) is schema:
             self.dynamic.setdefault(RECURSIVE, {})[place.base] = schema
         return place
+
+
+def _is_odd(address: str, fragment: str, draft: Draft) -> bool:
+    """Whether an id is no address, or names a part of a resource and not one."""
+    try:
+        urlsplit(address)
+    except ValueError:
+        return True
+    return bool(fragment) and (bool(address) or draft >= Draft.D2019)
 
 
 def _joined(base: str, address: str) -> str:

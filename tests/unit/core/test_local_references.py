@@ -278,6 +278,8 @@ def test_no_validator_recurses_for_ever_in_what_is_taken(
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, UnsupportedSchema),
         ({"$schema": "https://example.org/own"}, UnsupportedSchema),
         ({"$defs": {"a": {"$id": "x"}, "b": {"$id": "x"}}}, UnsupportedSchema),
+        ({"items": {"$id": "x#y", "$ref": "#"}}, UnsupportedSchema),
+        ({"items": {"$id": "http://[", "items": {"$ref": "#"}}}, UnsupportedSchema),
         ({"$ref": "file:///etc/passwd"}, HostileSchema),
         ({"$ref": "http://169.254.169.254/latest"}, HostileSchema),
         ({"$ref": "http://[::1]/x"}, HostileSchema),
