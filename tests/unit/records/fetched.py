@@ -13,11 +13,22 @@ from answerbus.client.records.unreadable import Unreadable
 PLACE = TopicPartition("requests", 3)
 
 
+class Unlimited(Allowance):
+    """On a busy machine any batch may take long."""
+
+    @property
+    def is_spent(self) -> bool:
+        return False
+
+
 def reading(
-    data: bytes, offset: int = 0, aborted: Sequence[tuple[int, int]] = ()
+    data: bytes,
+    offset: int = 0,
+    aborted: Sequence[tuple[int, int]] = (),
+    allowance: Allowance | None = None,
 ) -> PartitionRecords:
     """As after a fetch from `offset`."""
-    allowance = Allowance()
+    allowance = allowance or Unlimited()
     return PartitionRecords(PLACE, data, offset, aborted, READ_COMMITTED, allowance, lambda _: None)
 
 
