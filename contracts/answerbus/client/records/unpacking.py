@@ -17,6 +17,9 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4  # the codec bits of a batch
 CODECS: Final = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 TOO_LARGE: Final = Fault(f"a batch that unpacks to at most {UNPACKED_BYTES_MAX:,} bytes")
 
+_SMALL_PACKED_BYTES_MAX: Final = 16 * 1024  # for most batches no memory has to be mapped
+_SMALL_BYTES_MAX: Final = 64 * 1024
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16  # the magic, a version and the least version that can read it
 _NO_ROOM = "failed to write whole buffer"  # what cramjam says of an output that is full
@@ -30,20 +33,27 @@ _PLAIN: Final[dict[int, _Into]] = {
 
 
 def unpack(codec: int, packed: bytes) -> bytes | Fault:
-    """What was packed, or why it cannot be had; never more than UNPACKED_BYTES_MAX.
-
-    The output is a map of memory of which only the pages that are written to exist.
-    """
+    """What was packed, or why it cannot be had; never more than UNPACKED_BYTES_MAX."""
     if codec not in CODECS:
         return Fault(f"a codec that is known, not number {codec}")
-    with mmap.mmap(-1, UNPACKED_BYTES_MAX) as room, memoryview(room) as out:
-        try:
-            size = _snappy(packed, out) if codec == SNAPPY else _PLAIN[codec](packed, out)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic of cramjam is no Exception
-            return TOO_LARGE if _NO_ROOM in str(error) else _broken(codec, error)
-        return TOO_LARGE if isinstance(size, _NoRoom) else bytes(out[:size])
+    if len(packed) <= _SMALL_PACKED_BYTES_MAX:
+        small = bytearray(_SMALL_BYTES_MAX)
+        found = _unpack_into(codec, packed, memoryview(small))
+        if found is not TOO_LARGE:
+            return found
+    # A map of memory of which only the pages that are written to exist.
+    with mmap.mmap(-1, UNPACKED_BYTES_MAX) as large, memoryview(large) as out:
+        return _unpack_into(codec, packed, out)
+
+
+def _unpack_into(codec: int, packed: bytes, out: memoryview) -> bytes | Fault:
+    try:
+        size = _snappy(packed, out) if codec == SNAPPY else _PLAIN[codec](packed, out)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of cramjam is no Exception
+        return TOO_LARGE if _NO_ROOM in str(error) else _broken(codec, error)
+    return TOO_LARGE if isinstance(size, _NoRoom) else bytes(out[:size])
 
 
 class _NoRoom:
