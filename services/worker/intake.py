@@ -104,7 +104,7 @@ class Inbox:
             raise RuntimeError("the worker is not subscribed")
         if consumer is not self._watched:
             self._watched = consumer
-            consumer.getmany = partial(self.reading.watched, consumer.getmany)
+            consumer.getmany = partial(self.reading.watched, consumer.getmany)  # type: ignore[method-assign]
         return consumer
 
     @cached_property

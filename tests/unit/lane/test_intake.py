@@ -45,6 +45,9 @@ class FakeConsumer:
 
     positions: dict[TopicPartition, int]
 
+    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+        return {}
+
     def assignment(self) -> set[TopicPartition]:
         return set(self.positions)
 
