@@ -35,6 +35,9 @@ class Lanes:
         """The next record of one of the topics."""
         if stored.value is None:
             return
+        if stored.fault is not None:
+            self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
+            return
         event = private_event(stored.topic, stored.value)
         match event:
             case Fault():

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
-from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.client.bus import Bus
@@ -91,7 +90,7 @@ class Sounder:
         count = (await self._bus.counts(REQUESTS))[REQUESTS]
         places = [self._bus.place(REQUESTS, partition) for partition in range(count)]
         admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
-        consumer: AIOKafkaConsumer = self._bus.consumer()
+        consumer = self._bus.consumer()
         async with self._bus.running(consumer):
             with self._bus.explained():
                 try:

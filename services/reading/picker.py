@@ -5,9 +5,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.topics import TOPICS
 from services.reading.stored import Place, Stored
 
@@ -21,7 +23,7 @@ _FETCH_WAIT_MS = 50  # how long a fetch that finds nothing may hold up the next 
 class Picker:
     """One connection, used by one at a time; partitions are paused while nobody wants them."""
 
-    def __init__(self, bus: Bus, consumer: AIOKafkaConsumer) -> None:
+    def __init__(self, bus: Bus, consumer: RecordConsumer) -> None:
         self._bus, self._consumer = bus, consumer
         self._turn = asyncio.Lock()
 
@@ -81,9 +83,7 @@ class Picker:
         return bool(places)
 
 
-def _take(
-    records: Sequence[ConsumerRecord], places: deque[Place], found: dict[Place, Stored]
-) -> None:
+def _take(records: Sequence[Record], places: deque[Place], found: dict[Place, Stored]) -> None:
     for record in records:
         while places and places[0].offset < record.offset:
             places.popleft()

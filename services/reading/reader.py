@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.topics import Topic
 from services.reading.stored import Stored
 
@@ -18,7 +19,7 @@ _FETCH_WAIT_MS = 100  # a question about offsets waits behind a fetch that waits
 class Reader:
     """Goes on where it stopped. Every method raises BusUnavailable if Kafka cannot be used."""
 
-    def __init__(self, bus: Bus, consumer: AIOKafkaConsumer, topics: Mapping[str, Topic]) -> None:
+    def __init__(self, bus: Bus, consumer: RecordConsumer, topics: Mapping[str, Topic]) -> None:
         self._bus, self._consumer, self._topics = bus, consumer, topics
 
     @property

@@ -88,13 +88,15 @@ class Seen:
 
 def seen(stored: Stored) -> Seen:
     """What a record is; never an exception."""
-    ended = stored.topic is RETRIES and stored.value is None and stored.key is not None
-    event = (
-        RetryEnded((stored.key or b"").decode(errors="replace"))
-        if ended
-        else decode(stored.value, stored.headers)
-    )
-    return Seen(stored.topic, stored.partition, stored.offset, stored.at, event)
+    return Seen(stored.topic, stored.partition, stored.offset, stored.at, _event(stored))
+
+
+def _event(stored: Stored) -> Event | RetryEnded | Undecodable:
+    if stored.fault is not None:
+        return Undecodable((stored.fault,))
+    if stored.topic is RETRIES and stored.value is None and stored.key is not None:
+        return RetryEnded(stored.key.decode(errors="replace"))
+    return decode(stored.value, stored.headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Self
 
-from aiokafka import ConsumerRecord
-
+from answerbus.broker_time import bounded_ms, moment
+from answerbus.client.records.batch import Record
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.failure import Problem
 from answerbus.topics import Topic
 
 
@@ -21,7 +23,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A committed record, not yet looked into; `at_ms` is Kafka's time of it, since 1970."""
+    """A committed record, not yet looked into; `at_ms` is Kafka's time of it, since 1970.
+
+    `fault` says why it cannot be read, if so; it then counts as a record without content.
+    """
 
     topic: Topic
     partition: int
@@ -30,15 +35,20 @@ class Stored:
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
+    fault: Problem | None = None
 
     @classmethod
-    def of(cls, topic: Topic, record: ConsumerRecord) -> Self:
-        """What aiokafka gives, without its library."""
+    def of(cls, topic: Topic, record: Record) -> Self:
+        """What the consumer gives, without its library."""
+        if isinstance(record, Unreadable):
+            at_ms = bounded_ms(record.timestamp)
+            place = (record.partition, record.offset)
+            return cls(topic, *place, at_ms, None, b"", (), record.problem)
         return cls(
             topic,
             record.partition,
             record.offset,
-            record.timestamp,
+            bounded_ms(record.timestamp),
             record.key,
             record.value,
             record.headers,
@@ -47,7 +57,7 @@ class Stored:
     @property
     def at(self) -> datetime:
         """Kafka's time of the record, in UTC."""
-        return datetime.fromtimestamp(self.at_ms / 1000, UTC)
+        return moment(self.at_ms)
 
     @property
     def place(self) -> Place:

@@ -59,6 +59,9 @@ async def _read(
 def _body(stored: Stored | None) -> Body:
     if stored is None:
         return Trouble("gone", "Its record is no longer kept")
+    if stored.fault is not None:
+        said = problem_text(stored.fault)
+        return Trouble("unreadable", f"Its record cannot be read: {said}")
     event = decode(stored.value, stored.headers)
     match event:
         case DeadLetter():

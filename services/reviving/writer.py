@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
 from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
 from answerbus.partition import Layout
@@ -123,9 +124,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
 
 async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:
     """Wait until all that was written to these places by now is committed or aborted."""
-    written = AIOKafkaConsumer(
-        bootstrap_servers=bus.servers, enable_auto_commit=False, **bus.options
-    )
+    written = bus.consumer(isolation_level="read_uncommitted")
     committed = bus.consumer()
     async with bus.running(written), bus.running(committed):
         with bus.explained():
@@ -135,6 +134,6 @@ async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:
                     await asyncio.sleep(DECIDED_POLL_S)
 
 
-async def _is_behind(committed: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+async def _is_behind(committed: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:
     stable = await committed.end_offsets(list(ends))
     return any(stable[place] < end for place, end in ends.items())

@@ -41,6 +41,12 @@ FORWARDED = Metric(
     (),
     "Requests in another's partition, sent on to its owner's.",
 )
+UNREADABLE = Metric(
+    "answerbus_requests_unreadable_total",
+    "counter",
+    (),
+    "Records or whole batches that no Kafka client can read, each with its dead letter.",
+)
 UNREAD = Metric(
     "answerbus_requests_unread_total",
     "counter",
@@ -192,8 +198,9 @@ LATENESS = Metric(
 READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
-    *(TAKEN, DUPLICATES, FORWARDED, UNREAD, TERMINALS, DEAD_LETTERS, REQUEST_DURATION),
-    *(ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS, OPENINGS),
+    *(TAKEN, DUPLICATES, FORWARDED, UNREADABLE, UNREAD, TERMINALS, DEAD_LETTERS),
+    *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
+    *(OPENINGS,),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
     *(STALLS, LATENESS, READY),

@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka.errors import IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
-from answerbus.envelope import Headers, ReceivedRequest, decode_request
+from answerbus.broker_time import moment
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
 from answerbus.forwarding import first_place, is_forwarded
 from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
@@ -23,7 +26,6 @@ from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.core.admit import Arrival
-from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.look import look
@@ -39,7 +41,7 @@ METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's 
 
 _log = logging.getLogger(__name__)
 
-Records = Sequence["ConsumerRecord[bytes, bytes]"]
+Records = Sequence[Record]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Inbox:
     def __init__(self, settings: KafkaSettings, topic: str, group_id: str) -> None:
         self.membership: Membership
         self._topic = topic
-        self.broker = KafkaBroker(
+        self.broker = _Broker(
             settings.bootstrap_servers.split(","),
             security=faststream_security(settings),
             consumer_only=True,
@@ -92,40 +94,23 @@ class Inbox:
         )
         self._settings = settings
         self._group_id = group_id
-        self._careful: AIOKafkaConsumer | None = None
+        self._watched: RecordConsumer | None = None  # of which `reading` knows
 
     @property
-    def consumer(self) -> AIOKafkaConsumer:
+    def consumer(self) -> RecordConsumer:
         """The group's consumer; there is one from the first assignment until the stop."""
-        consumer = self._subscriber.consumer
+        consumer: RecordConsumer | None = self._subscriber.consumer
         if consumer is None:
             raise RuntimeError("the worker is not subscribed")
-        if consumer is not self._careful:
-            self._careful = consumer
-            consumer.getmany = partial(self.reading.watched, partial(self._read, consumer.getmany))
+        if consumer is not self._watched:
+            self._watched = consumer
+            consumer.getmany = partial(self.reading.watched, consumer.getmany)  # type: ignore[method-assign]
         return consumer
 
     @cached_property
     def reading(self) -> Reading:
         """Whether requests are read."""
         return Reading()
-
-    async def _read(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
-        """One unreadable batch (CRC, codec, names of headers) makes the whole call raise.
-
-        aiokafka has by then taken records of other partitions, moved their positions, and loses
-        them: without going back they would be passed over in silence.
-        """
-        try:
-            return await getmany(**options)
-        except ConsumerStoppedError:
-            raise
-        except Exception:
-            _log.exception("records could not be read")
-            for partition, life in self.membership.lives.items():
-                if life.lane.state is State.OPEN:
-                    self.partition(partition).seek(life.lane.books.watermark.position)
-            raise
 
     async def ends(self) -> Mapping[int, int]:
         """Where our partitions end; see `look`."""
@@ -164,7 +149,7 @@ class Inbox:
         return self._subscriber
 
     async def _take(self, records: Any) -> None:
-        by_partition: dict[int, list[ConsumerRecord[bytes, bytes]]] = {}
+        by_partition: dict[int, list[Record]] = {}
         for record in records:
             by_partition.setdefault(record.partition, []).append(record)
         for partition, batch in by_partition.items():
@@ -189,16 +174,16 @@ class Inbox:
             return False  # taken away meanwhile
 
 
-def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
+def arrival(record: Record) -> Arrival:
     """A record as the core sees it; nothing in it can make this fail."""
     headers: Headers = list(record.headers)
     place = Origin(
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
-        timestamp=datetime.fromtimestamp(record.timestamp / 1000, UTC),
+        timestamp=moment(record.timestamp),
     )
-    decoded = decode_request(record.value, headers)
+    decoded = _decoded(record, headers)
     digest = (
         canonical_digest(decoded.body)
         if isinstance(decoded, ReceivedRequest)
@@ -212,7 +197,19 @@ def arrival(record: "ConsumerRecord[bytes, bytes]") -> Arrival:
         headers=headers,
         decoded=decoded,
         digest=digest,
+        readable=not isinstance(record, Unreadable),
     )
+
+
+def _decoded(record: Record, headers: Headers) -> ReceivedRequest | Undecodable:
+    """Of a record that cannot be read, the ids at least, so that who waits for it is told."""
+    if not isinstance(record, Unreadable):
+        return decode_request(record.value, headers)
+    if not record.has_value:
+        return Undecodable((record.problem,))
+    found = decode_request(record.value)
+    ids = found.request if isinstance(found, ReceivedRequest) else found
+    return Undecodable((record.problem,), ids.request_id, ids.workflow_id)
 
 
 async def _parse(raw: Records) -> KafkaMessage:
@@ -232,3 +229,13 @@ class _NoConsumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         pass
+
+
+class _Broker(KafkaBroker):
+    """FastStream's, whose consumers no record can stop."""
+
+    async def _connect(self) -> Callable[..., Any]:
+        builder = await super()._connect()
+        config = self.config.broker_config
+        config.builder = partial(RecordConsumer, **getattr(builder, "keywords", {}))
+        return config.builder

@@ -59,7 +59,7 @@ def simulated_clients() -> Iterator[None]:
     """Let the Kafka adapter of lanes use these clients instead of aiokafka's."""
     with (
         mock.patch.object(shard, "AIOKafkaProducer", SimProducer),
-        mock.patch.object(shard, "AIOKafkaConsumer", SimReader),
+        mock.patch.object(shard, "RecordConsumer", SimReader),
     ):
         yield
 
@@ -69,7 +69,7 @@ class SimInbox(Inbox):
 
     def __init__(self, consumer: SimConsumer) -> None:
         self._topic = TOPIC
-        self._careful = None
+        self._watched = None
         self._subscriber = SimpleNamespace(consumer=consumer)  # type: ignore[assignment]
 
     async def run(self, chance: random.Random) -> None:

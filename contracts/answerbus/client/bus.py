@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
     KafkaConnectionError,
@@ -20,6 +20,7 @@ from aiokafka.errors import (
 
 from answerbus.client.errors import BusRefused, BusUnavailable
 from answerbus.client.layout import written_layout
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
 from answerbus.client.way_in import refusal_at
 from answerbus.masking import Mask
@@ -68,9 +69,9 @@ class Bus:
         """A producer whose records are safe once they are acknowledged."""
         return AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
 
-    def consumer(self, **choices: Any) -> AIOKafkaConsumer:
+    def consumer(self, **choices: Any) -> RecordConsumer:
         """A consumer of committed records (unless chosen otherwise), which commits no offset."""
-        return AIOKafkaConsumer(
+        return RecordConsumer(
             bootstrap_servers=self.servers,
             enable_auto_commit=False,
             **{"isolation_level": "read_committed", **self.options, **choices},

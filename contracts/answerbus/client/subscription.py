@@ -7,13 +7,16 @@ from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from answerbus.client.answer_type import AnswerType
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import Undecodable, decode
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.topics import REFUSALS, RESULTS
@@ -56,8 +59,8 @@ class Subscription(Generic[AnswerT]):
         self._group_id = group_id
         self._options = options
         self._stack = AsyncExitStack()
-        self._consumer: AIOKafkaConsumer | None = None
-        self._handed_out: ConsumerRecord | None = None
+        self._consumer: RecordConsumer | None = None
+        self._handed_out: Record | None = None
         self._done: dict[TopicPartition, int] = {}
         self._commit_due = 0.0
 
@@ -109,7 +112,7 @@ class Subscription(Generic[AnswerT]):
             self._take_back()
             await asyncio.sleep(0)  # buffered records of others must not keep the loop busy
 
-    async def _next_record(self) -> ConsumerRecord | None:
+    async def _next_record(self) -> Record | None:
         if self._consumer is None:
             raise RuntimeError("A Subscription is used inside of `async with ... as outcomes:`.")
         with self._bus.explained():
@@ -149,11 +152,13 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka 
         pass
 
 
-def item_of(record: ConsumerRecord, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | None":
+def item_of(record: Record, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | None":
     """What a record is to a reader of these answers; None for what belongs to others.
 
     The header `ce_contract` spares reading the bodies of others; then the body decides.
     """
+    if isinstance(record, Unreadable):
+        return Undecodable((record.problem,))
     contract = next((value for name, value in record.headers if name == "ce_contract"), None)
     if contract not in (None, answers.contract_header):
         return None

@@ -6,10 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager, suppress
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Terminal
@@ -34,7 +37,7 @@ class Terminals:
         self._waiters: Counter[int] = Counter()
         self._open: set[int] = set()
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._consumer: AIOKafkaConsumer | None = None
+        self._consumer: RecordConsumer | None = None
         self._ended: BaseException | None = None
 
     @asynccontextmanager
@@ -98,7 +101,7 @@ class Terminals:
     def _places(self, partition: int) -> list[TopicPartition]:
         return [self._bus.place(topic, partition) for topic in TOPICS]
 
-    async def _read(self, consumer: AIOKafkaConsumer) -> None:
+    async def _read(self, consumer: RecordConsumer) -> None:
         try:
             while True:
                 with self._bus.explained():
@@ -110,7 +113,7 @@ class Terminals:
             _log.exception("the reader of terminals has ended")
             self._end(error)
 
-    def _hand_over(self, record: ConsumerRecord) -> None:
+    def _hand_over(self, record: Record) -> None:
         terminal = terminal_of(record, self._waiting)
         if terminal is not None and terminal.request_id is not None:
             for future in self._waiting[terminal.request_id]:
@@ -125,12 +128,14 @@ class Terminals:
                     future.set_exception(self._ended)
 
 
-def terminal_of(record: ConsumerRecord, request_ids: Container[str]) -> Terminal | None:
+def terminal_of(record: Record, request_ids: Container[str]) -> Terminal | None:
     """The terminal in a record, if it is that of one of these requests.
 
     The header spares reading the bodies of others; a record without it is read. What cannot be
-    decoded is no terminal of anyone.
+    decoded is no terminal of anyone; the consumer has logged what cannot even be read.
     """
+    if isinstance(record, Unreadable):
+        return None
     for name, value in record.headers:
         if name == "ce_requestid":
             if value is not None and value.decode(errors="replace") not in request_ids:

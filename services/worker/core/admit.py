@@ -43,6 +43,7 @@ class Arrival:
     headers: Headers
     decoded: ReceivedRequest | Undecodable
     digest: str
+    readable: bool = True  # else `value` is what is left of a record that no client can read
 
     @property
     def size_bytes(self) -> int:
@@ -99,7 +100,7 @@ def admit(
     if handled and handled.body_digest == arrival.digest:
         return Duplicate()  # the digest: a topic that was made anew has other records there
     received = arrival.decoded
-    if arrival.size_bytes > REQUEST_BYTES_MAX:
+    if arrival.readable and arrival.size_bytes > REQUEST_BYTES_MAX:
         return _unfit(RequestTooLarge(), received)
     if isinstance(received, Undecodable):
         return _unfit(UndecodableCause(problems=received.problems), received)

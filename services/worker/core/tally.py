@@ -9,6 +9,7 @@ class Tally:
 
     duplicates: int = 0
     forwarded: int = 0
+    unreadable: int = 0  # records that no client can read, each with its letter
     unread: int = 0  # requests that retention deleted before they were read
     held: int = 0  # retries in memory
     requests: int = 0  # in memory, as valves count them

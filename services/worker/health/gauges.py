@@ -14,6 +14,7 @@ def gauges(verdict: Verdict, watched: Watched) -> Iterator[Sample]:
     tally = watched.context.tally
     yield metrics.DUPLICATES, (), tally.duplicates
     yield metrics.FORWARDED, (), tally.forwarded
+    yield metrics.UNREADABLE, (), tally.unreadable
     yield metrics.UNREAD, (), tally.unread
     yield metrics.HELD, (), tally.held
     yield metrics.KAFKA_SILENCE, (), watched.probe.silent_s

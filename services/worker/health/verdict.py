@@ -101,6 +101,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,
         "forwarded": context.tally.forwarded,
+        "unreadable": context.tally.unreadable,
         "unread": context.tally.unread,
         "kafka_silent_s": round(watched.probe.silent_s, 1),
         "loop": {"stalls": watched.pulse.stalls, "worst_s": round(watched.pulse.worst_s(), 2)},

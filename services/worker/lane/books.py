@@ -81,6 +81,7 @@ class Books:
                 copy = letters.forwarded(arrival, admission.workflow_id, admission.owner)
                 return self._dispose(arrival, copy, "forwarded", now)
             case Unfit():
+                self.tally.unreadable += not arrival.readable
                 letter = letters.unfit_letter(admission, arrival, now)
                 self.observer.unfit(letter)
                 home = letters.home_of(self.partition, self.partitions)

@@ -7,8 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.ports import OutRecord, StoredRecord
 
@@ -45,7 +48,7 @@ class KafkaShard:
         self._names = names
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
         self._producer: AIOKafkaProducer | None = None
-        self._reader: AIOKafkaConsumer | None = None
+        self._reader: RecordConsumer | None = None
 
     async def fence(self) -> None:
         self._producer = AIOKafkaProducer(
@@ -69,11 +72,10 @@ class KafkaShard:
                 found = await reader.getmany(timeout_ms=_POLL_MS)
                 for place, records in found.items():
                     for record in records:
-                        found = topics[place.topic], record.key, record.value, record.headers
-                        take(StoredRecord(*found, record.offset))
+                        take(_stored(topics[place.topic], record))
 
-    async def _start_reader(self, places: Sequence[TopicPartition]) -> AIOKafkaConsumer:
-        self._reader = reader = AIOKafkaConsumer(
+    async def _start_reader(self, places: Sequence[TopicPartition]) -> RecordConsumer:
+        self._reader = reader = RecordConsumer(
             **self._names.options,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
@@ -122,7 +124,13 @@ class KafkaShard:
             await _stopped(producer, f"the producer of partition {self._names.partition}")
 
 
-async def _stopped(client: AIOKafkaConsumer | AIOKafkaProducer, name: str) -> None:
+def _stored(topic: Topic, record: Record) -> StoredRecord:
+    if isinstance(record, Unreadable):
+        return StoredRecord(topic, None, b"", (), record.offset, str(record))
+    return StoredRecord(topic, record.key, record.value, record.headers, record.offset)
+
+
+async def _stopped(client: RecordConsumer | AIOKafkaProducer, name: str) -> None:
     """Stop it, within a bounded time: without its broker it may hang."""
     with suppress(Exception):
         async with asyncio.timeout(STOP_TIMEOUT_S):

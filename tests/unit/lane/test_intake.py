@@ -1,17 +1,20 @@
-"""From Kafka to lanes: what cannot be read, or was overtaken by a seek, leaves no gap."""
+"""From Kafka to lanes: what was overtaken by a seek leaves no gap, and what is unreadable fits."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
-from aiokafka.consumer.fetcher import Fetcher, FetchResult
-from aiokafka.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka.errors import IllegalStateError
 
+from answerbus.client.records.unreadable import Extent, Unreadable
+from answerbus.envelope import Undecodable
 from services.settings import KafkaSettings
+from services.worker.core.admit import Unfit, admit
+from services.worker.core.ledger import Ledger
 from services.worker.intake import Inbox, arrival
 from services.worker.lane.lane import State
 from tests.unit.builders import NOW, TOPIC, body
@@ -36,34 +39,14 @@ def record(place: TopicPartition, offset: int, value: bytes | None = b"{}") -> A
     )
 
 
-class Batches:
-    """The records of one fetch; reading on past the last of them fails."""
-
-    def __init__(self, records: list[Any], error: Exception | None = None) -> None:
-        self.next_fetch_offset = records[0].offset
-        self._error = error
-        self._records = iter(records)
-
-    def __iter__(self) -> "Batches":
-        return self
-
-    def __next__(self) -> Any:
-        for found in self._records:
-            self.next_fetch_offset = found.offset + 1
-            return found
-        if self._error:
-            error, self._error = self._error, None
-            raise error
-        raise StopIteration
-
-
 @dataclass
 class FakeConsumer:
-    """Positions, and `getmany` by aiokafka's own code over what was fetched."""
+    """Positions alone."""
 
-    fetched: dict[TopicPartition, Batches]
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
-    error: Exception | None = None
+    positions: dict[TopicPartition, int]
+
+    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+        return {}
 
     def assignment(self) -> set[TopicPartition]:
         return set(self.positions)
@@ -75,32 +58,6 @@ class FakeConsumer:
         if place not in self.positions:
             raise IllegalStateError
         return self.positions[place]
-
-    async def getmany(self, **_: Any) -> Mapping[TopicPartition, list[Any]]:
-        if self.error:
-            raise self.error
-        fetcher = SimpleNamespace(
-            _subscriptions=SimpleNamespace(reassignment_in_progress=False),
-            _records={place: self._result(place) for place in self.fetched},
-            _notify=lambda _: None,
-            _wait_consume_future=None,
-        )
-        found: Mapping[TopicPartition, list[Any]] = await Fetcher.fetched_records(fetcher, ())
-        return found
-
-    def _result(self, place: TopicPartition) -> FetchResult:
-        def consumed_to(offset: int) -> None:
-            self.positions[place] = offset
-
-        state = SimpleNamespace(consumed_to=consumed_to)
-        result = FetchResult(
-            place,
-            assignment=SimpleNamespace(active=True, state_value=lambda _: state),
-            partition_records=self.fetched[place],
-            backoff=0,
-        )
-        result.check_assignment = lambda _: True
-        return result
 
 
 class FakeLane:
@@ -125,55 +82,9 @@ def inbox(consumer: FakeConsumer, **lanes: FakeLane) -> Inbox:
     return made
 
 
-def test_when_one_partition_cannot_be_read_the_others_lose_nothing() -> None:
-    """aiokafka has taken A's records and moved on when B's batch raises."""
-
-    async def main() -> None:
-        unreadable = Batches([record(B, 7)], ValueError("a header's name that is no UTF-8"))
-        consumer = FakeConsumer({A: Batches([record(A, 3), record(A, 4)]), B: unreadable})
-        consumer.positions = {A: 3, B: 7}
-        of = inbox(consumer, a=FakeLane(3), b=FakeLane(7))
-
-        with pytest.raises(ValueError, match="UTF-8"):
-            await of.consumer.getmany(timeout_ms=20)
-
-        assert consumer.positions == {A: 3, B: 7}
-
-    run(main())
-
-
-def test_lanes_that_are_not_open_seek_for_themselves() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer({}, {A: 9, B: 9}, error=RuntimeError("CRC"))
-        closed = FakeLane(1)
-        closed.state = State.OPENING
-        of = inbox(consumer, a=closed, b=FakeLane(5))
-
-        with pytest.raises(RuntimeError):
-            await of.consumer.getmany()
-
-        assert consumer.positions == {A: 9, B: 5}
-        assert of.consumer is of.consumer
-
-    run(main())
-
-
-def test_a_consumer_that_stops_is_no_fault() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer({}, {A: 9}, error=ConsumerStoppedError())
-        of = inbox(consumer, a=FakeLane(1))
-
-        with pytest.raises(ConsumerStoppedError):
-            await of.consumer.getmany()
-
-        assert consumer.positions == {A: 9}
-
-    run(main())
-
-
 def test_what_was_fetched_before_a_seek_is_not_delivered() -> None:
     async def main() -> None:
-        consumer = FakeConsumer({}, {A: 2, B: 8})
+        consumer = FakeConsumer({A: 2, B: 8})
         a, b = FakeLane(2), FakeLane(7)
         await inbox(consumer, a=a, b=b)._take([record(A, 2), record(A, 3), record(B, 7)])
 
@@ -184,7 +95,7 @@ def test_what_was_fetched_before_a_seek_is_not_delivered() -> None:
 
 def test_what_was_taken_away_meanwhile_is_not_delivered_and_harms_no_other() -> None:
     async def main() -> None:
-        consumer = FakeConsumer({}, {B: 8})
+        consumer = FakeConsumer({B: 8})
         a, b = FakeLane(2), FakeLane(7)
         await inbox(consumer, a=a, b=b)._take([record(A, 2), record(B, 7)])
 
@@ -195,7 +106,7 @@ def test_what_was_taken_away_meanwhile_is_not_delivered_and_harms_no_other() -> 
 
 def test_a_batch_that_fails_on_its_way_makes_its_lane_start_over() -> None:
     async def main() -> None:
-        consumer = FakeConsumer({}, {A: 3, B: 8})
+        consumer = FakeConsumer({A: 3, B: 8})
         a, b = FakeLane(2), FakeLane(7)
         error = RuntimeError("a bug")
 
@@ -216,6 +127,40 @@ def test_nothing_in_a_record_makes_its_arrival_fail(value: bytes | None) -> None
 
     assert (found.place.offset, found.place.timestamp, found.value) == (5, NOW, value)
     assert found.origin == found.place
+
+
+@pytest.mark.parametrize("milliseconds", [-(2**63), -1, 0, 9_400_000_000_000_000, 2**63 - 1])
+def test_no_time_of_a_record_makes_its_arrival_fail(milliseconds: int) -> None:
+    found = arrival(replace(record(A, 5), timestamp=milliseconds))
+
+    assert datetime(1970, 1, 1, tzinfo=UTC) <= found.place.timestamp
+    assert found.place.timestamp + timedelta(days=1) < datetime.max.replace(tzinfo=UTC)
+
+
+def unreadable(extent: Extent, value: bytes) -> Unreadable:
+    return Unreadable(TOPIC, 0, 5, 8, 0, extent, "headers whose names are UTF-8", None, value)
+
+
+def test_of_an_unreadable_record_the_ids_are_kept_where_its_value_is_known() -> None:
+    value = json.dumps(body("r-1")).encode()
+    known, unknown = (arrival(unreadable(e, value)) for e in ("headers", "batch"))
+
+    assert isinstance(known.decoded, Undecodable)
+    assert isinstance(unknown.decoded, Undecodable)
+    assert (known.decoded.request_id, known.decoded.workflow_id) == (
+        "r-1",
+        body("r-1")["workflow_id"],
+    )
+    assert (unknown.decoded.request_id, unknown.decoded.workflow_id) == (None, None)
+    assert known.decoded.problems[0].code == "unreadable_headers"
+    assert unknown.decoded.problems[0].expected.endswith("; it stands at offsets 5 to 7")
+
+
+def test_an_unreadable_batch_is_undecodable_however_large_it_is() -> None:
+    found = admit(arrival(unreadable("batch", b"x" * 600_000)), Ledger(), {}, 1)
+
+    assert isinstance(found, Unfit)
+    assert found.cause.kind == "undecodable"
 
 
 def test_a_request_arrives_with_the_digest_of_its_canonical_body() -> None:

@@ -1,0 +1,17 @@
+"""A record's time as Kafka has it: milliseconds since 1970, which any producer may have written."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+EARLIEST_MS: Final = 0  # Kafka says -1 for no time
+LATEST_MS: Final = 221_845_392_000_000  # the year 9000: a deadline added to it is still a date
+
+
+def bounded_ms(milliseconds: int) -> int:
+    """The nearest time that dates and sums with them can hold."""
+    return min(max(milliseconds, EARLIEST_MS), LATEST_MS)
+
+
+def moment(milliseconds: int) -> datetime:
+    """That time, in UTC."""
+    return datetime.fromtimestamp(bounded_ms(milliseconds) / 1000, UTC)
