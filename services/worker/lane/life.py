@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from services.worker.context import Context
+from services.worker.fair_timeout import wait_fairly
 from services.worker.lane import opening
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.lane import Handle, Lane, State
@@ -90,7 +91,7 @@ class Life:
             lane.enter(State.SUSPENDED)
         lane.cancel_uncalled()
         if lane.tasks:
-            await asyncio.wait(list(lane.tasks.values()), timeout=limit_s)
+            await wait_fairly(list(lane.tasks.values()), limit_s)
         await self._depart()
 
     async def close(self) -> None:
