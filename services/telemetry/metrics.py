@@ -177,11 +177,17 @@ LATENESS = Metric(
     (),
     "The longest that the event loop stood still in the last minute.",
 )
+CLOCK_AHEAD = Metric(
+    "answerbus_clock_ahead_seconds",
+    "gauge",
+    (),
+    "How far the clock of the worker's machine is ahead of the broker's; negative if behind.",
+)
 READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREAD, TERMINALS, DEAD_LETTERS, REQUEST_DURATION),
     *(ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS, OPENINGS),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, OLDEST, FAILED_OPENINGS),
-    *(SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, STALLS, LATENESS, READY),
+    *(SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, STALLS, LATENESS, CLOCK_AHEAD, READY),
 )

@@ -20,7 +20,8 @@ from services.kafka import client_options, topic_name
 from services.settings import Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
-from services.worker.clock import SystemClock
+from services.worker.clock import BrokerClock
+from services.worker.clock_check import check_clock, watch_clock
 from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
@@ -50,16 +51,18 @@ async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
     partitions = await broker_check.partitions_of_deployment(settings.kafka)
+    clock = BrokerClock()
+    await check_clock(settings.kafka, clock)
     measures = Measures(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
     observers = Several([measures, Spans(otlp)] if otlp else [measures])
-    context = _context(settings, name, partitions, registry, observers)
+    context = _context(settings, name, partitions, registry, observers, clock)
     collector.calm()
     try:
         for advice in await backends.preflight(context.planner.backends):
             _log.warning(advice)
-        await _serve(settings, context, measures.counts)
+        await _serve(settings, context, clock, measures.counts)
     finally:
         for backend in context.planner.backends.values():
             await backend.provider.close()
@@ -81,7 +84,7 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
     return Otlp(endpoint, name)
 
 
-async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
+async def _serve(settings: Settings, context: Context, clock: BrokerClock, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
@@ -95,20 +98,22 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
         if partition < context.partitions:
-            return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
+            return life_of(partition, context, intake, lambda: KafkaShard(names, clock), handle)
         _log.warning(
             "partition %d of requests is beyond the %d of this deployment: its records are "
             "forwarded to their owners; `answerbus topics move` changes the number",
             partition,
             context.partitions,
         )
-        shard = partial(_forwarding, names, context.partitions)
+        shard = partial(_forwarding, names, clock, context.partitions)
         return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
     inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds, others)
+    watched = Watched(
+        membership, context, Pulse(), Probe(inbox.ends), bounds, others, lambda: clock.ahead_s
+    )
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
@@ -116,7 +121,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
-    watching = asyncio.create_task(others.run())
+    watching = [asyncio.create_task(w) for w in (others.run(), watch_clock(kafka, clock))]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
@@ -126,20 +131,26 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
             "start the worker again."
         ) from error
     finally:
-        watching.cancel()
-        await asyncio.wait([watching])
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
         await health.stop()
     _log.info("worker %s has drained", context.worker)
 
 
-def _forwarding(names: Names, partitions: int) -> ForwardingShard:
-    return ForwardingShard(KafkaShard(names), partitions)
+def _forwarding(names: Names, clock: BrokerClock, partitions: int) -> ForwardingShard:
+    return ForwardingShard(KafkaShard(names, clock), partitions)
 
 
 def _context(
-    settings: Settings, name: str, partitions: int, registry: Registry, observer: Observer
+    settings: Settings,
+    name: str,
+    partitions: int,
+    registry: Registry,
+    observer: Observer,
+    clock: BrokerClock,
 ) -> Context:
-    clock, worker = SystemClock(), settings.worker
+    worker = settings.worker
     planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
         worker=name,

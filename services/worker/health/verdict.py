@@ -1,10 +1,11 @@
 """What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.topics.clock_offset import clock_problem
 from services.worker.context import Context
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
@@ -39,7 +40,10 @@ class NoOthers:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """All that a verdict is drawn from."""
+    """All that a verdict is drawn from.
+
+    `clock_ahead_s` is how far this machine's clock is ahead of the broker's, where that is known.
+    """
 
     membership: Membership
     context: Context
@@ -47,6 +51,7 @@ class Watched:
     probe: Probe
     bounds: Bounds
     others: Others = NoOthers()
+    clock_ahead_s: Callable[[], float | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +84,7 @@ def judge(watched: Watched) -> Verdict:
         opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(
-            why
-            for why in (_standstill(watched) or _kafka(watched), _restless(watched.membership))
-            if why
-        ),
+        reasons=tuple(why for why in _reasons(watched) if why),
     )
 
 
@@ -110,6 +111,14 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
 
 def _is_opening(lane: Lane) -> bool:
     return lane.state is State.OPENING and not lane.leaving
+
+
+def _reasons(watched: Watched) -> tuple[str | None, ...]:
+    return (
+        _standstill(watched) or _kafka(watched),
+        _restless(watched.membership),
+        clock_problem(watched.clock_ahead_s()),
+    )
 
 
 def _kafka(watched: Watched) -> str | None:

@@ -86,7 +86,7 @@ class Restored:
                 size = len(value)
                 self.retries[record.key or b""] = restored(event, size, record.headers)
             case _:
-                self.ledger.restore(event)
+                self.ledger.restore(event, record.appended_at)
 
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
