@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from services.worker.core.broker_time import Distance, measured, narrowed
 
+PRECISE_S = 1.0  # a slower answer than this tells the time too vaguely to decide by it
+HELD_S_MAX = 1.0  # a correction backwards is waited out; what is more is a clock that was set
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -39,11 +42,15 @@ class BrokerClock:
     ) -> None:
         self._wall, self._steady = wall, steady
         self._distance: Distance | None = None
+        self._last_s = 0.0
 
     def now(self) -> datetime:
+        """It does not go back for a correction: what was over must not be to come again."""
         distance = self._distance
         seconds = self._wall() if distance is None else self._steady() + distance.middle_s
-        return _EPOCH + timedelta(seconds=seconds)
+        is_correction = 0 < self._last_s - seconds < HELD_S_MAX
+        self._last_s = self._last_s if is_correction else seconds
+        return _EPOCH + timedelta(seconds=self._last_s)
 
     def steady_s(self) -> float:
         return self._steady()
@@ -53,7 +60,7 @@ class BrokerClock:
 
     @property
     def is_measured(self) -> bool:
-        return self._distance is not None
+        return self._distance is not None and self._distance.width_s <= PRECISE_S
 
     @property
     def age_s(self) -> float:

@@ -49,6 +49,8 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     visit = Visit(lane.context.gate(plan), lane.context.slots)
     try:
         if not await in_time(lane, ticket, plan, visit):
+            if seconds_left(lane, ticket) > 0:
+                return AGAIN_AT_ONCE_S  # the broker's time was corrected meanwhile
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
         prompt = prompt_of(ticket, plan)

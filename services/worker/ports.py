@@ -24,7 +24,7 @@ class MeasuredClock(Clock, Protocol):
 
     @property
     def is_measured(self) -> bool:
-        """Whether the broker has told its time yet; before, `now` is this machine's."""
+        """Whether the broker has told its time well enough to decide by it."""
         ...
 
     def steady_s(self) -> float:

@@ -112,7 +112,7 @@ class Worker:
         self._world, self._chance = world, chance
         self.machine = Machine(world.cluster, chance)
         self._clock = BrokerClock(self.machine.wall_s, self.machine.steady_s)
-        process.spawn(self._main())
+        self._starting = process.spawn(self._main())
 
     def drain(self, limit_s: float) -> None:
         """What SIGTERM does."""
