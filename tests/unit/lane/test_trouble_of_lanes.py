@@ -295,8 +295,10 @@ def test_a_clock_that_is_far_off_is_told_and_stops_nothing() -> None:
         stage = Stage()
         await stage.worker.open()
         watch = Watch(stage)
+        told: list[float | None] = [None]
+        watch.watched = replace(watch.watched, clock_ahead_s=lambda: told[-1])
         for ahead_s, reasons in ((None, 0), (-299.0, 0), (-301.0, 1), (93_600.0, 1)):
-            watch.watched = replace(watch.watched, clock_ahead_s=lambda by=ahead_s: by)
+            told.append(ahead_s)
             assert len(watch.verdict().reasons) == reasons
             assert watch.verdict().ready is not bool(reasons)
         stage.publish("r-1")
