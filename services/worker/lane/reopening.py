@@ -97,12 +97,15 @@ async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
 
 
 async def _measure(lane: Lane, past: opening.Restored) -> None:
-    """Hear the broker's time before anything is written down by it: an acknowledgement tells it."""
+    """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
+
+    What is written is the lane's record as it was, or as it becomes.
+    """
     context = lane.context
     for _ in range(MEASURINGS_MAX):
         if context.clock.is_measured or lane.outbox is None:
             return
-        record = opening.opened(
+        record = past.ledger.lane or opening.opened(
             past.ledger, context.partitions, context.worker, context.clock.now()
         )
         await lane.outbox.put([letters.record_of(record, lane.partition)], None)
