@@ -86,7 +86,7 @@ def config(bus: Bus, url: str) -> Path:
 async def test_a_stopped_worker_pays_for_no_answer_twice(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, "k")
+    monkeypatch.setenv(KEY_VARIABLE, "key-of-a-slow-provider")
     names = [api.name for api in APIS]
     async with slow_provider() as provider:
         worker = await asyncio.to_thread(bus.start_worker, config(bus, provider.url))
