@@ -23,6 +23,7 @@ START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 _STATE = "broker.json"
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
+_NO_LISTENERS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def start_broker(
     data: Path,
     port: int = 0,
     properties: Mapping[str, str] = _NO_CHANGES,
+    listeners: Mapping[str, int] = _NO_LISTENERS,
     say: Callable[[str], None] = lambda _step: None,
     *,
     cluster_id: str | None = None,
@@ -81,6 +83,8 @@ def start_broker(
 
     `port` 0 takes a free one; `properties` override the broker's; `say` is told each step;
     `cluster_id` is that of the cluster it belongs to, by default one of its own.
+    `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need
+    stands in `properties`.
     SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
     """
     data = data.resolve()
@@ -97,7 +101,11 @@ def start_broker(
         java = java_command(heap_mb)
         settings = data / "server.properties"
         segments = data / "log"
-        settings.write_bytes(server_properties(segments, port, controller_port, properties))
+        settings.write_bytes(
+            server_properties(
+                segments, {"PLAINTEXT": port, **listeners}, controller_port, properties
+            )
+        )
         if not (segments / "meta.properties").exists():
             say("Formatting the data folder")
             _format(java, settings, cluster_id or new_cluster_id())

@@ -109,7 +109,7 @@ class TopicsOnBroker:
 async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
     """The topics on the broker of a bus; raises BusUnavailable."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
-    with bus.explained():
+    async with bus.connecting():
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await admin.start()

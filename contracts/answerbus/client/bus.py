@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -18,8 +18,10 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from answerbus.client.errors import BusUnavailable
+from answerbus.client.errors import BusRefused, BusUnavailable
 from answerbus.client.layout import written_layout
+from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
+from answerbus.client.way_in import refusal_at
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, TOPICS, Topic
@@ -48,11 +50,15 @@ StartingT = TypeVar("StartingT", bound=_Starting)
 
 @dataclass(frozen=True)
 class Bus:
-    """Where the topics are; `options` go to every aiokafka client as they are."""
+    """Where the topics are; `options` go to every aiokafka client as they are.
+
+    `names` are what messages call those options.
+    """
 
     servers: str | Sequence[str]
     prefix: str
     options: Mapping[str, Any]
+    names: Names = field(default_factory=Names)
 
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""
@@ -74,9 +80,8 @@ class Bus:
     async def running(self, client: StartingT) -> AsyncIterator[StartingT]:
         """The client, started; stopped in any case, since a failed start leaves connections."""
         try:
-            with self.explained():
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    await client.start()
+            async with self.connecting(), asyncio.timeout(START_TIMEOUT_S):
+                await client.start()
             yield client
         finally:
             try:
@@ -84,6 +89,23 @@ class Bus:
                     await client.stop()
             except TimeoutError:
                 _log.warning("a client of Kafka at %s did not stop in time", self.servers)
+
+    @asynccontextmanager
+    async def connecting(self) -> AsyncIterator[None]:
+        """As `explained`, where clients connect: what they call silence is looked into."""
+        try:
+            with self.explained():
+                yield
+        except BusRefused:
+            raise
+        except BusUnavailable as error:
+            cause = error.__cause__
+            if not isinstance(cause, _SILENCE) or isinstance(cause, TimeoutError):
+                raise  # who has said nothing for so long will say no more
+            refusal = await refusal_at(self.servers, self.options, self.names)
+            if refusal is None:
+                raise
+            raise self._refused(refusal) from error.__cause__
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -93,12 +115,18 @@ class Bus:
         except (KafkaError, OSError) as error:
             if isinstance(error, BusUnavailable):
                 raise
+            refusal = refusal_of(error)
+            if refusal:
+                raise self._refused(refusal) from error
             mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
-            said = "it does not answer" if isinstance(error, _SILENCE) else mask(repr(error))
+            said = "it does not answer" if isinstance(error, _SILENCE) else mask(words_of(error))
             raise BusUnavailable(
                 f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
                 "and that address and credentials are right."
             ) from error
+
+    def _refused(self, refusal: Refusal) -> BusRefused:
+        return BusRefused(f"Kafka at {self.servers} cannot be used, {refusal}.")
 
     async def counts(self, *topics: Topic) -> Mapping[Topic, int]:
         """How many partitions each of the topics has; BusUnavailable if one is missing."""
@@ -145,7 +173,7 @@ class Bus:
     async def _counts(self) -> Mapping[str, int]:
         """How many partitions all topics of the broker have."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
-        with self.explained():
+        async with self.connecting():
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
                     await admin.start()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from answerbus.client.refusal import words_for_log
 from services.worker.fair_timeout import fair_timeout
 from services.worker.observer import Observer, Several
 from services.worker.ports import Outgoing, OutRecord, Shard
@@ -19,6 +20,10 @@ COMMIT_TIMEOUT_S = 10.0
 
 class LaneLost(Exception):
     """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
+
+    def __str__(self) -> str:
+        said = "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
+        return f"{said} ({cause})" if (cause := super().__str__()) else said
 
 
 @dataclass(slots=True)
@@ -111,8 +116,8 @@ class Outbox:
                     await self._commit(batch)
             except BaseException as error:
                 self._lost = True
-                self._fail(batch)
-                self._fail(self._writes)
+                self._fail(batch, error)
+                self._fail(self._writes, error)
                 if isinstance(error, Exception):
                     self._observer.lost()
                     self._on_lost(error)
@@ -158,10 +163,12 @@ class Outbox:
         self._awake.clear()
         return batch
 
-    def _fail(self, writes: deque[_Write] | list[_Write]) -> None:
+    def _fail(
+        self, writes: deque[_Write] | list[_Write], error: BaseException | None = None
+    ) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(LaneLost())
+                write.done.set_exception(LaneLost(*([words_for_log(error)] if error else [])))
                 write.done.exception()  # not every caller waits
         writes.clear()
         self.backlog_bytes = 0
