@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
+from services.worker.ports import Shard
 from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
@@ -99,31 +101,15 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     def new_life(partition: int) -> Life:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
-        if partition < context.partitions:
-            return life_of(partition, context, intake, lambda: KafkaShard(names, clock), handle)
-        _log.warning(
-            "partition %d of requests is beyond the %d of this deployment: its records are "
-            "forwarded to their owners; `answerbus topics move` changes the number",
-            partition,
-            context.partitions,
-        )
-        shard = partial(_forwarding, names, clock, context.partitions)
+        shard = _shards(names, clock, context.partitions)
         return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
     subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
-    watched = Watched(
-        membership,
-        context,
-        Pulse(),
-        probe,
-        bounds,
-        others,
-        inbox.reading,
-        clock_ahead_s=lambda: clock.ahead_s,
-    )
+    watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
+    watched = replace(watched, clock_ahead_s=lambda: clock.ahead_s)
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
@@ -156,8 +142,17 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     _log.info("worker %s has drained", context.worker)
 
 
-def _forwarding(names: Names, clock: BrokerClock, partitions: int) -> ForwardingShard:
-    return ForwardingShard(KafkaShard(names, clock), partitions)
+def _shards(names: Names, clock: BrokerClock, partitions: int) -> Callable[[], Shard]:
+    """What makes the shard of a lane each time it is opened."""
+    if names.partition < partitions:
+        return lambda: KafkaShard(names, clock)
+    _log.warning(
+        "partition %d of requests is beyond the %d of this deployment: its records are "
+        "forwarded to their owners; `answerbus topics move` changes the number",
+        names.partition,
+        partitions,
+    )
+    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)
 
 
 def _context(
