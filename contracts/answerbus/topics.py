@@ -28,7 +28,6 @@ class Topic:
     readers: tuple[Party, ...]
     summary: str
     compaction_lag_ms: int | None = None
-    append_time: bool = False
     record_bytes_max: int = RECORD_BYTES_MAX
 
     def full_name(self, prefix: str = PREFIX_DEFAULT) -> str:
@@ -36,14 +35,17 @@ class Topic:
         return f"{prefix}.{self.name}.v1"
 
     def settings(self) -> Mapping[str, str]:
-        """The topic-level settings that we rely on, as Kafka spells them."""
+        """The topic-level settings that we rely on, as Kafka spells them.
+
+        Ages and deadlines count from the broker's clock, and so must what it deletes by age.
+        """
         chosen = {
             "cleanup.policy": self.cleanup,
             "retention.ms": None if self.retention_ms is None else str(self.retention_ms),
             "min.compaction.lag.ms": (
                 None if self.compaction_lag_ms is None else str(self.compaction_lag_ms)
             ),
-            "message.timestamp.type": "LogAppendTime" if self.append_time else "CreateTime",
+            "message.timestamp.type": "LogAppendTime",
             "max.message.bytes": str(self.record_bytes_max + _BATCH_OVERHEAD_BYTES),
         }
         return {name: value for name, value in chosen.items() if value is not None}
@@ -60,7 +62,6 @@ REQUESTS = Topic(
     writers=("upstream", "replay", "worker"),
     readers=("worker",),
     summary="What upstream asks for; a worker writes here only to forward a misrouted record.",
-    append_time=True,
 )
 RESULTS = Topic(
     "results",

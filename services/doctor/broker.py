@@ -13,10 +13,10 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import REQUESTS, TOPICS, Topic
-from services.doctor.controller_time import controller_time_ms
 from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
+from services.topics.controller_time import controller_time_ms
 from services.topics.plan import Found
 from services.topics.worker_groups import groups_of_workers
 
@@ -70,10 +70,7 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
 
 async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
     before = now()
-    try:
-        told = await controller_time_ms(client)
-    except KafkaError:
-        return None
+    told = await controller_time_ms(client)
     after = now()
     return None if told is None else BrokerTime(before, _EPOCH + _milliseconds(told), after)
 

@@ -6,6 +6,7 @@ from answerbus.topics import TOPICS, Topic
 from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.finding import Finding, Verdict
 from services.settings import KafkaSettings
+from services.topics.clock_offset import OFFSET_S_MAX
 from services.topics.plan import Change, Create, Found, Refused, plan
 from services.topics.size import beyond, unfinished
 
@@ -13,7 +14,7 @@ PRODUCE_VERSION_MIN = 10  # Kafka 3.7
 REPLICAS_MIN = 3
 IN_SYNC_MIN = 2
 SKEW_WARNING_S = 1.0
-SKEW_WRONG_S = 30.0  # half of what a terminal may come after its deadline
+SKEW_WRONG_S = 30.0  # no clock that is kept by NTP is so far off
 STEPS_SHOWN_MAX = 3
 OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
 _APPLY = "run `answerbus topics apply`"
@@ -127,8 +128,8 @@ def _clock(time: BrokerTime | None) -> Finding:
         return Finding("clock", "ok", "ours and the broker's differ by less than a second or so")
     verdict: Verdict = "wrong" if skew > SKEW_WRONG_S else "warning"
     text = (
-        f"the broker's clock is {skew:.1f} s {which} ours: deadlines count from the broker's and "
-        "are held by the workers'; run NTP on both"
+        f"the broker's clock is {skew:.1f} s {which} ours: deadlines count from the broker's, and "
+        f"a worker that is {OFFSET_S_MAX:.0f} s off does not start; run NTP on both"
     )
     return Finding("clock", verdict, text)
 

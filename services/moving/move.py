@@ -20,6 +20,7 @@ from services.moving.unread import forwarded
 from services.reading.reader import Reader, reading
 from services.settings import SetUpError
 from services.topics.broker import topics_on
+from services.worker.clock import BrokerClock
 from services.worker.intake import arrival
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.ports import OutRecord
@@ -109,7 +110,7 @@ class _Mover:
     async def _writer(self, number: int) -> AsyncIterator[KafkaShard]:
         """Writes as the lane of this partition does, and so as no one else at the same time."""
         options = {"bootstrap_servers": self.bus.servers, **self.bus.options}
-        shard = KafkaShard(Names(self.bus.prefix, self.group_id, number, options))
+        shard = KafkaShard(Names(self.bus.prefix, self.group_id, number, options), BrokerClock())
         try:
             with self.bus.explained():
                 await shard.fence()

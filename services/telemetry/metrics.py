@@ -195,6 +195,12 @@ LATENESS = Metric(
     (),
     "The longest that the event loop stood still in the last minute.",
 )
+CLOCK_AHEAD = Metric(
+    "answerbus_clock_ahead_seconds",
+    "gauge",
+    (),
+    "How far the clock of the worker's machine is ahead of the broker's; negative if behind.",
+)
 READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
@@ -203,5 +209,5 @@ METRICS = (
     *(OPENINGS,),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
-    *(STALLS, LATENESS, READY),
+    *(STALLS, LATENESS, CLOCK_AHEAD, READY),
 )

@@ -1,10 +1,75 @@
-"""The one place of the worker that reads the time of day."""
+"""The one place of the worker that reads clocks: the broker's time, as well as we know it."""
 
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from services.worker.core.broker_time import Distance, measured, narrowed
+
+PRECISE_S = 1.0  # a slower answer than this tells the time too vaguely to decide by it
+HELD_S_MAX = 1.0  # a correction backwards is waited out; what is more is a clock that was set
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _steady_s() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine is suspended."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+def _wall_s() -> float:
+    return time.time()
 
 
 class SystemClock:
-    """See ports.Clock."""
+    """The clock of this machine; see ports.Clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251 - the clock
+
+
+class BrokerClock:
+    """The broker's time, counted on by a clock that nobody sets; see ports.MeasuredClock.
+
+    Deadlines and ages count from when the broker appended a record, so that its clock decides. The
+    clock of this machine is used only until the broker has told its time for the first time.
+    """
+
+    def __init__(
+        self, wall: Callable[[], float] = _wall_s, steady: Callable[[], float] = _steady_s
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._distance: Distance | None = None
+        self._last_s = 0.0
+
+    def now(self) -> datetime:
+        """It does not go back for a correction: what was over must not be to come again."""
+        distance = self._distance
+        seconds = self._wall() if distance is None else self._steady() + distance.middle_s
+        is_correction = 0 < self._last_s - seconds < HELD_S_MAX
+        self._last_s = self._last_s if is_correction else seconds
+        return _EPOCH + timedelta(seconds=self._last_s)
+
+    def steady_s(self) -> float:
+        return self._steady()
+
+    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+        self._distance = narrowed(self._distance, measured(broker_ms / 1000, before_s, after_s))
+
+    @property
+    def is_measured(self) -> bool:
+        return self._distance is not None and self._distance.width_s <= PRECISE_S
+
+    @property
+    def age_s(self) -> float:
+        """Since the broker last told its time."""
+        return self._steady() - self._distance.at_s if self._distance else float("inf")
+
+    @property
+    def ahead_s(self) -> float | None:
+        """How far this machine's clock is ahead of the broker's; None while that is not known."""
+        if self._distance is None:
+            return None
+        return self._wall() - self._steady() - self._distance.middle_s

@@ -10,7 +10,7 @@ from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
-from services.worker.ports import Clock
+from services.worker.ports import MeasuredClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Context:
     worker: str
     partitions: int
     planner: Planner
-    clock: Clock
+    clock: MeasuredClock
     jitter: Callable[[], float]
     backoff: Backoff
     limits: Limits

@@ -16,6 +16,7 @@ from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
 from services.worker.core.ticket import Ticket
+from services.worker.fair_timeout import fair_timeout
 from services.worker.lane import commits
 from services.worker.lane.commits import Permit
 from services.worker.lane.lane import Lane
@@ -48,6 +49,8 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     visit = Visit(lane.context.gate(plan), lane.context.slots)
     try:
         if not await in_time(lane, ticket, plan, visit):
+            if seconds_left(lane, ticket) > 0:
+                return AGAIN_AT_ONCE_S  # the broker's time was corrected meanwhile
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
         prompt = prompt_of(ticket, plan)
@@ -132,7 +135,7 @@ async def ask(
 async def bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
     """A call that ends, and only ever with a Reply: SDKs bound phases, not the whole."""
     try:
-        async with asyncio.timeout(timeout_s):
+        async with fair_timeout(timeout_s):
             return await provider.ask(prompt, timeout_s=timeout_s)
     except TimeoutError:
         return TimedOut(timeout_s)

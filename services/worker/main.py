@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ from services.kafka import client_options, topic_name
 from services.settings import Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
-from services.worker.clock import SystemClock
+from services.worker.clock import BrokerClock
+from services.worker.clock_check import check_clock, watch_clock
 from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
@@ -38,6 +40,7 @@ from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
+from services.worker.ports import Shard
 from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
@@ -51,16 +54,18 @@ async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
     partitions = await broker_check.partitions_of_deployment(settings.kafka)
+    clock = BrokerClock()
+    await check_clock(settings.kafka, clock)
     measures = Measures(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
     observers = Several([measures, Spans(otlp)] if otlp else [measures])
-    context = _context(settings, name, partitions, registry, observers)
+    context = _context(settings, name, partitions, registry, observers, clock)
     collector.calm()
     try:
         for advice in await backends.preflight(context.planner.backends):
             _log.warning(advice)
-        await _serve(settings, context, measures.counts)
+        await _serve(settings, context, clock, measures.counts)
     finally:
         for backend in context.planner.backends.values():
             await backend.provider.close()
@@ -82,7 +87,7 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
     return Otlp(endpoint, name)
 
 
-async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
+async def _serve(settings: Settings, context: Context, clock: BrokerClock, counts: Counts) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
@@ -96,15 +101,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     def new_life(partition: int) -> Life:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
-        if partition < context.partitions:
-            return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
-        _log.warning(
-            "partition %d of requests is beyond the %d of this deployment: its records are "
-            "forwarded to their owners; `answerbus topics move` changes the number",
-            partition,
-            context.partitions,
-        )
-        shard = partial(_forwarding, names, context.partitions)
+        shard = _shards(names, clock, context.partitions)
         return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
@@ -112,6 +109,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
     watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
+    watched = replace(watched, clock_ahead_s=lambda: clock.ahead_s)
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
@@ -127,7 +125,7 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
-    watching = asyncio.create_task(others.run())
+    watching = [asyncio.create_task(w) for w in (others.run(), watch_clock(kafka, clock))]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         application = FastStream(
@@ -137,20 +135,35 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     except KafkaError as error:
         raise broker_check.not_started(kafka, error) from error
     finally:
-        watching.cancel()
-        await asyncio.wait([watching])
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
         await health.stop()
     _log.info("worker %s has drained", context.worker)
 
 
-def _forwarding(names: Names, partitions: int) -> ForwardingShard:
-    return ForwardingShard(KafkaShard(names), partitions)
+def _shards(names: Names, clock: BrokerClock, partitions: int) -> Callable[[], Shard]:
+    """What makes the shard of a lane each time it is opened."""
+    if names.partition < partitions:
+        return lambda: KafkaShard(names, clock)
+    _log.warning(
+        "partition %d of requests is beyond the %d of this deployment: its records are "
+        "forwarded to their owners; `answerbus topics move` changes the number",
+        names.partition,
+        partitions,
+    )
+    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)
 
 
 def _context(
-    settings: Settings, name: str, partitions: int, registry: Registry, observer: Observer
+    settings: Settings,
+    name: str,
+    partitions: int,
+    registry: Registry,
+    observer: Observer,
+    clock: BrokerClock,
 ) -> Context:
-    clock, worker = SystemClock(), settings.worker
+    worker = settings.worker
     planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
         worker=name,

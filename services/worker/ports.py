@@ -19,6 +19,23 @@ class Clock(Protocol):
         ...
 
 
+class MeasuredClock(Clock, Protocol):
+    """A clock that keeps the broker's time, from what the broker tells of it."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the broker has told its time well enough to decide by it."""
+        ...
+
+    def steady_s(self) -> float:
+        """Seconds on a clock that nobody sets, from an arbitrary moment."""
+        ...
+
+    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+        """The broker's clock showed so many milliseconds between two moments of `steady_s`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The provider can serve its profile; `software` is what serves it, where that is told."""
@@ -107,6 +124,7 @@ class StoredRecord:
     headers: Headers = ()
     offset: int = 0
     fault: str | None = None
+    appended_at: datetime | None = None  # by the broker's clock, where it says so
 
 
 class Shard(Protocol):

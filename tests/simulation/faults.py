@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerbus.topics import LEDGER, REQUESTS, RETRIES
 from tests.simulation.cluster import Fault
-from tests.simulation.worker import PREFIX, Worker
+from tests.simulation.worker import CLOCKS_OFF_S, PREFIX, Worker
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -30,7 +30,7 @@ class Faults:
         commits: Kinds = [self.end_fails] * 4 + [self.record_is_refused] * 2 + [self.broker_is_away]
         absences: Kinds = [self.worker_sleeps] * 2 + [self.worker_is_cut_off]
         moves: Kinds = [self.worker_joins, self.worker_drains, self.group_rebalances]
-        rest: Kinds = [self.provider_is_away, self.topics_are_cleaned]
+        rest: Kinds = [self.provider_is_away, self.topics_are_cleaned, self.clock_is_set]
         deaths: Kinds = [self.worker_is_killed]
         self._kinds = self._chance.choice(
             (
@@ -135,6 +135,13 @@ class Faults:
             requests = cluster.log(REQUESTS.full_name(PREFIX), partition)
             requests.delete_before(min(cluster.offsets.get(partition, 0), requests.end))
         self._tell("compaction and retention")
+
+    async def clock_is_set(self) -> None:
+        """Somebody sets the clock of a worker's machine, forth or back."""
+        if self._history.workers:
+            worker = self._chance.choice(self._history.workers)
+            worker.machine.off_s = self._chance.choice(CLOCKS_OFF_S)
+            self._tell(f"has a clock that is off by {worker.machine.off_s:.1f} s", worker)
 
     def _wake(self, worker: Worker) -> None:
         if worker.process.is_dead or not worker.process.is_frozen:

@@ -2,14 +2,25 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalOperation, KafkaConnectionError, KafkaError, ProducerFenced
 
+from services.worker.lane.shard import LOG_APPEND_TIME
 from tests.simulation.cluster import Cluster, Sent
 from tests.simulation.log import Headers
 from tests.simulation.process import CURRENT
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What is told of a record that was appended."""
+
+    timestamp: int
+    timestamp_type: int = LOG_APPEND_TIME
 
 
 class SimProducer:
@@ -22,7 +33,7 @@ class SimProducer:
     def __init__(self, *, cluster: Cluster, transactional_id: str | None = None, **_: Any) -> None:
         self._cluster, self._id = cluster, transactional_id
         self._epoch = -1
-        self._sent: list[tuple[Sent, asyncio.Future[None]]] = []
+        self._sent: list[tuple[Sent, asyncio.Future[Acknowledged]]] = []
         self._flushing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_fatal = self._is_stopped = False
@@ -49,10 +60,11 @@ class SimProducer:
         key: bytes | None = None,
         partition: int = 0,
         headers: Any = (),
-    ) -> asyncio.Future[None]:
+        timestamp_ms: int | None = None,
+    ) -> asyncio.Future[Acknowledged]:
         if self._is_fatal or self._is_stopped:
             raise IllegalOperation
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_heard)
         self._sent.append(((topic, partition, key, value, _frozen(headers)), future))
         if self._flushing is None or self._flushing.done():
@@ -92,10 +104,9 @@ class SimProducer:
         while self._sent:
             batch, self._sent = self._sent, []
             sent = [record for record, _ in batch]
+            appended_at = 0
             try:
-                errors = await self._cluster.ask(
-                    lambda sent=sent: self._cluster.produce(self._id, self._epoch, sent)  # type: ignore[misc]
-                )
+                appended_at, errors = await self._cluster.ask(partial(self._produce, sent))
             except KafkaError as error:
                 errors = [error] * len(batch)
             except asyncio.CancelledError:
@@ -106,9 +117,14 @@ class SimProducer:
                 if future.done():  # given up by whoever waited
                     continue
                 if failure is None:
-                    future.set_result(None)
+                    future.set_result(Acknowledged(appended_at))
                 else:
                     future.set_exception(failure)
+
+    def _produce(self, sent: list[Sent]) -> tuple[int, list[KafkaError | None]]:
+        cluster = self._cluster
+        errors = cluster.produce(self._id, self._epoch, sent)
+        return int(cluster.clock.now().timestamp() * 1000), errors
 
     async def _call(self, act: Any) -> None:
         try:
@@ -122,7 +138,7 @@ def _frozen(headers: Any) -> Headers:
     return tuple((name, content) for name, content in headers or ())
 
 
-def _heard(future: "asyncio.Future[None]") -> None:
+def _heard(future: "asyncio.Future[Any]") -> None:
     """Not everyone waits, and nobody is to be told of that."""
     if not future.cancelled():
         future.exception()

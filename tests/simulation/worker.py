@@ -11,6 +11,7 @@ from unittest import mock
 
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
+from services.worker.clock import BrokerClock
 from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
 from services.worker.core.plan import ProfileFacts
@@ -41,6 +42,9 @@ CALL_S_MAX = 20.0
 RECORDS_PER_POLL = 8
 LATE_BATCHES = 0.2  # how often a batch is on its way for longer than a moment
 LATE_BATCH_S_MAX = 0.05
+HOUR_S = 3_600.0
+CLOCKS_OFF_S = (0.0, 0.0, 0.4, -60.0, 60.0, 26 * HOUR_S, -26 * HOUR_S, -8 * 24 * HOUR_S)
+TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,22 @@ class SimInbox(Inbox):
             await self._take(tuple(chain.from_iterable(found.values())))
 
 
+class Machine:
+    """The clocks of one worker: one that is off by `off_s`, and one that only runs."""
+
+    def __init__(self, cluster: Cluster, chance: random.Random) -> None:
+        self.off_s = chance.choice(CLOCKS_OFF_S)
+        self._cluster, self._since_s = cluster, chance.uniform(0, 1e6)
+
+    def wall_s(self) -> float:
+        """What somebody has set."""
+        return self._cluster.clock.now().timestamp() + self.off_s
+
+    def steady_s(self) -> float:
+        """What nobody can set."""
+        return asyncio.get_running_loop().time() + self._since_s
+
+
 class Worker:
     """One process from its start to its end; what it does happens in its own context."""
 
@@ -90,7 +110,9 @@ class Worker:
         self.membership: Membership
         self.has_ended = False
         self._world, self._chance = world, chance
-        process.spawn(self._main())
+        self.machine = Machine(world.cluster, chance)
+        self._clock = BrokerClock(self.machine.wall_s, self.machine.steady_s)
+        self._starting = process.spawn(self._main())
 
     def drain(self, limit_s: float) -> None:
         """What SIGTERM does."""
@@ -98,6 +120,8 @@ class Worker:
 
     async def _main(self) -> None:
         world = self._world
+        if self._chance.random() < TELLS_ITS_TIME:
+            await self._ask_for_the_time()
         self.context = self._new_context()
         self.membership = Membership(lambda: consumer, self._new_life)
         consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
@@ -105,6 +129,12 @@ class Worker:
         self._inbox = SimInbox(consumer)
         self._inbox.membership = self.membership
         self._running = asyncio.create_task(self._inbox.run(self._chance))
+
+    async def _ask_for_the_time(self) -> None:
+        """What a worker does at start; not every cluster answers."""
+        before_s, cluster = self._clock.steady_s(), self._world.cluster
+        told_ms = await cluster.ask(lambda: int(cluster.clock.now().timestamp() * 1000))
+        self._clock.told(told_ms, before_s, self._clock.steady_s())
 
     async def _drain(self, limit_s: float) -> None:
         await self.membership.drain(limit_s)
@@ -118,7 +148,7 @@ class Worker:
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
 
         def shard() -> Shard:
-            found = KafkaShard(names)
+            found = KafkaShard(names, self._clock)
             used = self.context.partitions
             return found if partition < used else ForwardingShard(found, used)
 
@@ -133,7 +163,7 @@ class Worker:
             worker=self.process.name,
             partitions=world.partitions,
             planner=Planner({"default": backend}, Registry()),
-            clock=world.cluster.clock,
+            clock=self._clock,
             jitter=self._chance.random,
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,

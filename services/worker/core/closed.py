@@ -36,10 +36,13 @@ class ClosedIds:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, record: ClosedRecord) -> None:
-        """Remember; a later record of the same id takes the place of the one before."""
+    def add(self, record: ClosedRecord, at: datetime | None = None) -> None:
+        """Remember; a later record of the same id takes the place of the one before.
+
+        `at` is when it was written, where that is known better than by the record itself.
+        """
         digest = bytes.fromhex(record.body_digest.removeprefix(_PREFIX))
-        milliseconds = (record.at - _EPOCH) // _MILLISECOND
+        milliseconds = ((at or record.at) - _EPOCH) // _MILLISECOND
         self._entries[record.closes] = _PACKED.pack(digest, record.offset, milliseconds)
         self._entries.move_to_end(record.closes)
 

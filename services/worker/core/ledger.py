@@ -39,13 +39,19 @@ class Ledger:
     lane: LaneRecord | None = None
     _swept_at: datetime | None = None
 
-    def restore(self, record: LedgerRecord) -> None:
-        """Take one record of the ledger topic; later ones of a key win."""
+    def restore(self, record: LedgerRecord, appended_at: datetime | None = None) -> None:
+        """Take one record of the ledger topic; later ones of a key win.
+
+        Ages count from `appended_at`, by the broker's clock: whoever wrote it may have had a wrong
+        one.
+        """
         match record:
             case AccountRecord():
-                self.accounts[record.account_id] = restored(record)
+                account = restored(record)
+                account.updated_at = appended_at or account.updated_at
+                self.accounts[record.account_id] = account
             case ClosedRecord():
-                self._closed(record)
+                self._closed(record, appended_at)
             case LaneRecord():
                 self.lane = record
             case Skipped():
@@ -148,8 +154,8 @@ class Ledger:
             for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
                 del self.accounts[account.id]
 
-    def _closed(self, record: ClosedRecord) -> None:
-        (self.places if record.is_place else self.closed).add(record)
+    def _closed(self, record: ClosedRecord, at: datetime | None = None) -> None:
+        (self.places if record.is_place else self.closed).add(record, at)
 
 
 def closed_record(

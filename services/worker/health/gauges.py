@@ -22,6 +22,9 @@ def gauges(verdict: Verdict, watched: Watched) -> Iterator[Sample]:
     yield metrics.STALLS, (), watched.pulse.stalls
     yield metrics.LATENESS, (), watched.pulse.worst_s()
     yield metrics.READY, (), verdict.ready
+    ahead_s = watched.clock_ahead_s()
+    if ahead_s is not None:
+        yield metrics.CLOCK_AHEAD, (), ahead_s
     for name, backend in watched.context.planner.backends.items():
         yield metrics.IN_FLIGHT, (name,), backend.gate.calling
         yield metrics.SICK, (name,), backend.gate.sick is not None

@@ -1,10 +1,11 @@
 """What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from services.topics.clock_offset import clock_problem
 from services.worker.context import Context
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
@@ -40,7 +41,10 @@ class NoOthers:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """All that a verdict is drawn from."""
+    """All that a verdict is drawn from.
+
+    `clock_ahead_s` is how far this machine's clock is ahead of the broker's, where that is known.
+    """
 
     membership: Membership
     context: Context
@@ -49,6 +53,7 @@ class Watched:
     bounds: Bounds
     others: Others = NoOthers()
     reading: Reading = field(default_factory=Reading)
+    clock_ahead_s: Callable[[], float | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ def _reasons(watched: Watched) -> Iterator[str | None]:
     yield _standstill(watched) or _kafka(watched)
     yield _restless(watched.membership)
     yield not_read(watched)
+    yield clock_problem(watched.clock_ahead_s())
 
 
 def _kafka(watched: Watched) -> str | None:

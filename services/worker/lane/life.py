@@ -7,6 +7,7 @@ from functools import partial
 
 from answerbus.client.refusal import words_for_log, words_of
 from services.worker.context import Context
+from services.worker.fair_timeout import wait_fairly
 from services.worker.lane import opening
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.lane import Handle, Lane, State
@@ -91,7 +92,7 @@ class Life:
             lane.enter(State.SUSPENDED)
         lane.cancel_uncalled()
         if lane.tasks:
-            await asyncio.wait(list(lane.tasks.values()), timeout=limit_s)
+            await wait_fairly(list(lane.tasks.values()), limit_s)
         await self._depart()
 
     async def close(self) -> None:

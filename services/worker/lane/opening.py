@@ -22,6 +22,7 @@ OPENINGS_BEFORE_SINGLE = 3  # without progress; from then on the lane works one 
 OPENINGS_BEFORE_BURIAL = 5  # without progress; then the first request is given up
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
 LOOK_S = 0.2  # between two looks at what a predecessor writes
+LOOKS_IN_VAIN_MAX = round(SILENCE_S / LOOK_S)  # a process that stood still has looked once
 
 Place = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
 
@@ -85,7 +86,7 @@ class Restored:
                 size = len(value)
                 self.retries[record.key or b""] = restored(event, size, record.headers)
             case _:
-                self.ledger.restore(event)
+                self.ledger.restore(event, record.appended_at)
 
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
@@ -126,13 +127,12 @@ async def restore(
 async def _handed_over(shard: Shard, past: Restored, worker: str, limit_s: float) -> None:
     """Let a predecessor that is alive bring its calls home: fencing it wastes paid answers."""
     now = asyncio.get_running_loop().time
-    ends_at = now() + limit_s
-    taken, silent_at = past.taken, now() + SILENCE_S
-    while past.is_in_use(worker) and now() < min(ends_at, silent_at):
+    ends_at, looks_in_vain = now() + limit_s, 0
+    while past.is_in_use(worker) and now() < ends_at and looks_in_vain < LOOKS_IN_VAIN_MAX:
         await asyncio.sleep(LOOK_S)
+        taken = past.taken
         await shard.read(past.take)
-        if past.taken > taken:
-            taken, silent_at = past.taken, now() + SILENCE_S
+        looks_in_vain = 0 if past.taken > taken else looks_in_vain + 1
 
 
 def settle_left_over(

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from answerbus.client.refusal import words_for_log
+from services.worker.fair_timeout import fair_timeout
 from services.worker.observer import Observer, Several
 from services.worker.ports import Outgoing, OutRecord, Shard
 
@@ -111,7 +112,7 @@ class Outbox:
             await self._something_to_do()
             batch, began = self._next_batch(), _now()
             try:
-                async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                async with fair_timeout(COMMIT_TIMEOUT_S):
                     await self._commit(batch)
             except BaseException as error:
                 self._lost = True

@@ -8,7 +8,7 @@ from answerbus.ledger import LaneRecord
 from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger
-from services.worker.lane import opening
+from services.worker.lane import letters, opening
 from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
@@ -16,6 +16,7 @@ from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
 from services.worker.ports import Intake, Shard
 
+MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
 CALM_S = 60.0  # a lane that has lasted this long does not crash for what it holds
 
 
@@ -46,6 +47,7 @@ async def open_once(
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
     lane.outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
+    await _measure(lane, past)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
@@ -92,6 +94,21 @@ async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
     if before is None or before.group in {None, lane.context.group}:
         return 0
     return await lane.context.offset_of(before.group, lane.partition)
+
+
+async def _measure(lane: Lane, past: opening.Restored) -> None:
+    """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
+
+    What is written is the lane's record as it was, or as it becomes.
+    """
+    context = lane.context
+    for _ in range(MEASURINGS_MAX):
+        if context.clock.is_measured or lane.outbox is None:
+            return
+        record = past.ledger.lane or opening.opened(
+            past.ledger, context.partitions, context.worker, context.clock.now()
+        )
+        await lane.outbox.put([letters.record_of(record, lane.partition)], None)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:

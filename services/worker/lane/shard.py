@@ -5,15 +5,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.structs import RecordMetadata
 
+from answerbus.broker_time import moment
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports import MeasuredClock, OutRecord, StoredRecord
 
 STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
@@ -22,6 +25,7 @@ TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
 PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
+LOG_APPEND_TIME = 1  # a timestamp that the broker has set
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
@@ -44,8 +48,9 @@ class Names:
 class KafkaShard:
     """See ports.Shard."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, clock: MeasuredClock) -> None:
         self._names = names
+        self._clock = clock
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
         self._producer: AIOKafkaProducer | None = None
         self._reader: RecordConsumer | None = None
@@ -98,6 +103,7 @@ class KafkaShard:
         if not records and offset is None:
             return
         await producer.begin_transaction()
+        before_s, now_ms = self._clock.steady_s(), _milliseconds(self._clock.now())
         sent = [
             await producer.send(
                 self._names.topic(record.topic),
@@ -105,17 +111,24 @@ class KafkaShard:
                 value=record.value,
                 headers=record.headers,
                 partition=record.partition,
+                timestamp_ms=now_ms,
             )
             for record in records
         ]
         if sent:
             # Each one: a record that the broker refused is otherwise missing from a transaction
             # that commits all the same.
-            await asyncio.gather(*sent)
+            told = await asyncio.gather(*sent)
+            self._hear(told[-1], before_s)
         if offset is not None:
             offsets = {self._requests: offset}
             await producer.send_offsets_to_transaction(offsets, self._names.group_id)
         await producer.commit_transaction()
+
+    def _hear(self, acknowledged: RecordMetadata, before_s: float) -> None:
+        """An acknowledgement tells when the record was appended, by the broker's clock."""
+        if acknowledged.timestamp_type == LOG_APPEND_TIME:
+            self._clock.told(acknowledged.timestamp, before_s, self._clock.steady_s())
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None
@@ -127,7 +140,14 @@ class KafkaShard:
 def _stored(topic: Topic, record: Record) -> StoredRecord:
     if isinstance(record, Unreadable):
         return StoredRecord(topic, None, b"", (), record.offset, str(record))
-    return StoredRecord(topic, record.key, record.value, record.headers, record.offset)
+    by_broker = record.timestamp_type == LOG_APPEND_TIME
+    at = moment(record.timestamp) if by_broker else None
+    found = topic, record.key, record.value, record.headers, record.offset
+    return StoredRecord(*found, appended_at=at)
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
 
 
 async def _stopped(client: RecordConsumer | AIOKafkaProducer, name: str) -> None:

@@ -1,6 +1,5 @@
 """The adapter to Anthropic's Messages API, and to every server that speaks it."""
 
-import asyncio
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +8,7 @@ import httpx2
 
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Rejected, Reply
+from services.worker.fair_timeout import fair_timeout
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import anthropic_replies, exchange, preflight
 from services.worker.providers.reading import json_in
@@ -90,12 +90,12 @@ class AnthropicProvider:
     ) -> httpx2.Response | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""
         options: anthropic.RequestOptions = {
-            "timeout": exchange.timeouts(timeout_s),
+            "timeout": exchange.timeouts(),
             "follow_redirects": False,  # that would be a second call
         }
         kind = httpx2.Response  # as it came: the SDK's own models are slow and check nothing
         try:
-            async with asyncio.timeout(timeout_s):
+            async with fair_timeout(timeout_s):
                 if body is None:
                     return await self._client.get(path, cast_to=kind, options=options)
                 return await self._client.post(path, cast_to=kind, body=body, options=options)

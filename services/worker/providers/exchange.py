@@ -1,6 +1,5 @@
 """One HTTP exchange, bounded in time, bytes and connections, whichever SDK drives it."""
 
-import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
@@ -15,6 +14,7 @@ from httpx_aiohttp import AiohttpTransport
 from httpx_aiohttp.httpx2.client import Httpx2AiohttpClient
 
 from services.worker.core.reply import Reply, TimedOut, Unavailable
+from services.worker.fair_timeout import fair_timeout
 
 CONNECT_TIMEOUT_S = 5.0
 PREFLIGHT_TIMEOUT_S = 10.0  # of each question
@@ -65,9 +65,12 @@ def older_transport(max_in_flight: int) -> httpx.AsyncBaseTransport:
     return AiohttpTransport(limits=limits)
 
 
-def timeouts(timeout_s: float) -> httpx2.Timeout:
-    """The phases of a call; the call as a whole is bounded by whoever awaits it."""
-    return httpx2.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
+def timeouts() -> httpx2.Timeout:
+    """What comes before a call; the call as a whole is bounded by whoever awaits it, fairly.
+
+    A timer of the transport's own would not wait for what lies in the socket.
+    """
+    return httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
 
 
 def older_timeouts() -> httpx.Timeout:
@@ -88,7 +91,7 @@ async def recorded(call: Awaitable[object], timeout_s: float) -> Received | Repl
     _last.set(None)
     failed: Exception | None = None
     try:
-        async with asyncio.timeout(timeout_s):
+        async with fair_timeout(timeout_s):
             await call
     except Exception as error:
         failed = error
@@ -142,12 +145,8 @@ _last: ContextVar[httpx2.Response | httpx.Response | None] = ContextVar("last", 
 
 
 async def _hasten(request: httpx2.Request) -> None:
-    """Bounds what comes before a call; some SDKs can only bound all phases alike."""
-    request.extensions["timeout"] = {
-        **request.extensions.get("timeout", {}),
-        "connect": CONNECT_TIMEOUT_S,
-        "pool": CONNECT_TIMEOUT_S,
-    }
+    """Bounds what comes before a call, and nothing else, whatever an SDK says."""
+    request.extensions["timeout"] = timeouts().as_dict()
 
 
 async def tame(response: httpx2.Response | httpx.Response) -> None:

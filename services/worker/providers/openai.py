@@ -1,6 +1,5 @@
 """The adapter to OpenAI's Chat Completions and Responses, and to every server that speaks them."""
 
-import asyncio
 import re
 from typing import Any, Literal
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from pydantic_core import to_json
 from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
+from services.worker.fair_timeout import fair_timeout
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import exchange, openai_replies, openai_responses, preflight
 
@@ -80,8 +80,8 @@ class OpenAIProvider:
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         """One POST to `/chat/completions` or `/responses`."""
         try:
-            async with asyncio.timeout(timeout_s):
-                told = await self._post(self._body(prompt), timeout_s)
+            async with fair_timeout(timeout_s):
+                told = await self._post(self._body(prompt))
         except Exception as error:
             return self._reply_to(error, timeout_s)
         if told.is_success:
@@ -130,7 +130,7 @@ class OpenAIProvider:
             body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
         return body | self._sampling
 
-    async def _post(self, body: dict[str, Any], timeout_s: float) -> httpx2.Response:
+    async def _post(self, body: dict[str, Any]) -> httpx2.Response:
         """Send what the SDK would, through its HTTP client.
 
         The SDK makes each request anew from options, which takes longer than all else that a call
@@ -141,7 +141,7 @@ class OpenAIProvider:
             self._url,
             headers=self._headers,
             content=to_json(body),
-            extensions={"timeout": exchange.timeouts(timeout_s).as_dict()},
+            extensions={"timeout": exchange.timeouts().as_dict()},
         )
         return await self._http.send(request, follow_redirects=False)  # that would be another call
 
@@ -149,11 +149,11 @@ class OpenAIProvider:
         """One GET: the response of a 2xx, and a Reply for everything else."""
         timeout_s = exchange.PREFLIGHT_TIMEOUT_S
         options: openai.RequestOptions = {
-            "timeout": exchange.timeouts(timeout_s),
+            "timeout": exchange.timeouts(),
             "follow_redirects": False,
         }
         try:
-            async with asyncio.timeout(timeout_s):
+            async with fair_timeout(timeout_s):
                 return await self._client.get(path, cast_to=httpx2.Response, options=options)
         except Exception as error:
             return self._reply_to(error, timeout_s)

@@ -14,6 +14,7 @@ from answerbus.wire import format_timestamp
 from services.worker.core import reply as core
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import CallFacts, Reply
+from services.worker.fair_timeout import fair_timeout
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import scripted_rules as rules
 
@@ -72,7 +73,7 @@ class ScriptedProvider:
         if rule is None:
             return core.Rejected("request", None, "no_rule")
         try:
-            async with asyncio.timeout(timeout_s):
+            async with fair_timeout(timeout_s):
                 await asyncio.sleep(rule.latency_of(prompt))
                 if isinstance(rule.reply, rules.Hang):
                     await asyncio.Event().wait()

@@ -9,6 +9,8 @@ from tests.chaos.audit.history import Call, History, Json, Spend, Violation, end
 PERMIT = timedelta(seconds=5)
 # Between the worker's look at its clock and the provider's note of the call lies a moment.
 NOTE_DELAY = timedelta(milliseconds=250)
+# A worker knows the broker's time, by which it writes, to a few milliseconds.
+CLOCK_ERROR = timedelta(milliseconds=10)
 
 # What an Attempt may say of a reply: whether it was counted (None: the journal cannot tell), and
 # its failure. A call that was cancelled is one that ran out of time.
@@ -71,7 +73,7 @@ def _in_time(history: History, call: Call) -> Iterator[_Problem]:
     if accepted and call.started > accepted[0].deadline + NOTE_DELAY:
         yield "G9", f"called at {call.started}, after its deadline of {accepted[0].deadline}"
     ends = [ended_at(terminal) for terminal in history.terminals.get(call.request_id, [])]
-    if ends and call.started > min(ends):
+    if ends and call.started > min(ends) + CLOCK_ERROR:
         yield "G4", f"called at {call.started}, after its terminal of {min(ends)}"
 
 

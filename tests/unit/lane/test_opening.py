@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from answerbus.budget import Usage
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import encode
 from answerbus.event import Event, key
@@ -97,6 +98,24 @@ def test_accounts_and_closed_ids_come_back_as_they_were_last_written() -> None:
     past = restored(early, closed, account_record(ledger.accounts["w-0"], 0))
 
     assert past.ledger == ledger
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-26), timedelta(days=-8), timedelta(hours=26)])
+def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: timedelta) -> None:
+    ledger = Ledger()
+    ledger.settle(spent(ledger, "r-1"), Usage(), NOW + off, counted=True)
+    closed = closed_record("r-1", "w-0", DIGEST, "result", 3, NOW + off)
+    past = Restored()
+    for event in (account_record(ledger.accounts["w-0"], 0), closed):
+        past.take(replace(stored(event), appended_at=NOW))
+
+    past.ledger.forget(after(23 * 3_600), committable=99)
+    assert past.ledger.known("r-1") is not None
+    assert past.ledger.accounts["w-0"].spent.attempts == 1
+    past.ledger.forget(after(25 * 3_600), committable=99)
+    assert past.ledger.known("r-1") is None
+    assert past.ledger.account(request("r-2"), after(6 * 86_400)).spent.attempts == 1
+    assert past.ledger.account(request("r-2"), after(8 * 86_400)).spent.attempts == 0
 
 
 @pytest.mark.parametrize(

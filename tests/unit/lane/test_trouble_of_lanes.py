@@ -290,6 +290,24 @@ def test_a_broker_that_does_not_answer_is_named_until_it_does() -> None:
     run(main())
 
 
+def test_a_clock_that_is_far_off_is_told_and_stops_nothing() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        watch = Watch(stage)
+        told: list[float | None] = [None]
+        watch.watched = replace(watch.watched, clock_ahead_s=lambda: told[-1])
+        for ahead_s, reasons in ((None, 0), (-299.0, 0), (-301.0, 1), (93_600.0, 1)):
+            told.append(ahead_s)
+            assert len(watch.verdict().reasons) == reasons
+            assert watch.verdict().ready is not bool(reasons)
+        stage.publish("r-1")
+        watch.stop()
+        await stage.end()
+
+    run(main())
+
+
 def standing_still(watch: Watch, for_s: float) -> None:
     """As a process feels it that was stopped: its clock went on."""
     watch.pulse._due_at -= for_s

@@ -49,11 +49,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The wall clock of that time, with the microseconds that a real one has."""
+    """The wall clock of that time, with the microseconds that a real one has; see MeasuredClock."""
+
+    is_measured = True
 
     def now(self) -> datetime:
         passed_s = asyncio.get_running_loop().time() - 1000.0
         return NOW + timedelta(seconds=passed_s, microseconds=123)
+
+    def steady_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+        """It is the broker's own."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -6,6 +6,7 @@ aiokafka lacks this call (DescribeQuorum, KIP-836); its structures are written d
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
     CompactArray,
@@ -82,9 +83,12 @@ class _DescribeQuorum(Request[_Question]):  # type: ignore[misc]
 async def controller_time_ms(client: AIOKafkaClient) -> int | None:
     """Milliseconds since 1970 by the active controller; None if the cluster does not tell.
 
-    Raises KafkaError, also where the call is not known.
+    It does not where the call is not known, or where we may not describe the cluster.
     """
-    answer: Any = await client.send(client.get_random_node(), _DescribeQuorum())
+    try:
+        answer: Any = await client.send(client.get_random_node(), _DescribeQuorum())
+    except KafkaError:
+        return None
     for topic in answer.to_object()["topics"]:
         for partition in topic["partitions"]:
             for voter in partition["voters"]:

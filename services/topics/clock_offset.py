@@ -1,0 +1,14 @@
+"""How far the clock of a machine may be from the broker's, and how that is said."""
+
+OFFSET_S_MAX = 300.0  # a worker corrects what it measures; TLS, logs and people cannot
+
+
+def clock_problem(ahead_s: float | None) -> str | None:
+    """What is wrong with a clock that is so far ahead of the broker's; None if nothing is known."""
+    if ahead_s is None or abs(ahead_s) <= OFFSET_S_MAX:
+        return None
+    which = "ahead of" if ahead_s > 0 else "behind"
+    return (
+        f"the clock of this machine is {abs(ahead_s):,.0f} s {which} the broker's, and "
+        f"{OFFSET_S_MAX:.0f} s are the most: set it, and keep it right with NTP"
+    )

@@ -1,0 +1,43 @@
+"""How far the broker's clock is from one of ours, known between two bounds."""
+
+from dataclasses import dataclass
+
+DRIFT = 0.0005  # seconds a second: more than clocks drift, and as fast as NTP moves one
+TOLD_TO_S = 0.001  # the broker tells whole milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """The broker's clock minus ours, in seconds, as it was when ours showed `at_s`."""
+
+    low_s: float
+    high_s: float
+    at_s: float
+
+    @property
+    def width_s(self) -> float:
+        """How vague it is."""
+        return self.high_s - self.low_s
+
+    @property
+    def middle_s(self) -> float:
+        """The best guess."""
+        return (self.low_s + self.high_s) / 2
+
+
+def measured(told_s: float, before_s: float, after_s: float) -> Distance:
+    """The broker's clock showed `told_s` at some moment between two of ours."""
+    return Distance(told_s - after_s, told_s + TOLD_TO_S - before_s, after_s)
+
+
+def narrowed(known: Distance | None, new: Distance) -> Distance:
+    """What both say; where they contradict each other a clock was moved, and the new one is right.
+
+    What is known becomes vague with time, since clocks drift.
+    """
+    if known is None:
+        return new
+    drift_s = DRIFT * max(new.at_s - known.at_s, 0.0)
+    low_s = max(known.low_s - drift_s, new.low_s)
+    high_s = min(known.high_s + drift_s, new.high_s)
+    return new if low_s > high_s else Distance(low_s, high_s, new.at_s)

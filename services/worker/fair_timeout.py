@@ -1,0 +1,58 @@
+"""A time-out that gives I/O its turn first when the event loop itself stood still.
+
+A process that was stopped, or a loop that was blocked, finds its timers due and its sockets full.
+Timers come first then (an interrupted `epoll_wait` gives no events at all), and an answer that is
+there, and paid for, would be thrown away. A timer that comes late knows that this has happened.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+LATE_S = 0.1  # a timer that is later than this had to wait for a loop that stood still
+GRACE_S = 1.0  # for I/O to have its turn then, over many turns of the loop
+GRACES_MAX = 10  # a loop that stands still again and again must not make a time-out endless
+
+
+@asynccontextmanager
+async def fair_timeout(delay_s: float) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`, but for the grace after a standstill. Raises TimeoutError."""
+    async with asyncio.timeout(None) as bound:
+        timer = _Timer(bound, delay_s)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+async def wait_fairly(tasks: Collection["asyncio.Task[Any]"], limit_s: float) -> None:
+    """Wait until all have ended, or for so long; they are not cancelled."""
+    with suppress(TimeoutError):
+        async with fair_timeout(limit_s):
+            await asyncio.wait(tasks)
+
+
+class _Timer:
+    """Ends `bound` when its time has come, and has come on time."""
+
+    def __init__(self, bound: asyncio.Timeout, delay_s: float) -> None:
+        self._bound = bound
+        self._loop = asyncio.get_running_loop()
+        self._graces = 0
+        self._set(self._loop.time() + delay_s)
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _set(self, due_at: float) -> None:
+        self._due_at = due_at
+        self._handle = self._loop.call_at(due_at, self._due)
+
+    def _due(self) -> None:
+        now = self._loop.time()
+        if now - self._due_at > LATE_S and self._graces < GRACES_MAX:
+            self._graces += 1
+            self._set(now + GRACE_S)
+        else:
+            self._bound.reschedule(now)  # ends it behind what is ready now
