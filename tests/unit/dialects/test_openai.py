@@ -1,6 +1,5 @@
 """The dialect `openai`: strict schemas that are never narrower, and answers read back from them."""
 
-import json
 from typing import Any
 
 import pytest
@@ -405,23 +404,3 @@ def test_plain_text_needs_no_schema() -> None:
     assert isinstance(compiled, WireSchema)
     assert (compiled.dialect, compiled.schema, compiled.notes) == ("openai", None, ())
     assert compiled.decode("any") == "any"
-
-
-def test_a_hint_says_what_json_text_must_hold() -> None:
-    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
-
-    assert json.dumps(schema, separators=(",", ":")) in json.dumps(wire(schema).schema).replace(
-        '\\"', '"'
-    )
-
-
-def test_a_text_that_is_no_json_is_answered_with_what_it_must_hold() -> None:
-    decoded = wire(fixed({"args": {"type": "object"}})).decode({"args": "Paris"})
-
-    assert isinstance(decoded, Invalid)
-    assert [problem.expected for problem in decoded.problems] == [
-        (
-            "A JSON value, written as JSON text into this string; "
-            'it must satisfy this JSON Schema: {"type":"object"}'
-        )
-    ]
