@@ -147,6 +147,18 @@ FAILED_OPENINGS = Metric(
     ("partition",),
     "Openings since the lane last got anything done.",
 )
+HELD_REQUESTS = Metric(
+    "answerbus_lane_holder_requests",
+    "gauge",
+    ("partition", "workflow_id"),
+    "Requests of the workflow that holds a lane: a hundred or more and most of it, or a full lane.",
+)
+HELD_AGE = Metric(
+    "answerbus_lane_holder_age_seconds",
+    "gauge",
+    ("partition", "workflow_id"),
+    "Age of the oldest request of the workflow that holds a lane.",
+)
 SICK = Metric(
     "answerbus_profile_sick", "gauge", ("profile",), "1 while the provider rejects the set-up."
 )
@@ -183,5 +195,6 @@ METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREAD, TERMINALS, DEAD_LETTERS, REQUEST_DURATION),
     *(ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS, OPENINGS),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, OLDEST, FAILED_OPENINGS),
+    *(HELD_REQUESTS, HELD_AGE),
     *(SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, STALLS, LATENESS, READY),
 )

@@ -24,7 +24,6 @@ from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
-RESERVED_PAUSE_S = 0.25  # until calls in flight of the same account may have been settled
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +43,10 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
 
 
 async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
-    """One turn at the provider; gives the seconds to pause before the next, None when done."""
+    """One turn at the provider; gives the seconds to pause before the next.
+
+    None means that the ticket has its outcome, or waits in the queue.
+    """
     visit = Visit(lane.context.gate(plan), lane.context.slots)
     try:
         if not await in_time(lane, ticket, plan, visit):
@@ -56,7 +58,7 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
             await commits.bury(lane, ticket, permit)
             return None
         if isinstance(permit, Reserved):
-            return RESERVED_PAUSE_S
+            return None  # the queue gives it another turn when something of the account is free
         if not await may_call(lane, ticket, visit, permit):
             await commits.release(lane, ticket, permit)
             return AGAIN_AT_ONCE_S

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.worker.context import Context
+from services.worker.health.holder import Holder, holder_of
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
@@ -51,12 +52,16 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes."""
+    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes.
+
+    `held` names the workflow that holds a lane; that alone makes nobody unready.
+    """
 
     lanes: Mapping[int, State]
     opening: tuple[int, ...]
     stuck: Mapping[int, str]
     sick: Mapping[str, str]
+    held: Mapping[int, Holder]
     reasons: tuple[str, ...]
 
     @property
@@ -84,6 +89,7 @@ def judge(watched: Watched) -> Verdict:
             for why in (_standstill(watched) or _kafka(watched), _restless(watched.membership))
             if why
         ),
+        held={p: held for p, life in lives if (held := holder_of(life.lane))},
     )
 
 
@@ -98,6 +104,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
         "sick_profiles": verdict.sick,
         "other_groups": watched.others.names,
+        "held_by": {str(p): holder.told() for p, holder in verdict.held.items()},
         "in_flight": sum(len(life.lane.calls) for life in lives),
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,

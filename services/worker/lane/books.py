@@ -91,10 +91,14 @@ class Books:
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
     ) -> tuple[Spend, Writing] | Reserved | BudgetExhausted:
-        """Charge one attempt, if the account allows it."""
+        """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
         cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
         spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
-        if isinstance(spend, Reserved | BudgetExhausted):
+        if isinstance(spend, Reserved):
+            self.queue.wait_for_funds(ticket, now)
+            return spend
+        self.queue.fund(ticket.request.account_id)
+        if isinstance(spend, BudgetExhausted):
             return spend
         return spend, self._writing(self._account(ticket))
 
@@ -102,6 +106,7 @@ class Books:
         """Decide what becomes of a call and write all of it down; `confirm` follows the commit."""
         ticket, counted, case = call.ticket, is_counted(call.reply), call.case()
         account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
+        self.queue.fund(account.id)
         around = Circumstances(account.state, self.backoff, now, jitter)
         decision = decide(case, call.reply, call.checked, around)
         told = (
@@ -125,6 +130,7 @@ class Books:
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
+        self.queue.fund(spend.account_id)
         record = letters.tried(attempt, ticket.came_with, self.partition)
         return self._writing(record, self._account(ticket))
 
@@ -191,6 +197,7 @@ class Books:
             now,
         )
         self.ledger.close(closed, ticket.request.account_id)
+        self.queue.fund(ticket.request.account_id)
         self._release_offset(ticket)
         ended = (
             [letters.end_of_retries(ticket.request.request_id, self.partition)]

@@ -13,6 +13,7 @@ from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.queue import Queue
+from services.worker.lane.valve import crowd_max
 from services.worker.lane.watermark import Watermark
 from services.worker.ports import Intake, Shard
 
@@ -105,7 +106,7 @@ def _books(lane: Lane, ledger: Ledger) -> Books:
         tally=context.tally,
         ledger=ledger,
         watermark=Watermark(0),
-        queue=Queue(),
+        queue=Queue(crowd_max(context.limits)),
         observer=context.observer,
     )
 
