@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.worker.context import Context
@@ -61,8 +61,8 @@ class Verdict:
     opening: tuple[int, ...]
     stuck: Mapping[int, str]
     sick: Mapping[str, str]
-    held: Mapping[int, Holder]
     reasons: tuple[str, ...]
+    held: Mapping[int, Holder] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:

@@ -3,7 +3,7 @@
 import heapq
 import sys
 from collections import Counter, deque
-from collections.abc import Container
+from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,12 +30,14 @@ class Queue:
     """
 
     crowd_max: int = sys.maxsize
+    is_held: Callable[[str], bool] = lambda _: False  # of a request: it runs only when it is tried
     tickets: dict[str, Ticket] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
     excess: int = 0
     _of_workflow: Counter[str] = field(default_factory=Counter)
     _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
+    _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
     _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
@@ -103,10 +105,20 @@ class Queue:
             ticket = waiting.popleft()
             if ticket.stage is Stage.UNFUNDED:
                 self._funded.add(ticket)
-                self._turns.line_up(ticket, first=True)
+                self._line_up(ticket, first=True)
                 break
         if not waiting:
             self._unfunded.pop(account_id, None)
+
+    def apart(self) -> list[str]:
+        """The requests that are held, and could run."""
+        return [name for name, ticket in self._apart.items() if ticket.stage is Stage.READY]
+
+    def take_apart(self, request_id: str) -> Ticket:
+        """One of `apart`, which runs until `hold` or `finish`."""
+        ticket = self._apart.pop(request_id)
+        self._funded.discard(ticket)
+        return self._turns.run(ticket)
 
     def hold(self, ticket: Ticket, not_before: datetime) -> None:
         """Set a running ticket aside until then; its workflow waits with it."""
@@ -125,6 +137,7 @@ class Queue:
         del self.digests[request.request_id]
         self.bytes -= ticket.size_bytes
         self._funded.discard(ticket)
+        self._apart.pop(request.request_id, None)
         self.excess -= self._of_workflow[request.workflow_id] > self.crowd_max
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
@@ -207,4 +220,11 @@ class Queue:
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None
-        self._turns.line_up(ticket)
+        self._line_up(ticket)
+
+    def _line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+        if self.is_held(ticket.request.request_id):
+            ticket.stage = Stage.READY
+            self._apart[ticket.request.request_id] = ticket
+        else:
+            self._turns.line_up(ticket, first=first)

@@ -11,6 +11,7 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 
+from answerbus.ledger import Watched
 from services.settings import KafkaSettings
 from services.worker.intake import Inbox, arrival
 from services.worker.lane.lane import State
@@ -108,10 +109,16 @@ class FakeLane:
 
     def __init__(self, position: int) -> None:
         self.state = State.OPEN
-        self.books = SimpleNamespace(watermark=SimpleNamespace(position=position))
+        watermark, suspects = SimpleNamespace(position=position), SimpleNamespace(record=None)
+        self.books = SimpleNamespace(watermark=watermark, suspects=suspects)
+        self.is_careful = False
         self.delivered: list[int] = []
         self.losses: list[BaseException] = []
         self.on_loss = self.losses.append
+
+    def fail_at(self, what: Watched, error: Exception) -> None:
+        assert what.what == "record"
+        self.on_loss(error)
 
     def deliver(self, arrivals: list[Any]) -> None:
         self.delivered.extend(one.place.offset for one in arrivals)
