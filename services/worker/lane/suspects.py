@@ -65,16 +65,18 @@ class Suspects:
         return found.crashes
 
     def next_tried(self, waiting: Sequence[str], can_spare: Callable[[str], bool]) -> list[str]:
-        """Whom to try together: of those least suspect, at most half of all that wait.
+        """Whom to try together: of those least suspect, half of all, or less the more they are.
 
-        So innocents soon have their turn, and each crash halves those it may be.
+        So innocents soon have their turn, and each crash halves those it may be, also where there
+        are several to be found.
         """
         if not waiting:
             return []
         ranked = sorted(waiting, key=self.rank)
         least = self.rank(ranked[0])
-        half = [i for i in ranked if self.rank(i) == least][: max(len(ranked) // 2, 1)]
-        together = [request_id for request_id in half if can_spare(request_id)]
+        most = max(len(ranked) >> max(least - HELD_FROM + 1, 1), 1)
+        alike = [i for i in ranked if self.rank(i) == least][:most]
+        together = [request_id for request_id in alike if can_spare(request_id)]
         return together if len(together) > 1 else ranked[:1]
 
     def clear(self, request_id: str) -> bool:
