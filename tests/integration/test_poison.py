@@ -19,7 +19,7 @@ RULES: list[dict[str, Any]] = [
 ]
 EACH = 3  # innocents in each lane
 CRASHES_MAX = 20
-LIMIT_S = 420.0
+LIMIT_S = 600.0
 ROOM: dict[str, Any] = {"budget": {"attempts": 100}, "ttl_s": 3_600}
 
 
