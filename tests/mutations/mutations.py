@@ -166,11 +166,11 @@ def _keeps_all_calls() -> AbstractContextManager[object]:
 
 
 def _blames_all_in_flight() -> AbstractContextManager[object]:
-    """Three crashes are enough, whoever else was in flight."""
+    """Two crashes are enough, whoever else was in flight."""
 
     def mutated(self: Suspects, request_id: str) -> int | None:
         suspect = self.found.get(request_id)
-        return suspect.crashes if suspect and suspect.crashes > suspects.HELD_FROM else None
+        return suspect.crashes if suspect and suspect.crashes >= suspects.HELD_FROM else None
 
     return mock.patch.object(Suspects, "given_up", mutated)
 

@@ -205,7 +205,7 @@ class Books:
         if not self.watermark.deliver(offset):
             return None
         self.suspects.pass_record(offset)
-        if self.ledger.known(arrival.place_id):
+        if self.ledger.known_place(arrival.place_id):
             self.watermark.finish(offset)
             return Writing((), self.watermark.committable)
         unfit = Unfit(CrashedWorker(openings=crashes), None, None)
