@@ -12,7 +12,7 @@ from rich.text import Text
 
 from answerbus.client.bus import Bus
 from services.escaping import json_lines, plain
-from services.kafka import client_options
+from services.kafka import OPTION_NAMES, client_options
 from services.settings import KafkaSettings
 
 Config = Annotated[
@@ -52,4 +52,4 @@ def json_shown(value: object) -> Text:
 def bus_of(settings: KafkaSettings) -> Bus:
     """The bus that the settings name. Raises SetUpError."""
     options = client_options(settings)
-    return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options)
+    return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options, OPTION_NAMES)

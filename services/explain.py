@@ -53,6 +53,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return "The schema could harm a worker: " + _problems(cause.problems)
         case causes.UnsupportedSchema():
             said = _problems(cause.problems)
+            if cause.dialect == causes.ANY_DIALECT:
+                return f"The workers cannot take the schema: {said}"
             return f"The dialect {plain(cause.dialect)} cannot carry the schema: {said}"
         case causes.UnknownProfile():
             return "The workers have no profile of that name."

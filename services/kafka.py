@@ -7,10 +7,20 @@ from typing import Any
 from aiokafka.conn import collect_hosts
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
+from answerbus.client.refusal import Names
 from answerbus.topics import Topic
 from services.settings import KafkaSettings, SetUpError, secret
 
 READ_COMMITTED = "read_committed"
+OPTION_NAMES = Names(
+    servers="`kafka.bootstrap_servers`",
+    protocol="`kafka.security_protocol`",
+    mechanism="`kafka.sasl_mechanism`",
+    user="`kafka.sasl_plain_username`",
+    password="the password in the variable that `kafka.sasl_plain_password_env` names",  # noqa: S106 - no password
+    authority="`kafka.ssl_cafile`",
+    certificate="`kafka.ssl_certfile` and `kafka.ssl_keyfile`",
+)
 
 
 def client_options(settings: KafkaSettings) -> dict[str, Any]:
@@ -73,10 +83,56 @@ def _sasl(settings: KafkaSettings) -> Mapping[str, Any]:
 
 
 def _tls(settings: KafkaSettings) -> ssl.SSLContext:
+    authority, certificate, key = settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_cafile)
-        if settings.ssl_certfile:
-            context.load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile)
+        context = ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:
-        raise SetUpError(f"The TLS files under `kafka.ssl_*` cannot be used: {error}") from None
+        raise _unusable(f"`kafka.ssl_cafile` ({authority})", error, "a PEM file") from None
+    if certificate is None:
+        if key is not None:
+            raise SetUpError("`kafka.ssl_keyfile` needs `kafka.ssl_certfile` beside it.")
+        return context
+    phrase = _PassPhrase(settings)
+    try:
+        context.load_cert_chain(certificate, key, password=phrase)
+    except (OSError, ssl.SSLError) as error:
+        raise _of_own_certificate(settings, error, was_locked=phrase.was_asked) from None
     return context
+
+
+class _PassPhrase:
+    """Asked for only if the key is encrypted; without one the terminal would be asked."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._key = settings.ssl_keyfile or settings.ssl_certfile
+        self._password = secret(settings.ssl_password_env)
+        self.was_asked = False
+
+    def __call__(self) -> str:
+        self.was_asked = True
+        if self._password:
+            return self._password
+        raise SetUpError(
+            f"The key {self._key} is encrypted: put its pass phrase into a variable, and name "
+            "that in `kafka.ssl_password_env`."
+        )
+
+
+def _of_own_certificate(settings: KafkaSettings, error: OSError, *, was_locked: bool) -> SetUpError:
+    files = f"{settings.ssl_certfile}, {settings.ssl_keyfile}"
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        return SetUpError(
+            f"The key does not belong to the certificate ({files}): correct `kafka.ssl_certfile` "
+            "or `kafka.ssl_keyfile`."
+        )
+    if was_locked:
+        return SetUpError(
+            f"The pass phrase does not open the key ({files}): correct the variable that "
+            "`kafka.ssl_password_env` names."
+        )
+    return _unusable(f"`kafka.ssl_certfile` or `kafka.ssl_keyfile` ({files})", error, "PEM files")
+
+
+def _unusable(which: str, error: OSError, wanted: str) -> SetUpError:
+    said = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return SetUpError(f"{which} cannot be used ({said}): name {wanted} that can be read.")

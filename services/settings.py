@@ -40,6 +40,7 @@ class KafkaSettings(Section):
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
+    ssl_password_env: str | None = None
 
     @property
     def worker_group(self) -> str:
@@ -140,6 +141,7 @@ def secrets_of(settings: Settings) -> list[str]:
     console = settings.console
     named = (
         settings.kafka.sasl_plain_password_env,
+        settings.kafka.ssl_password_env,
         console.operator_token_env,
         console.viewer_token_env,
         *console.operators.values(),

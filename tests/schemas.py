@@ -8,6 +8,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from pydantic import JsonValue
 
 NAMES = st.sampled_from(["a", "b", "c", "kind", "null_or_extra_json", "$ref", "x/y~z", "é"])
+OTHERS = st.sampled_from(["r", "null_or_extra_json", "json_text", "answer"])
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | TEXTS
 ANYTHING: SearchStrategy[JsonValue] = st.recursive(
@@ -77,7 +78,7 @@ def objects(draw: DrawFn, inner: SearchStrategy[Made]) -> Made:
     schema |= {"type": "object"} if draw(st.integers(0, 4)) else {}
     rest: SearchStrategy[dict[str, JsonValue]] = st.just({})
     if others is True or others is None:
-        rest = st.dictionaries(st.sampled_from(["r", "s"]), ANYTHING, max_size=2)
+        rest = st.dictionaries(OTHERS, ANYTHING, max_size=2)
     elif others == "typed":
         made = draw(inner)
         others, rest = made.schema, st.dictionaries(st.just("r"), made.answers)
@@ -86,7 +87,8 @@ def objects(draw: DrawFn, inner: SearchStrategy[Made]) -> Made:
         {name: members[name].answers for name in required},
         optional={name: made.answers for name, made in members.items() if name not in required},
     )
-    answers = st.tuples(own, rest).map(lambda pair: pair[1] | pair[0])
+    apart = rest.map(lambda found: {n: v for n, v in found.items() if n not in members})
+    answers = st.tuples(own, apart).map(lambda pair: pair[1] | pair[0])
     return Made(schema, answers if "type" in schema else answers | SCALARS)
 
 
@@ -142,3 +144,85 @@ def recursive(draw: DrawFn) -> Made:
         max_leaves=3,
     )
     return Made(schema, nodes if by_root else st.lists(nodes, max_size=2))
+
+
+TYPED = st.sampled_from(
+    [
+        Made({"type": "integer"}, st.integers(-(10**20), 10**20)),
+        Made({"type": ["number", "null"]}, st.none() | st.floats(-1, 1e9)),
+        Made({"const": 5}, st.just(5)),
+        Made({"enum": [1, "5"]}, st.sampled_from([1, "5"])),
+        Made({"enum": ["null", None, 0.5, True]}, st.sampled_from(["null", None, 0.5, True])),
+        Made({"type": "boolean"}, st.booleans()),
+        Made({"type": "null"}, st.none()),
+        Made({"type": "string", "maxLength": 3}, st.sampled_from(["", "5", "{}", "[]"])),
+        Made({"type": "array", "items": {"type": "integer"}}, st.lists(st.integers(), max_size=2)),
+        Made({"required": ["json_text"], "type": "object"}, st.just({"json_text": "[1]"})),
+        Made(
+            {"properties": {"json_text": {"type": "string"}}, "additionalProperties": False},
+            st.sampled_from([{}, {"json_text": "5"}, "5"]),
+        ),
+    ]
+)
+FREE = st.sampled_from(
+    [
+        Made({}, ANYTHING),
+        Made(True, ANYTHING),
+        Made({"description": "Whatever it is."}, ANYTHING),
+        Made({"type": ["object", "string"]}, st.sampled_from(["{}", "", {}, {"a": "5"}])),
+        Made({"type": ["array", "boolean"]}, st.sampled_from([[], ["5", 5, 5.0], True])),
+        Made({"type": "object"}, st.dictionaries(NAMES, ANYTHING, max_size=2)),
+        Made({"not": {"type": "integer"}}, ANYTHING),
+    ]
+)
+JSON_TEXTS = [
+    "5",
+    "5.0",
+    "null",
+    "true",
+    "{}",
+    "[]",
+    '"x"',
+    "",
+    "x",
+    '{"json_text": "5"}',
+    "-0",
+    "1e400",
+]
+CONFUSABLE: SearchStrategy[JsonValue] = st.sampled_from(
+    [*JSON_TEXTS, 5, 5.0, 1, 1.0, True, None, -0.0, [], {}, ["5"], {"a": "5"}, {"json_text": "5"}]
+)
+
+
+@st.composite
+def free_beside_typed(draw: DrawFn) -> Made:
+    """A value of free form where a typed one is allowed too, somewhere in a schema."""
+    parts = draw(st.permutations([draw(TYPED), draw(FREE)]))
+    schemas, answers = [part.schema for part in parts], [part.answers for part in parts]
+    value = st.one_of(*answers, CONFUSABLE)
+    both: Any = {draw(st.sampled_from(["anyOf", "oneOf"])): schemas}
+    one_by_one: Any = {"type": "array", "prefixItems": schemas}
+    conditional: Any = {
+        "type": "object",
+        "if": {"properties": {"kind": {"const": "k"}}, "required": ["kind"]},
+        "then": {"properties": {"a": schemas[0]}},
+        "else": {"properties": {"a": schemas[1]}},
+        "properties": {"kind": {"type": "string"}, "a": both},
+    }
+    named = st.dictionaries(NAMES, value, max_size=2)
+    places: list[Made] = [
+        Made(both, value),
+        Made({"allOf": [both, {"description": "d"}]}, value),
+        Made({"anyOf": [both, {"type": "null"}]}, value | st.none()),
+        Made({"$ref": "#/$defs/v", "$defs": {"v": both}}, value),
+        Made({"anyOf": [schemas[0], {"$ref": "#/$defs/v"}], "$defs": {"v": schemas[1]}}, value),
+        Made({"type": "array", "items": both}, st.lists(value, max_size=3)),
+        Made(one_by_one, st.tuples(*answers).map(list) | st.lists(value, max_size=3)),
+        Made({"prefixItems": schemas[:1], "type": "array"}, st.lists(value, max_size=3)),
+        Made({"type": "object", "properties": {"a": both}, "required": ["a"]}, named),
+        Made({"type": "object", "properties": {"a": both}, "additionalProperties": False}, named),
+        Made({"type": "object", "additionalProperties": both}, named),
+        Made({"type": "object", "patternProperties": {"^[a-c]$": both}}, named),
+        Made(conditional, named),
+    ]
+    return draw(st.sampled_from(places))

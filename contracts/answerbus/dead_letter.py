@@ -38,6 +38,9 @@ class UnknownSchema(Wire):
     kind: Literal["unknown_schema"] = "unknown_schema"
 
 
+ANY_DIALECT = "any"
+
+
 class HostileSchema(Wire):
     """The inline schema could harm the worker, or is no JSON Schema."""
 
@@ -46,7 +49,7 @@ class HostileSchema(Wire):
 
 
 class UnsupportedSchema(Wire):
-    """The profile's dialect cannot carry the schema."""
+    """The profile's dialect cannot carry the schema; with `any`, the worker itself cannot."""
 
     kind: Literal["unsupported_schema"] = "unsupported_schema"
     dialect: str

@@ -7,7 +7,14 @@ from pydantic import Field, TypeAdapter
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, LedgerRecord, Skipped
+from answerbus.ledger import (
+    LANE_KEY,
+    AccountRecord,
+    ClosedRecord,
+    LaneRecord,
+    LedgerRecord,
+    Skipped,
+)
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 
@@ -50,7 +57,7 @@ def key(event: Event) -> str:
         case ClosedRecord():
             return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
         case LaneRecord():
-            return "lane"
+            return LANE_KEY
         case Skipped():
             return f"skipped:@{event.offset}"
         case _:

@@ -1,6 +1,7 @@
 """The one reader of JSON from outside: bytes become a value or a position, never an exception."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -9,6 +10,8 @@ from pydantic_core import from_json
 
 from answerbus.limits import EXCERPT_BYTES_MAX
 from answerbus.wire import clip
+
+_NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    if number in (float("inf"), float("-inf")):
+    is_zero = number == 0 and _NOT_ZERO.match(digits) is not None
+    if is_zero or number in (float("inf"), float("-inf")):
         raise OverflowError(digits)
     return number
 

@@ -12,6 +12,9 @@ OFFSET_MAX = 2**63 - 1  # as Kafka counts
 
 Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
 
+LANE_KEY = "lane"
+
+Partitions = Annotated[int, Field(ge=1)]
 ClosedOutcome = Literal["result", "unvalidated_result", "refusal", "dead_letter", "forwarded"]
 
 
@@ -95,17 +98,21 @@ class Watched(Wire):
 class LaneRecord(Wire):
     """The lane of one partition: who opened it, and how often without getting anything done.
 
+    `partitions` is the number that the deployment uses, whatever the topics have; `earlier` are
+    those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
     `suspects`, `suspect_record` and `watched` say what may be why workers ended.
     """
 
     kind: Literal["lane"] = "lane"
     v: Literal[1] = 1
-    partitions: Annotated[int, Field(ge=1)]
+    partitions: Partitions
     openings_without_progress: Count
     worker: str
     at: Timestamp
     group: str | None = None
+    earlier: tuple[Partitions, ...] = ()
+    moving_to: Partitions | None = None
     suspects: tuple[Suspect, ...] = ()
     suspect_record: SuspectRecord | None = None
     watched: Watched | None = None
@@ -115,7 +122,8 @@ class Skipped(Wire):
     """An operator has passed by a record that no worker can read.
 
     It stands in the partition of that record, in the ledger or among the retries, and is kept as
-    long. `digest` is of the record's value, so that no other record at this offset is meant.
+    long. `digest` is of the record's value, so that no other record at this offset is meant; where
+    Kafka's clients cannot tell what the value is, it is that of no bytes.
     """
 
     kind: Literal["skipped"] = "skipped"

@@ -1,5 +1,7 @@
 """Which partition owns a workflow: Kafka's own murmur2, so that Java clients agree by default."""
 
+from dataclasses import dataclass
+
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
 _MASK = 0xFFFFFFFF
@@ -23,3 +25,24 @@ def murmur2(data: bytes) -> int:
 def partition_of(workflow_id: str, partitions: int) -> int:
     """The partition, of `partitions`, in which everything about a workflow lives."""
     return (murmur2(workflow_id.encode()) & 0x7FFFFFFF) % partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many partitions a deployment uses: what its lanes wrote down, not what topics have.
+
+    `earlier` are the numbers before, latest first; `moving_to`: a move is not finished.
+    """
+
+    partitions: int
+    earlier: tuple[int, ...] = ()
+    moving_to: int | None = None
+
+    def owner(self, workflow_id: str) -> int:
+        """The partition whose lane handles the workflow."""
+        return partition_of(workflow_id, self.partitions)
+
+    def homes(self, workflow_id: str) -> tuple[int, ...]:
+        """Where the events of the workflow stand: its owner, then its owners before each move."""
+        counts = (self.partitions, *self.earlier)
+        return tuple(dict.fromkeys(partition_of(workflow_id, count) for count in counts))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Self
 
 from infra.cache import file_lock
-from infra.kafka.java import KAFKA_VERSION, java_command
+from infra.kafka.java import HEAP_MB, KAFKA_VERSION, java_command
 from infra.kafka.probe import answers
 from infra.kafka.properties import server_properties
 from infra.ports import LOOPBACK, free_ports, is_free, taken
@@ -23,6 +23,7 @@ START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
 _STATE = "broker.json"
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
+_NO_LISTENERS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,19 @@ def start_broker(
     data: Path,
     port: int = 0,
     properties: Mapping[str, str] = _NO_CHANGES,
+    listeners: Mapping[str, int] = _NO_LISTENERS,
     say: Callable[[str], None] = lambda _step: None,
+    *,
+    cluster_id: str | None = None,
+    heap_mb: int = HEAP_MB,
+    limit_s: float = START_LIMIT_S,
 ) -> Broker:
     """Start a broker on `data` (made if absent) and return it once it answers requests.
 
-    `port` 0 takes a free one; `properties` override the broker's; `say` is told each step.
+    `port` 0 takes a free one; `properties` override the broker's; `say` is told each step;
+    `cluster_id` is that of the cluster it belongs to, by default one of its own.
+    `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need
+    stands in `properties`.
     SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
     """
     data = data.resolve()
@@ -89,15 +98,19 @@ def start_broker(
         free, controller_port = free_ports(2)
         port = port or free
         say("Looking for Kafka's jars (the first time: a download of 45 MB)")
-        java = java_command()
+        java = java_command(heap_mb)
         settings = data / "server.properties"
         segments = data / "log"
-        settings.write_bytes(server_properties(segments, port, controller_port, properties))
+        settings.write_bytes(
+            server_properties(
+                segments, {"PLAINTEXT": port, **listeners}, controller_port, properties
+            )
+        )
         if not (segments / "meta.properties").exists():
             say("Formatting the data folder")
-            _format(java, settings)
+            _format(java, settings, cluster_id or new_cluster_id())
         say(f"Starting Kafka {KAFKA_VERSION}")
-        return _launch(java, settings, port)
+        return _launch(java, settings, port, limit_s)
 
 
 def find_broker(data: Path) -> Broker | None:
@@ -116,9 +129,13 @@ def _log(data: Path) -> Path:
     return data / "kafka.log"
 
 
-def _format(java: list[str], settings: Path) -> None:
+def new_cluster_id() -> str:
+    """A cluster's name, which its brokers share."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _format(java: list[str], settings: Path, cluster: str) -> None:
     data = settings.parent
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     # "--cluster-id=", not "-t": an id may begin with a dash and would be taken for an option.
     arguments = [f"--cluster-id={cluster}", "--config", str(settings)]
     command = [*java, "kafka.tools.StorageTool", "format", *arguments]
@@ -131,12 +148,12 @@ def _format(java: list[str], settings: Path) -> None:
         raise SetupError(f"Kafka cannot format {data}:\n{last_lines(_log(data))}") from error
 
 
-def _launch(java: list[str], settings: Path, port: int) -> Broker:
+def _launch(java: list[str], settings: Path, port: int, limit_s: float) -> Broker:
     data = settings.parent
     command = [*java, "kafka.Kafka", str(settings)]
     broker = Broker(data, port, ServerProcess.start(command, _log(data), str(settings)))
     fresh = data / f"{_STATE}.new"
     fresh.write_text(json.dumps({"pid": broker.pid, "port": port}))
     fresh.replace(data / _STATE)
-    broker.process.wait_until(broker.answers, START_LIMIT_S)
+    broker.process.wait_until(broker.answers, limit_s)
     return broker

@@ -8,17 +8,16 @@ from infra.kafka.jars import difference, expected
 from infra.setup_error import SetupError
 
 KAFKA_VERSION = "4.1.0"
+HEAP_MB = 512
 _JARS = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:1.7.36"
 _OPTIONS = (
-    "-Xms256m",
-    "-Xmx512m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",  # a broker of seconds to minutes: a fast start beats peak speed
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 
 
-def java_command() -> list[str]:
+def java_command(heap_mb: int = HEAP_MB) -> list[str]:
     """Java with its options and class path, to be followed by a class; downloads jars once.
 
     Raises SetupError, also when a jar is another file than the one that is written down.
@@ -48,4 +47,5 @@ def java_command() -> list[str]:
                 "again; if it stays so, the repository of Maven gives other files."
             )
         complete.touch()
-    return [str(JAVA), *_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]
+    heap = (f"-Xms{heap_mb // 2}m", f"-Xmx{heap_mb}m")
+    return [str(JAVA), *heap, *_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]

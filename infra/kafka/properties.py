@@ -7,17 +7,25 @@ from infra.ports import LOOPBACK
 
 
 def server_properties(
-    segments: Path, port: int, controller_port: int, changes: Mapping[str, str]
+    segments: Path,
+    ports: Mapping[str, int],
+    controller_port: int,
+    changes: Mapping[str, str],
 ) -> bytes:
-    """The file's content; `changes` override and extend what a one-node broker needs."""
+    """The file's content; `changes` override and extend what a one-node broker needs.
+
+    `ports` are those of its listeners by security protocol; each protocol may have one.
+    """
+    places = [f"{protocol}://{LOOPBACK}:{port}" for protocol, port in ports.items()]
+    protocols = ["CONTROLLER:PLAINTEXT", *(f"{protocol}:{protocol}" for protocol in ports)]
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listeners": ",".join([*places, f"CONTROLLER://{LOOPBACK}:{controller_port}"]),
+        "advertised.listeners": ",".join(places),
+        "listener.security.protocol.map": ",".join(protocols),
         "log.dirs": str(segments),
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": "1",

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from answerbus.client.bus import Bus
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, RETRIES, Topic
@@ -23,14 +23,17 @@ Progress = Callable[[int, int], None]
 async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verified:
     """All accounts, or those of a workflow; `progress` is told (records read, of about how many).
 
-    Holds what is known of the accounts of one partition at a time, and the ids of all replays.
-    Raises BusUnavailable.
+    Holds what is known of the accounts of one partition at a time, and the ids of all replays;
+    where a move has left accounts in several (`answerbus topics move`), of all of them, and their
+    attempts. Raises BusUnavailable.
     """
     total = Verified()
+    was_moved = bool((await bus.layout(LEDGER)).earlier)
     async with reading(bus, (*PRIVATE, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
         told = _Told(progress, await reader.left())
-        for partition in reader.partitions:
-            total.add(await _partition(reader, partition, workflow_id, told))
+        each = [[partition] for partition in reader.partitions]
+        for partitions in [reader.partitions] if was_moved else each:
+            total.add(await _together(reader, partitions, workflow_id, told))
         await _replays(reader, total, whole=workflow_id is None)
     return total
 
@@ -61,23 +64,46 @@ class _Told:
         self._progress(self._read, max(self._total, self._read))
 
 
-async def _partition(
-    reader: Reader, partition: int, workflow_id: str | None, told: _Told
+async def _together(
+    reader: Reader, partitions: Sequence[int], workflow_id: str | None, told: _Told
 ) -> Verified:
-    verification = Verification(cut=await reader.cut(partition), workflow_id=workflow_id)
-
-    async def read(topics: Collection[Topic], take: Callable[[Stored], None]) -> None:
-        async for batch in reader.to_end(topics, partition):
-            for stored in batch:
-                take(stored)
-            told.more(len(batch))
-
-    await read(PRIVATE, verification.claim)
-    await read(TERMINALS, verification.claim)
-    await read((ATTEMPTS,), verification.attempt)
-    for _ in range(LOOKS_AGAIN_MAX):
+    """The verdict on partitions that share no account with others."""
+    cut = frozenset[Topic]().union(*[await reader.cut(partition) for partition in partitions])
+    verification = Verification(cut=cut, workflow_id=workflow_id)
+    for topics in (PRIVATE, TERMINALS):
+        async for stored in _read(reader, topics, partitions, told):
+            verification.claim(stored)
+    for _ in range(1 + LOOKS_AGAIN_MAX):
+        attempts = _read(reader, (ATTEMPTS,), partitions, told)
+        if len(partitions) > 1:
+            attempts = _in_order_of_time(attempts)
+        async for stored in attempts:
+            verification.attempt(stored)
         if verification.is_settled():
             break
         await asyncio.sleep(LOOK_AGAIN_S)
-        await read((ATTEMPTS,), verification.attempt)
     return verification.end()
+
+
+async def _read(
+    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], told: _Told
+) -> AsyncIterator[Stored]:
+    for partition in partitions:
+        async for batch in reader.to_end(topics, partition):
+            for stored in batch:
+                yield stored
+            told.more(len(batch))
+
+
+async def _in_order_of_time(found: AsyncIterator[Stored]) -> AsyncIterator[Stored]:
+    """An account that was moved has attempts in one partition, then in another.
+
+    Those of one partition stay in their order, whatever the clocks of their workers said.
+    """
+    timed: list[tuple[int, Stored]] = []
+    latest: dict[int, int] = {}
+    async for stored in found:
+        at_ms = latest[stored.partition] = max(stored.at_ms, latest.get(stored.partition, 0))
+        timed.append((at_ms, stored))
+    for _, stored in sorted(timed, key=lambda it: it[0]):
+        yield stored

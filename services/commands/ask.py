@@ -23,7 +23,7 @@ from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import Line, request_of_file, request_of_line
 from services.commands.show_terminal import show
 from services.escaping import json_line, plain, plain_json
-from services.kafka import client_options
+from services.kafka import OPTION_NAMES, client_options
 from services.settings import KafkaSettings, from_environment
 
 _Texts = list[str] | None
@@ -148,4 +148,9 @@ async def _wait(
 
 def _client(settings: KafkaSettings, registry: Registry) -> Client:
     options = client_options(settings)
-    return Client(**options, topic_prefix=settings.topic_prefix, registry=registry)
+    return Client(
+        **options,
+        topic_prefix=settings.topic_prefix,
+        registry=registry,
+        option_names=OPTION_NAMES,
+    )

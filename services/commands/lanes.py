@@ -1,7 +1,6 @@
 """`answerbus lanes`: what keeps a lane shut, and how a record that no worker reads is passed by."""
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.private_records import Lanes, Unreadable, lanes, meaning, record_at
 from services.digest import bytes_digest
-from services.escaping import plain
+from services.escaping import json_lines, plain
 from services.reading.private import excerpt
 from services.reading.stored import Place, Stored
 from services.replay.options import operator
@@ -57,7 +56,7 @@ def show(
     with stderr().status("reading"):
         found = asyncio.run(_all(bus_of(settings), chosen))
     if as_json:
-        typer.echo(json.dumps([_as_data(one, settings.topic_prefix) for one in found], indent=2))
+        typer.echo(json_lines([_as_data(one, settings.topic_prefix) for one in found]))
     else:
         for lane in found:
             for line in _lines(lane, settings.topic_prefix):

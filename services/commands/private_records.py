@@ -71,7 +71,7 @@ async def _lanes(reader: Reader, partition: int) -> Lanes:
 
 async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
     """What stands there: a record that can be read, one that cannot, or none."""
-    if place.partition not in range(await bus.partitions(*PRIVATE)):
+    if place.partition not in range((await bus.counts(place.topic))[place.topic]):
         return None
     async with reading(bus, PRIVATE) as reader:
         found, there = Lanes(place.partition), None

@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
-from services.command_line import AsJson, Config, bus_of, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
 from services.topics.plan import Change, Create, Keep, Refused, Step, plan
+from services.topics.size import beyond
 
 _DAY_MS = 86_400_000
 
@@ -53,11 +54,61 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     stdout().print(table)
 
 
+@app.command()
+def move(
+    *,
+    partitions: Annotated[int, typer.Option(min=1, help="How many there shall be in use.")],
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Bring the deployment to another number of partitions, while no worker runs.
+
+    Accounts, closed ids, open retries and unread requests go to the partitions that own their
+    workflows from then on. Cut short, it goes on when it is run again.
+    """
+    from services.moving.move import move as moving  # noqa: PLC0415 - loads what a worker loads
+    from services.worker.clock import SystemClock  # noqa: PLC0415
+
+    settings = from_environment(config).kafka
+    with stderr().status("reading") as status:
+        moved = asyncio.run(
+            moving(
+                bus_of(settings),
+                settings.worker_group,
+                partitions,
+                dry_run=dry_run,
+                now=SystemClock().now,
+                say=status.update,
+            )
+        )
+    grown = [topic.full_name(settings.topic_prefix) for topic in moved.grown]
+    if as_json:
+        data = {"before": moved.before, "after": moved.after, "dry_run": dry_run, "grown": grown}
+        counts = {"ledger": moved.ledger, "retries": moved.retries, "requests": moved.requests}
+        typer.echo(json_lines({**data, **counts}))
+        return
+    would = "would be " if dry_run else ""
+    console = stdout()
+    console.print(f"from {moved.before} to {moved.after} partitions")
+    console.print(f"{len(grown)} topics {would}given more partitions")
+    console.print(f"{moved.ledger} entries of the ledger {would}moved")
+    console.print(f"{moved.retries} open retries {would}moved")
+    console.print(f"{moved.requests} unread requests {would}forwarded")
+    if not dry_run:
+        console.print(f"Set `kafka.partitions` to {moved.after}, then start the workers.")
+
+
 async def _apply(settings: KafkaSettings, *, dry_run: bool) -> Sequence[Step]:
-    async with topics_on(bus_of(settings)) as topics:
-        steps = plan(await topics.look(), settings.partitions)
+    bus = bus_of(settings)
+    async with topics_on(bus) as topics:
+        found = await topics.look()
+        layout = await bus.layout() if found else None
+        steps = plan(found, settings.partitions, layout.partitions if layout else None)
         if isinstance(steps, Refused):
             raise SetUpError(steps.reason)
+        if advice := beyond(found, settings.partitions):
+            stderr().print(f"{advice[0].upper()}{advice[1:]}.", markup=False)
         if not dry_run:
             await topics.carry_out(
                 steps,

@@ -27,14 +27,20 @@ class Lanes:
         """Take one record of the ledger."""
         partition = seen.place.partition
         if seen.kind == "lane":
-            self._lanes[partition] = LaneSeen(
-                partition, seen.worker or "?", seen.openings, seen.at_ms
-            )
+            self._lanes[partition] = self._lane(seen)
         elif seen.kind == "account" and seen.account_id:
             if seen.in_flight:
                 self._in_flight[seen.account_id] = (partition, seen.in_flight)
             else:
                 self._in_flight.pop(seen.account_id, None)
+
+    def _lane(self, seen: Glimpse) -> LaneSeen:
+        """A worker writes its lane's record again now and then; an opening is one that counts."""
+        worker, before = seen.worker or "?", self._lanes.get(seen.place.partition)
+        opened_ms = seen.at_ms
+        if before and before.worker == worker and seen.openings <= before.openings_without_progress:
+            opened_ms = before.opened_ms
+        return LaneSeen(seen.place.partition, worker, seen.openings, opened_ms)
 
     @property
     def lanes(self) -> tuple[LaneSeen, ...]:

@@ -88,7 +88,7 @@ class Sounder:
                 await asyncio.sleep(AGAIN_S)
 
     async def _sound_lag(self) -> None:
-        count = await self._bus.partitions(REQUESTS)
+        count = (await self._bus.counts(REQUESTS))[REQUESTS]
         places = [self._bus.place(REQUESTS, partition) for partition in range(count)]
         admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
         consumer: AIOKafkaConsumer = self._bus.consumer()

@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, for_code
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
@@ -34,27 +34,23 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
         found = await topics.look()
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
-    with bus.explained():
+    async with bus.connecting():
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await client.bootstrap()
                 await admin.start()
                 cluster, time = await _cluster(client, admin), await _time(client, now)
-                members = await _members(admin, group)
-                others = await groups_of_workers(
-                    admin, REQUESTS.full_name(bus.prefix), known=(group,)
-                )
-                committed = await admin.list_consumer_group_offsets(group)
+                members, committed = await _of_group(admin, group)
+            others = await _other_groups(admin, bus, group)
         finally:
             await client.close()
             await admin.close()
-    sizes = {there.partitions for there in found.values()}
-    if len(found) < len(TOPICS) or len(sizes) > 1:
-        return Look(cluster, found, time, None, ())
+    layout = await bus.layout() if found else None
+    if len(found) < len(TOPICS):
+        return Look(cluster, found, time, None, (), layout=layout)
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
-    named = [name for name, has_workers in others.items() if has_workers]
-    return Look(cluster, found, time, Group(group, members, behind), stuck, named)
+    return Look(cluster, found, time, Group(group, members, behind), stuck, others, layout=layout)
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
@@ -86,9 +82,32 @@ def _milliseconds(count: int) -> timedelta:
     return timedelta(milliseconds=count)
 
 
+async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mapping[Any, Any]]:
+    """Its members and committed offsets; of a right that is missing, the error names the group."""
+    try:
+        return await _members(admin, group), await admin.list_consumer_group_offsets(group)
+    except GroupAuthorizationFailedError as error:
+        raise GroupAuthorizationFailedError(group) from error
+
+
 async def _members(admin: AIOKafkaAdminClient, group: str) -> int:
     answers: list[Any] = await admin.describe_consumer_groups([group])
-    return sum(len(one["members"]) for answer in answers for one in answer.to_object()["groups"])
+    found = [one for answer in answers for one in answer.to_object()["groups"]]
+    for one in found:
+        if one["error_code"]:
+            raise for_code(one["error_code"])(group)
+    return sum(len(one["members"]) for one in found)
+
+
+async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
+    """As far as we may see them: there may be thousands, and not all of them for us to look at."""
+    try:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            topic = REQUESTS.full_name(bus.prefix)
+            found = await groups_of_workers(admin, topic, known=(group,))
+    except (KafkaError, OSError):
+        return []
+    return sorted(name for name, has_workers in found.items() if has_workers)
 
 
 async def _reading(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from answerbus.partition import Layout
 from answerbus.topics import Topic
 from services.topics.plan import Found
 
@@ -37,7 +38,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All of it; the time is None where the cluster does not tell, `stuck` are partitions."""
+    """All of it; the time is None where the cluster does not tell, `stuck` are partitions.
+
+    There is no layout without topics.
+    """
 
     cluster: Cluster
     topics: Mapping[Topic, Found]
@@ -45,3 +49,4 @@ class Look:
     group: Group | None
     stuck: Sequence[str]
     other_groups: Sequence[str] = ()  # of workers, beside the one that is looked at
+    layout: Layout | None = None

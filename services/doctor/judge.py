@@ -7,6 +7,7 @@ from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.finding import Finding, Verdict
 from services.settings import KafkaSettings
 from services.topics.plan import Change, Create, Found, Refused, plan
+from services.topics.size import beyond, unfinished
 
 PRODUCE_VERSION_MIN = 10  # Kafka 3.7
 REPLICAS_MIN = 3
@@ -21,7 +22,10 @@ _APPLY = "run `answerbus topics apply`"
 def findings(look: Look, settings: KafkaSettings) -> Iterator[Finding]:
     """One line for each thing that we assume of a broker."""
     yield _version(look.cluster)
-    yield _topics(look.topics, settings)
+    yield _topics(look, settings)
+    used = look.layout.partitions if look.layout else settings.partitions
+    if advice := beyond(look.topics, used):
+        yield Finding("partitions", "warning", advice)
     if look.topics:
         yield from _safety(look.cluster, look.topics)
     yield _clock(look.time)
@@ -39,8 +43,11 @@ def _version(cluster: Cluster) -> Finding:
     return Finding("version", "ok", f"{count} of Kafka 3.7 or newer")
 
 
-def _topics(found: Mapping[Topic, Found], settings: KafkaSettings) -> Finding:
-    steps = plan(found, settings.partitions)
+def _topics(look: Look, settings: KafkaSettings) -> Finding:
+    layout = look.layout
+    if layout and layout.moving_to is not None:
+        return Finding("topics", "wrong", unfinished(layout.partitions, layout.moving_to))
+    steps = plan(look.topics, settings.partitions, layout.partitions if layout else None)
     if isinstance(steps, Refused):
         return Finding("topics", "wrong", steps.reason)
     prefix = settings.topic_prefix

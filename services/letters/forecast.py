@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from answerbus.dead_letter import DeadLetter, HostileSchema, UnsupportedSchema
+from answerbus.dead_letter import ANY_DIALECT, DeadLetter, HostileSchema, UnsupportedSchema
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from services.letters.letter import Funds
@@ -49,8 +49,8 @@ def _same_fate(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
     match letter.cause:
         case HostileSchema():
             return True
-        case UnsupportedSchema():
-            return letter.request.profile == request.profile
+        case UnsupportedSchema(dialect=dialect):
+            return dialect == ANY_DIALECT or letter.request.profile == request.profile
         case _:
             return False
 

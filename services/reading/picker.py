@@ -95,10 +95,12 @@ def _take(
 @asynccontextmanager
 async def picking(bus: Bus) -> AsyncIterator[Picker]:
     """A picker. Raises BusUnavailable."""
-    count = await bus.partitions(*TOPICS)
+    counts = await bus.counts(*TOPICS)
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
-        everything = [bus.place(topic, partition) for topic in TOPICS for partition in range(count)]
+        everything = [
+            bus.place(topic, number) for topic, count in counts.items() for number in range(count)
+        ]
         consumer.assign(everything)
         consumer.pause(*everything)
         yield Picker(bus, consumer)

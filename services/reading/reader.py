@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from answerbus.client.bus import Bus
-from answerbus.partition import partition_of
 from answerbus.topics import Topic
 from services.reading.stored import Stored
 
@@ -108,19 +107,23 @@ async def reading(
     workflow_id: str | None = None,
     from_start: bool = True,
 ) -> AsyncIterator[Reader]:
-    """A reader of the topics (of a workflow's partition alone), from the start of retention or now.
+    """A reader of the topics (of a workflow's partitions alone), from retention's start or now.
 
     When the block is entered, the reader is in place. Raises BusUnavailable.
     """
-    count = await bus.partitions(*topics)
-    chosen = range(count) if workflow_id is None else (partition_of(workflow_id, count),)
+    counts = await bus.counts(*topics)
+    homes = None if workflow_id is None else (await bus.layout(*topics)).homes(workflow_id)
     consumer = bus.consumer(
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
         fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
     async with bus.running(consumer):
-        places = [bus.place(topic, partition) for topic in topics for partition in chosen]
+        places = [
+            bus.place(topic, number)
+            for topic, count in counts.items()
+            for number in (range(count) if homes is None else homes)
+        ]
         consumer.assign(places)
         with bus.explained():
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end

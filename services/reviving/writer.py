@@ -11,7 +11,7 @@ from aiokafka.errors import ProducerFenced
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
-from answerbus.partition import partition_of
+from answerbus.partition import Layout
 from answerbus.topics import DEAD_LETTERS, REQUESTS, Topic
 from answerbus.trace import Trace
 from services.letters.revive import Revived
@@ -49,8 +49,8 @@ class Change:
 class Writer:
     """Made by `writing` alone."""
 
-    def __init__(self, bus: Bus, producer: AIOKafkaProducer, partitions: int) -> None:
-        self._bus, self._producer, self._partitions = bus, producer, partitions
+    def __init__(self, bus: Bus, producer: AIOKafkaProducer, layout: Layout) -> None:
+        self._bus, self._producer, self._layout = bus, producer, layout
 
     async def commit(self, changes: Sequence[Change]) -> None:
         """All changes in one transaction; at most CHANGES_MAX. Raises Superseded, BusUnavailable.
@@ -89,7 +89,7 @@ class Writer:
             case Dismissed() as dismissed:
                 yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE, trace=trace)
             case Revived(request, replayed):
-                owner = partition_of(request.workflow_id, self._partitions)
+                owner = self._layout.owner(request.workflow_id)
                 yield REQUESTS, owner, encode(request, source=SOURCE, trace=trace)
                 yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE, trace=trace)
 
@@ -105,7 +105,8 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     worker's: what predecessors have written could be hidden there. So the block is entered when
     what stands in the letters by now is decided.
     """
-    partitions = await bus.partitions(REQUESTS, DEAD_LETTERS)
+    layout = await bus.layout(REQUESTS, DEAD_LETTERS)
+    count = (await bus.counts(DEAD_LETTERS))[DEAD_LETTERS]
     producer = AIOKafkaProducer(
         bootstrap_servers=bus.servers,
         transactional_id=f"{bus.prefix}.replay",
@@ -116,8 +117,8 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
         **bus.options,
     )
     async with bus.running(producer):
-        await _decided(bus, [bus.place(DEAD_LETTERS, partition) for partition in range(partitions)])
-        yield Writer(bus, producer, partitions)
+        await _decided(bus, [bus.place(DEAD_LETTERS, partition) for partition in range(count)])
+        yield Writer(bus, producer, layout)
 
 
 async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:

@@ -88,7 +88,7 @@ class Claims:
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
     unreadable: int = 0
-    _accounts: dict[bytes, Stored] = field(default_factory=dict)
+    _accounts: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
         """One record of any topic but requests and attempts."""
@@ -138,7 +138,9 @@ class Claims:
                 skipped = Skipped.model_validate_json(stored.value or b"")
                 self.passed_by[replace(stored.place, offset=skipped.offset)] = skipped
         elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
-            self._accounts[key] = stored
+            self._accounts.pop((stored.partition, key), None)
+            if stored.value is not None:  # null: it was moved to another partition
+                self._accounts[stored.partition, key] = stored
 
     def _replayed(self, stored: Stored) -> None:
         try:

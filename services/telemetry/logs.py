@@ -2,11 +2,15 @@
 
 import logging
 import sys
-from typing import Literal
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Literal, TextIO
 
 from answerbus.masking import NO_MASK, Mask
 from services.escaping import json_line
 from services.telemetry.about import ABOUT
+from services.telemetry.repeats import Repeats
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -32,7 +36,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _said(record),
-            **(ABOUT.get() or {}),
+            **_about(record),
         }
         if record.exc_info and record.exc_info[0]:
             line["exception"] = record.exc_info[0].__name__
@@ -50,6 +54,32 @@ class JsonLines(logging.Formatter):
         return " < ".join(reversed(frames))
 
 
+class CalmHandler(logging.StreamHandler[TextIO]):
+    """Writes lines; what is said again and again is counted (see Repeats)."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._repeats = Repeats()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write what is to be told now."""
+        for told in self._repeats.told(record, time.monotonic()):
+            super().emit(told)
+
+    def close(self) -> None:
+        """Write what was kept back, and end."""
+        with self.lock or nullcontext():
+            for told in self._repeats.rest():
+                super().emit(told)
+        super().close()
+
+
+def _about(record: logging.LogRecord) -> Mapping[str, object]:
+    """What a line is about; one that counts others is about none of them."""
+    repeated = getattr(record, "repeated", None)
+    return {"repeated": repeated} if repeated else ABOUT.get() or {}
+
+
 def _said(record: logging.LogRecord) -> str:
     """Of those who may quote, what is sure to be their own: the text before anything is put in."""
     if record.name.partition(".")[0] not in _TALKATIVE:
@@ -61,7 +91,7 @@ def _said(record: logging.LogRecord) -> str:
 
 def start_logging(level: Level, mask: Mask) -> None:
     """Send everything to stderr, without secrets; libraries speak from warnings up."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CalmHandler(sys.stderr)
     handler.setFormatter(JsonLines(mask))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)

@@ -135,6 +135,12 @@ LANE_LAG = Metric(
     ("partition",),
     "Offsets from the first unfinished request to the end of the partition.",
 )
+LANE_UNREAD = Metric(
+    "answerbus_lane_unread_seconds",
+    "gauge",
+    ("partition",),
+    "How long records have waited to be read by a lane that takes requests in.",
+)
 OLDEST = Metric(
     "answerbus_lane_oldest_request_age_seconds",
     "gauge",
@@ -177,6 +183,12 @@ SILENCE = Metric(
 KAFKA_SILENCE = Metric(
     "answerbus_kafka_silence_seconds", "gauge", (), "Since the broker last answered the worker."
 )
+NOT_READ = Metric(
+    "answerbus_requests_not_read",
+    "gauge",
+    (),
+    "1 while Kafka answers and no request can be read; `/ready` says why.",
+)
 STALLS = Metric(
     "answerbus_event_loop_stalls_total",
     "counter",
@@ -194,7 +206,8 @@ READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREAD, TERMINALS, DEAD_LETTERS, REQUEST_DURATION),
     *(ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS, OPENINGS),
-    *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, OLDEST, FAILED_OPENINGS),
     *(HELD_REQUESTS, HELD_AGE),
-    *(SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, STALLS, LATENESS, READY),
+    *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
+    *(OLDEST, FAILED_OPENINGS, SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
+    *(STALLS, LATENESS, READY),
 )

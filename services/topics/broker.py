@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
@@ -70,6 +70,21 @@ class TopicsOnBroker:
             for answer in await self._admin.alter_configs(changes):
                 _refuse("change", ((name, code, text) for code, text, _, name in answer.resources))
 
+    async def grow(self, topics: Sequence[Topic], partitions: int) -> None:
+        """Give topics more partitions, and wait until they can be seen."""
+        more = {self._names[topic]: NewPartitions(partitions) for topic in topics}
+        await self._admin.create_partitions(more)
+        for _ in range(LOOKS_MAX):
+            described = await self._admin.describe_topics()
+            there = {it["topic"]: it["partitions"] for it in described if it["topic"] in more}
+            if all(
+                len(found) >= partitions and all(one["leader"] >= 0 for one in found)
+                for found in there.values()
+            ):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        raise SetUpError("Kafka does not show the new partitions yet: run this again soon.")
+
     def _new(self, topic: Topic, partitions: int, replication_factor: int) -> NewTopic:
         # aiokafka takes "the broker's default" only with assignments, and empty ones mean none.
         assignments: dict[int, list[int]] | None = (
@@ -94,7 +109,7 @@ class TopicsOnBroker:
 async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
     """The topics on the broker of a bus; raises BusUnavailable."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
-    with bus.explained():
+    async with bus.connecting():
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await admin.start()

@@ -65,23 +65,25 @@ class Refused:
 Step = Create | Change | Keep
 
 
-def plan(found: Mapping[Topic, Found], partitions: int) -> tuple[Step, ...] | Refused:
+def plan(
+    found: Mapping[Topic, Found], partitions: int, in_use: int | None = None
+) -> tuple[Step, ...] | Refused:
     """One step for each topic of the table.
 
-    The number of partitions of a topic never changes: it decides where a workflow lives.
+    `in_use` is how many partitions the lanes have used so far, where that is known: it decides
+    where a workflow lives, and only a move changes it. More than that in a topic do no harm.
     """
     counts = {topic.name: there.partitions for topic, there in found.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    used = in_use or min(counts.values(), default=partitions)
+    if used != partitions:
         return Refused(
-            f"The topics differ in their number of partitions ({listed}) and all need the same: "
-            "delete the odd ones, or choose another `kafka.topic_prefix`."
+            f"The topics have {used} partitions and `kafka.partitions` is {partitions}: set it to "
+            f"{used}, or change the number with `answerbus topics move`, since workflows move."
         )
-    if any(count != partitions for count in counts.values()):
-        there = next(iter(counts.values()))
+    if few := [f"{name} {count}" for name, count in counts.items() if count < used]:
         return Refused(
-            f"The topics have {there} partitions and `kafka.partitions` is {partitions}: set it to "
-            f"{there}, or choose another `kafka.topic_prefix`, since workflows would move."
+            f"Some topics have fewer partitions than the {used} of this deployment "
+            f"({', '.join(few)}): delete them, and run this again."
         )
     return tuple(_step(topic, found.get(topic)) for topic in TOPICS)
 

@@ -2,39 +2,58 @@
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
-from answerbus.client.errors import BusUnavailable
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.refusal import refusal_of, words_of
+from answerbus.client.way_in import refusal_at
+from answerbus.partition import Layout
 from answerbus.topics import TOPICS, Topic
 from services.command_line import bus_of
-from services.kafka import topic_name
+from services.kafka import OPTION_NAMES, topic_name
 from services.settings import KafkaSettings, SetUpError
 from services.topics.broker import topics_on
 from services.topics.plan import Change, Found, plan
+from services.topics.size import beyond, unusable
 
 RECORD_LIMIT = "max.message.bytes"
 
 _log = logging.getLogger(__name__)
 
 
-async def partitions_of_topics(settings: KafkaSettings) -> int:
-    """How many partitions all our topics have. Raises SetUpError with the remedy."""
-    found = await _look(settings)
+async def partitions_of_deployment(settings: KafkaSettings) -> int:
+    """How many partitions our lanes use, of those that the topics have.
+
+    Raises SetUpError with the remedy.
+    """
+    found, layout = await _look(settings)
     missing = [topic_name(settings, topic) for topic in TOPICS if topic not in found]
     if missing:
-        raise SetUpError(
-            f"The topic {missing[0]} is missing on {settings.bootstrap_servers}; create all "
-            "topics with `answerbus topics apply`."
-        )
-    counts = {topic_name(settings, topic): there.partitions for topic, there in found.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise SetUpError(
-            f"All topics need the same number of partitions, but {listed}; recreate those that "
-            "differ."
-        )
-    partitions = next(iter(counts.values()))
-    _compare(settings, found, partitions)
-    return partitions
+        raise SetUpError(_missing(settings, missing[0]))
+    if layout is None:
+        raise RuntimeError("where all topics are, there is a layout")
+    if reason := unusable(found, layout, settings.topic_prefix):
+        raise SetUpError(reason)
+    if advice := beyond(found, layout.partitions):
+        _log.warning("%s", advice)
+    _compare(settings, found, layout.partitions)
+    return layout.partitions
+
+
+def _missing(settings: KafkaSettings, topic: str) -> str:
+    """A broker that knows users hides from them what they have no right to."""
+    has_rights = settings.security_protocol != "PLAINTEXT"
+    hidden, grant = (
+        (", or there is no right to see it", ", or grant the user Describe")
+        if has_rights
+        else ("", "")
+    )
+    return (
+        f"The topic {topic} is missing on {settings.bootstrap_servers}{hidden}; create all topics "
+        f"with `answerbus topics apply`{grant}."
+    )
 
 
 def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: int) -> None:
@@ -61,13 +80,39 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
             )
 
 
-async def _look(settings: KafkaSettings) -> Mapping[Topic, Found]:
+async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout | None]:
     try:
-        async with topics_on(bus_of(settings)) as topics:
-            return await topics.look()
+        bus = bus_of(settings)
+        async with topics_on(bus) as topics:
+            found = await topics.look()
+        return found, await bus.layout() if found else None
+    except BusRefused as error:
+        raise SetUpError(str(error)) from None
     except BusUnavailable as error:
         reason = type(error.__cause__ or error).__name__
         raise SetUpError(
             f"No Kafka broker answers at {settings.bootstrap_servers} ({reason}); "
             "start one (`make up`), or correct `kafka.bootstrap_servers`."
         ) from None
+
+
+async def refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
+    """Why Kafka, which does not answer a running worker, would not let it in; None otherwise."""
+    refusal = await refusal_at(settings.bootstrap_servers, options, OPTION_NAMES)
+    return str(refusal) if refusal else None
+
+
+def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
+    """What ended a worker while it joined its group."""
+    refusal = refusal_of(error)
+    if refusal:
+        return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
+    if isinstance(error, KafkaConnectionError):
+        return SetUpError(
+            f"The Kafka broker at {settings.bootstrap_servers} went away while the worker started; "
+            "start the worker again."
+        )
+    return SetUpError(
+        f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
+        "see `answerbus doctor`, then start the worker again."
+    )

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -28,6 +28,8 @@ from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.lane.reading import must_be_read_alone, read_alone
+from services.worker.look import look
+from services.worker.reading import Reading, Subscriber
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
@@ -35,6 +37,7 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
 OFFSET_TIMEOUT_S = 10.0  # for asking or telling the group's coordinator; it hangs without a broker
 HEARTBEATS_PER_SESSION = 5
+METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's default: 5 minutes
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +68,8 @@ class PartitionIntake:
         async with asyncio.timeout(OFFSET_TIMEOUT_S):
             earliest = (await consumer.beginning_offsets([self.place]))[self.place]
             committed = await consumer.committed(self.place)
-        return (earliest if committed is None else committed), earliest
+        is_anew = committed is None or self.place.partition in self.inbox.reading.anew
+        return (earliest if is_anew else committed), earliest
 
     async def prove(self, offset: int) -> None:
         async with asyncio.timeout(OFFSET_TIMEOUT_S):
@@ -85,6 +89,7 @@ class Inbox:
             allow_auto_create_topics=False,
             client_id=WORKER_CLIENT,
             apply_types=False,
+            metadata_max_age_ms=METADATA_MAX_AGE_MS,
             logger=None,
         )
         self._settings = settings
@@ -99,8 +104,13 @@ class Inbox:
             raise RuntimeError("the worker is not subscribed")
         if consumer is not self._careful:
             self._careful = consumer
-            consumer.getmany = partial(self._read, consumer.getmany)
+            consumer.getmany = partial(self.reading.watched, partial(self._read, consumer.getmany))
         return consumer
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Whether requests are read."""
+        return Reading()
 
     async def _read(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
         """One unreadable batch (CRC, codec, names of headers) makes the whole call raise.
@@ -120,19 +130,15 @@ class Inbox:
             raise
 
     async def ends(self) -> Mapping[int, int]:
-        """Where our partitions end, asked of the broker. Raises if it does not answer in time."""
-        consumer = self.consumer
-        places = consumer.assignment() or {TopicPartition(self._topic, 0)}
-        async with asyncio.timeout(OFFSET_TIMEOUT_S):
-            ends = await consumer.end_offsets(places)
-        return {place.partition: end for place, end in ends.items()}
+        """Where our partitions end; see `look`."""
+        return await look(self.consumer, self._topic, self.membership.lives, self.reading)
 
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""
         return PartitionIntake(self, TopicPartition(self._topic, partition))
 
-    def subscribe(self, membership: Membership) -> None:
-        """Declare the subscription; records flow once the broker is started."""
+    def subscribe(self, membership: Membership) -> Subscriber:
+        """Declare the subscription; records flow once the broker, or it alone, is started."""
         self.membership = membership
         settings = self._settings
         self._subscriber = self.broker.subscriber(
@@ -157,6 +163,7 @@ class Inbox:
             no_reply=True,
         )
         self._subscriber(self._take)
+        return self._subscriber
 
     async def _take(self, records: Any) -> None:
         by_partition: dict[int, list[ConsumerRecord[bytes, bytes]]] = {}

@@ -6,9 +6,10 @@ import os
 import random
 import socket
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaError
 from faststream import FastStream
 
 from answerbus.masking import Mask
@@ -28,6 +29,7 @@ from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
 from services.worker.health.verdict import Bounds, Watched
 from services.worker.intake import Inbox
+from services.worker.lane.forwarding import ForwardingShard
 from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
@@ -36,6 +38,7 @@ from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
+from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ _log = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
-    partitions = await broker_check.partitions_of_topics(settings.kafka)
+    partitions = await broker_check.partitions_of_deployment(settings.kafka)
     measures = Measures(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
@@ -86,39 +89,62 @@ async def _serve(settings: Settings, context: Context, counts: Counts) -> None:
     context = replace(
         context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
     )
-    inbox = Inbox(kafka, topic_name(kafka, REQUESTS), group_id)
+    topic = topic_name(kafka, REQUESTS)
+    inbox = Inbox(kafka, topic, group_id)
     options = client_options(kafka)
 
     def new_life(partition: int) -> Life:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
-        return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
+        if partition < context.partitions:
+            return life_of(partition, context, intake, lambda: KafkaShard(names), handle)
+        _log.warning(
+            "partition %d of requests is beyond the %d of this deployment: its records are "
+            "forwarded to their owners; `answerbus topics move` changes the number",
+            partition,
+            context.partitions,
+        )
+        shard = partial(_forwarding, names, context.partitions)
+        return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
-    inbox.subscribe(membership)
+    subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    watched = Watched(membership, context, Pulse(), Probe(inbox.ends), bounds, others)
+    probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
+    watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
+    rebalance_s = kafka.rebalance_timeout_ms / 1000
+    anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
+    renewal = Renewal(inbox.reading, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+
+    async def watch() -> None:
+        renewal.start()
+
     async def drain() -> None:
+        await renewal.stop()
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
     watching = asyncio.create_task(others.run())
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
-        await FastStream(inbox.broker, logger=None, on_shutdown=[drain]).run()
-    except KafkaConnectionError as error:
-        raise SetUpError(
-            f"The Kafka broker at {kafka.bootstrap_servers} went away while the worker started; "
-            "start the worker again."
-        ) from error
+        application = FastStream(
+            inbox.broker, logger=None, after_startup=[watch], on_shutdown=[drain]
+        )
+        await application.run()
+    except KafkaError as error:
+        raise broker_check.not_started(kafka, error) from error
     finally:
         watching.cancel()
         await asyncio.wait([watching])
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _forwarding(names: Names, partitions: int) -> ForwardingShard:
+    return ForwardingShard(KafkaShard(names), partitions)
 
 
 def _context(

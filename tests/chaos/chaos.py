@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from infra.kafka import start_broker
+from infra.kafka import Cluster
 from tests.chaos import script
 from tests.chaos.audit.reading import read_history
 from tests.chaos.auditor import audit, summary
@@ -39,6 +39,7 @@ class Size:
     window_s: float
     limit_s: float
     partitions: int = 12
+    brokers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,17 @@ class Chaos:
         load = workload(
             self._seed, size.requests, size.workflows, size.partitions, size.window_s - SESSION_S
         )
-        broker = start_broker(self._folder / "kafka")
-        fleet = Fleet(self._config(broker.bootstrap_servers), self._folder)
-        stage = Stage(fleet, broker, self._say)
+        cluster = Cluster(self._folder, size.brokers)
+        fleet = Fleet(self._config(cluster.bootstrap_servers), self._folder)
+        stage = Stage(fleet, cluster, self._say)
         try:
-            bus = Bus(broker.bootstrap_servers, PREFIX, size.partitions, self._folder)
-            asyncio.run(create_topics(bus))
+            cluster.start()
+            bus = Bus(cluster.bootstrap_servers, PREFIX, size.partitions, self._folder)
+            asyncio.run(create_topics(bus, size.brokers))
             self._start(fleet)
-            stage.schedule(faults(self._seed, size.workers, SESSION_S, size.window_s))
-            return self._judge(load, fleet, broker.bootstrap_servers, self._play(load, stage))
+            plan = faults(self._seed, size.workers, SESSION_S, size.window_s, size.brokers)
+            stage.schedule(plan)
+            return self._judge(load, fleet, cluster.bootstrap_servers, self._play(load, stage))
         finally:
             fleet.kill()
             stage.close()
@@ -102,7 +105,7 @@ class Chaos:
 
     def _play(self, load: Workload, stage: Stage) -> Watcher:
         """Let it all happen, until everything is answered and read, or time is up."""
-        bootstrap = stage.broker.bootstrap_servers
+        bootstrap = stage.cluster.bootstrap_servers
         publisher = Publisher(bootstrap, f"{PREFIX}.requests.v1", load.publications)
         watcher = Watcher(bootstrap, PREFIX, self._size.partitions)
         began = self._began = time.monotonic()

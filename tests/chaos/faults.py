@@ -29,10 +29,17 @@ class Fault:
     lasts_s: float
 
 
-def faults(seed: int, workers: int, session_s: float, window_s: float) -> list[Fault]:
-    """Faults all over the window, in order of time: each kind once, then as they come."""
+def faults(
+    seed: int, workers: int, session_s: float, window_s: float, brokers: int = 1
+) -> list[Fault]:
+    """Faults all over the window, in order of time: each kind once, then as they come.
+
+    Of several brokers one is lost more often: the others go on meanwhile.
+    """
     chance = random.Random(f"faults {seed}")
     weights = {Kind.KILL: 4, Kind.TERM: 3, Kind.STOP: 3, Kind.GUEST: 2, Kind.BROKER: 1}
+    if brokers > 1:
+        weights[Kind.BROKER] = 5
     first = list(Kind)
     chance.shuffle(first)
     found: list[Fault] = []

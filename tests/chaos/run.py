@@ -30,6 +30,7 @@ def main(
     requests: Annotated[int, typer.Option(min=1)] = 10_000,
     workflows: Annotated[int, typer.Option(min=1)] = 1_000,
     workers: Annotated[int, typer.Option(min=1)] = 3,
+    brokers: Annotated[int, typer.Option(min=1, help="3: one may be lost at any time")] = 1,
     window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
     seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
@@ -40,7 +41,8 @@ def main(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")
-    size = Size(requests, workflows, workers, window or max(20.0, requests / 50), seconds)
+    window_s = window or max(20.0, requests / 50)
+    size = Size(requests, workflows, workers, window_s, seconds, brokers=brokers)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:
             outcome = Chaos(chosen, size, keep or Path(folder), console).run()

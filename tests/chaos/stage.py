@@ -1,4 +1,4 @@
-"""Plays faults on a fleet and its broker, each at its time, without ever waiting for one."""
+"""Plays faults on a fleet and its brokers, each at its time, without ever waiting for one."""
 
 import heapq
 import signal
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
-from infra.kafka import Broker, start_broker
+from infra.kafka import Cluster
 from tests.chaos.faults import Fault, Kind
 from tests.chaos.fleet import RESTART_S, Fleet, Worker
 
@@ -20,13 +20,15 @@ class Stage:
     """`say` is told each thing that happens; `now_s` is advanced by `play`."""
 
     fleet: Fleet
-    broker: Broker
+    cluster: Cluster
     say: Callable[[str], None]
     now_s: float = 0.0
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
+    _is_lost: bool = False
+    _losses: int = 0
     _helper: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-    _restarting: "Future[Broker] | None" = None
+    _restarting: "Future[None] | None" = None
 
     def schedule(self, faults: list[Fault]) -> None:
         """Take the faults of a run."""
@@ -37,23 +39,22 @@ class Stage:
         """Do what is due; a broker that did not come back raises here."""
         self.now_s = now_s
         if self._restarting and self._restarting.done():
-            self.broker, self._restarting = self._restarting.result(), None
-            self.say("the broker is back")
+            self._restarting.result()
+            self._restarting = None
+            self.say("all brokers are back")
         while self._due and self._due[0][0] <= now_s:
             heapq.heappop(self._due)[2]()
         self.fleet.supervise(self._replace)
 
     @property
     def is_over(self) -> bool:
-        """Whether everything has happened and the broker is there."""
+        """Whether everything has happened and all brokers are there."""
         return not self._due and self._restarting is None
 
     def close(self) -> None:
-        """Wait for a broker that is just being started, and stop it."""
-        if self._restarting:
-            self.broker = self._restarting.result()
+        """Wait for brokers that are just being started, and stop all."""
         self._helper.shutdown()
-        self.broker.stop()
+        self.cluster.stop()
 
     def _at(self, at_s: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (at_s, next(self._numbers), act))
@@ -76,7 +77,7 @@ class Stage:
                 self.fleet.start(guest)
                 self._after(lasts_s, lambda: self.fleet.send(guest, signal.SIGTERM))
             case Kind.BROKER:
-                self._kill_broker(lasts_s)
+                self._lose_broker(lasts_s)
 
     def _end(self, slot: int, number: signal.Signals, lasts_s: float) -> None:
         self.fleet.send(slot, number)
@@ -87,15 +88,29 @@ class Stage:
             worker.send(signal.SIGSTOP)
             self._after(lasts_s, partial(_wake, worker))
 
-    def _kill_broker(self, lasts_s: float) -> None:
-        if self._restarting:
+    def _lose_broker(self, lasts_s: float) -> None:
+        """One is killed; of several, every other time each is restarted instead, in good order."""
+        if self._restarting or self._is_lost:
             return
-        broker = self.broker
-        broker.kill()
-        self._after(lasts_s, lambda: self._restart(broker))
+        self._losses += 1
+        if self.cluster.size > 1 and self._losses % 2 == 0:
+            self.say("the brokers are restarted one after the other")
+            self._restarting = self._helper.submit(self._roll)
+            return
+        number = round(lasts_s * 1_000) % self.cluster.size
+        self.say(f"broker {number} is gone")
+        self._is_lost = True
+        self.cluster.kill(number)
+        self._after(lasts_s, self._restart)
 
-    def _restart(self, broker: Broker) -> None:
-        self._restarting = self._helper.submit(start_broker, broker.data, broker.port)
+    def _restart(self) -> None:
+        self._is_lost = False
+        self._restarting = self._helper.submit(self.cluster.start)
+
+    def _roll(self) -> None:
+        for number in range(self.cluster.size):
+            self.cluster.end(number)
+            self.cluster.start()
 
     def _replace(self, slot: int) -> None:
         self.say(f"worker {slot} ended by itself")

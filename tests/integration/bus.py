@@ -84,6 +84,7 @@ class Bus:
     partitions: int
     folder: Path
     workers: list[Worker] = field(default_factory=list)
+    kafka: Mapping[str, Any] = field(default_factory=dict)  # more settings of workers
 
     def topic(self, topic: Topic) -> str:
         return topic.full_name(self.prefix)
@@ -108,6 +109,7 @@ class Bus:
             "bootstrap_servers": self.bootstrap,
             "topic_prefix": self.prefix,
             "session_timeout_ms": 6000,  # the least that brokers accept by default
+            **self.kafka,
         }
         worker = {"health": "127.0.0.1:0", "retry_first_s": 0.05, **worker}
         path = self.folder / "answerbus.toml"
@@ -257,14 +259,14 @@ async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> N
         await asyncio.sleep(0.02)
 
 
-async def create_topics(bus: Bus) -> None:
+async def create_topics(bus: Bus, replicas: int = 1) -> None:
     """What `answerbus topics apply` does, for a few partitions."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
     await admin.start()
     try:
         await admin.create_topics(
             [
-                NewTopic(bus.topic(t), bus.partitions, 1, topic_configs=dict(t.settings()))
+                NewTopic(bus.topic(t), bus.partitions, replicas, topic_configs=dict(t.settings()))
                 for t in TOPICS
             ]
         )

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.bus import Bus, create_topics
 from tests.integration.container import docker_answers, kafka_container
+from tests.integration.secured import Secured, secured_broker
 
 if TYPE_CHECKING:
     from infra.kafka import Broker
@@ -34,6 +35,13 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         broker = start_broker(tmp_path_factory.mktemp("kafka"))
         stack.callback(broker.stop)
         yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One broker that wants a password or a certificate, for all tests that need one."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -179,6 +180,8 @@ async def test_a_broker_that_went_away_is_named_and_forgotten_when_it_is_back(
 
     assert red["reasons"][0].startswith("Kafka has not answered for ")
     assert (green["reasons"], green["stuck"], len(terminals)) == ([], {}, 5)
+    said = Counter((line["logger"], line["message"]) for line in worker.log())
+    assert max(said.values()) <= 3, said.most_common(3)  # minutes, and a moment each
 
 
 async def test_a_lane_that_opens_again_and_again_is_poisoned_until_it_gets_something_done(

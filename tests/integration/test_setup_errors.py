@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import RESULTS
@@ -93,30 +93,6 @@ async def test_a_topic_is_missing(bus: Bus) -> None:
         f"The topic {bus.prefix}.requests.v1 is missing on {bus.bootstrap}; create all topics "
         "with `answerbus topics apply`."
     )
-
-
-async def test_partition_counts_differ(bus: Bus, scripted: Path) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
-        more = bus.partitions + 1
-        await admin.create_partitions({bus.topic(RESULTS): NewPartitions(total_count=more)})
-        async with asyncio.timeout(LIMIT_S):
-            while await partitions_of(admin, bus.topic(RESULTS)) != more:
-                await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
-
-    said = await said_at_start(scripted)
-
-    assert said.startswith("All topics need the same number of partitions, but ")
-    assert f"{bus.topic(RESULTS)} has {more}" in said
-    assert said.endswith("; recreate those that differ.")
-
-
-async def partitions_of(admin: AIOKafkaAdminClient, topic: str) -> int:
-    (described,) = await admin.describe_topics([topic])
-    return len(described["partitions"])
 
 
 async def test_a_topic_that_would_refuse_our_largest_records(bus: Bus, scripted: Path) -> None:

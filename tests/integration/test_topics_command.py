@@ -107,6 +107,24 @@ async def test_partitions_are_never_changed(
     assert await there(kafka_bootstrap, prefix) == before
 
 
+async def test_partitions_that_were_added_are_told_and_do_no_harm(
+    kafka_bootstrap: str, make_prefix: Callable[[], str]
+) -> None:
+    prefix = make_prefix()
+    await create(
+        kafka_bootstrap,
+        NewTopic(REQUESTS.full_name(prefix), 5, 1, topic_configs=dict(REQUESTS.settings())),
+        NewTopic(RESULTS.full_name(prefix), 2, 1, topic_configs=dict(RESULTS.settings())),
+    )
+
+    done = await answerbus(kafka_bootstrap, prefix, "topics", "apply", partitions="2")
+
+    assert done.code == 0, done.err
+    assert "Some topics have more partitions (requests 5) than the 2 of this deployment" in done.err
+    counts = {name: count for name, (count, _) in (await there(kafka_bootstrap, prefix)).items()}
+    assert counts == {topic.full_name(prefix): 5 if topic is REQUESTS else 2 for topic in TOPICS}
+
+
 async def test_what_the_broker_refuses_is_said_in_its_words(
     kafka_bootstrap: str, make_prefix: Callable[[], str]
 ) -> None:

@@ -13,6 +13,7 @@ from services.worker.intake import PartitionIntake
 from services.worker.lane import books, commits, opening, reopening, suspects
 from services.worker.lane.lane import Lane
 from services.worker.lane.membership import Membership
+from services.worker.lane.outbox import Outbox
 from services.worker.lane.shard import KafkaShard
 from services.worker.lane.suspects import Suspects
 from services.worker.lane.valve import Valve
@@ -186,6 +187,15 @@ def _is_account(record: OutRecord) -> bool:
     return record.topic is LEDGER and record.key.startswith(b"account:")
 
 
+def _offset_after_forwards() -> AbstractContextManager[object]:
+    """As a lane with a ledger does it, which knows what it has forwarded."""
+
+    def mutated(shard: Any, on_lost: Any, observer: Any, _: float) -> Outbox:
+        return Outbox(shard, on_lost, observer)
+
+    return mock.patch.object(reopening, "Outbox", mutated)
+
+
 MUTATIONS = (
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
@@ -218,4 +228,5 @@ MUTATIONS = (
         lambda: mock.patch.object(Lane, "_calm_down"),
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
+    Mutation("what is forwarded goes out before its offset", _offset_after_forwards),
 )

@@ -29,7 +29,8 @@ class Boundary:
 
     An opening pauses its partition before anything is delivered, fences, and only then asks where
     to begin; one that opens again under the same assignment has proved before that it is still a
-    member; and no lane is handed more than it may hold.
+    member (beyond the deployment's partitions it proves it afterwards, see services' reopening);
+    and no lane is handed more than it may hold.
     """
 
     def __init__(self, timeline: Timeline, partitions: int, held_max: int) -> None:
@@ -60,7 +61,7 @@ class Boundary:
         """It started a producer; `committed` is the group's offset now."""
         hold = self._holds.setdefault((process, partition), _Hold())
         self._timeline.tell(f"fences, the group is at {committed}", partition, process.name)
-        if hold.fences and not hold.is_proved:
+        if hold.fences and not hold.is_proved and partition < self._partitions:
             self._complain(process, partition, "fenced again without proving that it is a member")
         hold.fences += 1
         hold.is_proved, hold.committed_at_fence = False, committed

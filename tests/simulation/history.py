@@ -41,6 +41,9 @@ class History:
         self.seed = seed
         self.chance = random.Random(seed)
         self.partitions = self.chance.choice((1, 2, 3))
+        # What an operator has added to the requests topic: lanes beyond the deployment's forward.
+        added = random.Random(f"added {seed}").choice((0, 0, 1, 2))
+        self.there = self.partitions + added
         self.timeline = Timeline()
         limits = Limits(
             max_in_flight=self.chance.choice((2, 4, 20)),
@@ -50,7 +53,7 @@ class History:
         )
         self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
-        self.group = Group(self.cluster, self.partitions, self.boundary, self.chance)
+        self.group = Group(self.cluster, self.there, self.boundary, self.chance)
         self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
         self.world = World(self.cluster, self.group, self.provider, self.partitions, limits)
         self.workers: list[Worker] = []
@@ -59,7 +62,8 @@ class History:
         self.calm_at = 0.0
         self.has_poison = random.Random(f"{seed} {POISON}").random() < POISONED
         self.careful: list[str] = []  # lanes that stay so without a reason
-        self._upstream = Upstream(self.chance, self.partitions, self.chance.choice((5, 15, 25)))
+        requests = self.chance.choice((5, 15, 25))
+        self._upstream = Upstream(self.chance, self.partitions, requests, self.there)
         self._pending: list[asyncio.TimerHandle] = []
 
     def start(self) -> None:
@@ -166,7 +170,7 @@ class History:
         await asyncio.sleep(LOOK_S)
 
     def _is_all_read(self) -> bool:
-        requests = [self.cluster.log(TOPIC, partition) for partition in range(self.partitions)]
+        requests = [self.cluster.log(TOPIC, partition) for partition in range(self.there)]
         return all(
             self.cluster.offsets.get(log.partition, 0) > (log.whole[-1].offset if log.whole else -1)
             for log in requests

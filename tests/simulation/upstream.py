@@ -37,6 +37,7 @@ class Upstream:
     chance: random.Random
     partitions: int
     requests: int
+    there: int  # partitions of the topic, of which the deployment uses fewer
     published: list[tuple[bytes, str]] = field(default_factory=list)  # values and workflows
     bodies: list[Json] = field(default_factory=list)
 
@@ -48,7 +49,7 @@ class Upstream:
             wait_s = chance.choice((0.0, 0.0, 0.05, 0.3, 1.0, 2.0))
             roll = chance.random()
             if roll < 0.05:
-                yield wait_s, chance.randrange(self.partitions), chance.choice(RUBBISH), ()
+                yield wait_s, chance.randrange(self.there), chance.choice(RUBBISH), ()
             elif roll < 0.12 and self.published:
                 value, workflow = chance.choice(self.published)
                 yield wait_s, self._place(workflow), value, ()
@@ -108,10 +109,11 @@ class Upstream:
         return self._place(workflow), value
 
     def _place(self, workflow: str) -> int:
-        """Some publishers hash in another way."""
+        """Some publishers hash in another way, and some over all partitions that there are."""
         if self.chance.random() < 0.08:
-            return self.chance.randrange(self.partitions)
-        return owner(workflow, self.partitions)
+            return self.chance.randrange(self.there)
+        over = self.there if self.chance.random() < 0.3 else self.partitions
+        return owner(workflow, over)
 
 
 def _bytes(body: Json) -> bytes:

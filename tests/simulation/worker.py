@@ -17,6 +17,7 @@ from services.worker.core.plan import ProfileFacts
 from services.worker.handle import handle
 from services.worker.intake import Inbox
 from services.worker.lane import shard
+from services.worker.lane.forwarding import ForwardingShard
 from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
@@ -25,6 +26,7 @@ from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Several
 from services.worker.plans import Backend, Planner
+from services.worker.ports import Shard
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group
@@ -114,7 +116,13 @@ class Worker:
     def _new_life(self, partition: int) -> Life:
         intake = self._inbox.partition(partition)
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
-        return life_of(partition, self.context, intake, lambda: KafkaShard(names), handle)
+
+        def shard() -> Shard:
+            found = KafkaShard(names)
+            used = self.context.partitions
+            return found if partition < used else ForwardingShard(found, used)
+
+        return life_of(partition, self.context, intake, shard, handle)
 
     def _new_context(self) -> Context:
         world = self._world

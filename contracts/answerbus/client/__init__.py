@@ -2,8 +2,16 @@
 
 from answerbus.client.client import Client
 from answerbus.client.connection import Published
-from answerbus.client.errors import BusUnavailable, NoAnswerYet
+from answerbus.client.errors import BusRefused, BusUnavailable, NoAnswerYet
 from answerbus.client.request_id import uuid7
 from answerbus.client.subscription import Subscription
 
-__all__ = ["BusUnavailable", "Client", "NoAnswerYet", "Published", "Subscription", "uuid7"]
+__all__ = [
+    "BusRefused",
+    "BusUnavailable",
+    "Client",
+    "NoAnswerYet",
+    "Published",
+    "Subscription",
+    "uuid7",
+]

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -15,14 +15,20 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     NodeNotReadyError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
 )
 
-from answerbus.client.errors import BusUnavailable
+from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.layout import written_layout
+from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
+from answerbus.client.way_in import refusal_at
 from answerbus.masking import Mask
-from answerbus.topics import Topic
+from answerbus.partition import Layout
+from answerbus.topics import LEDGER, TOPICS, Topic
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
+_FETCH_WAIT_MS = 50
 _SILENCE = (
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -44,11 +50,15 @@ StartingT = TypeVar("StartingT", bound=_Starting)
 
 @dataclass(frozen=True)
 class Bus:
-    """Where the topics are; `options` go to every aiokafka client as they are."""
+    """Where the topics are; `options` go to every aiokafka client as they are.
+
+    `names` are what messages call those options.
+    """
 
     servers: str | Sequence[str]
     prefix: str
     options: Mapping[str, Any]
+    names: Names = field(default_factory=Names)
 
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""
@@ -70,9 +80,8 @@ class Bus:
     async def running(self, client: StartingT) -> AsyncIterator[StartingT]:
         """The client, started; stopped in any case, since a failed start leaves connections."""
         try:
-            with self.explained():
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    await client.start()
+            async with self.connecting(), asyncio.timeout(START_TIMEOUT_S):
+                await client.start()
             yield client
         finally:
             try:
@@ -80,6 +89,23 @@ class Bus:
                     await client.stop()
             except TimeoutError:
                 _log.warning("a client of Kafka at %s did not stop in time", self.servers)
+
+    @asynccontextmanager
+    async def connecting(self) -> AsyncIterator[None]:
+        """As `explained`, where clients connect: what they call silence is looked into."""
+        try:
+            with self.explained():
+                yield
+        except BusRefused:
+            raise
+        except BusUnavailable as error:
+            cause = error.__cause__
+            if not isinstance(cause, _SILENCE) or isinstance(cause, TimeoutError):
+                raise  # who has said nothing for so long will say no more
+            refusal = await refusal_at(self.servers, self.options, self.names)
+            if refusal is None:
+                raise
+            raise self._refused(refusal) from error.__cause__
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -89,35 +115,70 @@ class Bus:
         except (KafkaError, OSError) as error:
             if isinstance(error, BusUnavailable):
                 raise
+            refusal = refusal_of(error)
+            if refusal:
+                raise self._refused(refusal) from error
             mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
-            said = "it does not answer" if isinstance(error, _SILENCE) else mask(repr(error))
+            said = "it does not answer" if isinstance(error, _SILENCE) else mask(words_of(error))
             raise BusUnavailable(
                 f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
                 "and that address and credentials are right."
             ) from error
 
-    async def partitions(self, *topics: Topic) -> int:
-        """How many partitions the topics have; BusUnavailable if one is missing or they differ."""
-        names = [topic.full_name(self.prefix) for topic in topics]
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
-        with self.explained():
-            try:
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    await admin.start()
-                    # All of them: to ask for one by name may create it.
-                    found = {topic["topic"]: topic for topic in await admin.describe_topics()}
-            finally:
-                await admin.close()
-        for name in names:
-            if name not in found:
+    def _refused(self, refusal: Refusal) -> BusRefused:
+        return BusRefused(f"Kafka at {self.servers} cannot be used, {refusal}.")
+
+    async def counts(self, *topics: Topic) -> Mapping[Topic, int]:
+        """How many partitions each of the topics has; BusUnavailable if one is missing."""
+        return self._of(await self._counts(), topics)
+
+    async def layout(self, *topics: Topic) -> Layout:
+        """How many partitions the deployment uses, of as many as its topics have or more.
+
+        Before its first lane was opened, and where the ledger may not be read, the topic with the
+        fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few.
+        """
+        there = await self._counts()
+        counts = self._of(there, topics)
+        found = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
+        ours = (there.get(topic.full_name(self.prefix)) for topic in TOPICS)
+        layout = found or Layout(min(count for count in ours if count is not None))
+        for topic, count in counts.items():
+            if count < layout.partitions:
+                raise BusUnavailable(
+                    f"The topic {topic.full_name(self.prefix)} at {self.servers} has {count} "
+                    f"partitions and this deployment has {layout.partitions}: make it anew."
+                )
+        return layout
+
+    async def _written(self, partitions: int) -> Layout | None:
+        """What the ledger says; None where it says nothing, or not to us."""
+        if not partitions:
+            return None
+        consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+        async with self.running(consumer):
+            with self.explained(), suppress(TopicAuthorizationFailedError):
+                return await written_layout(consumer, LEDGER.full_name(self.prefix), partitions)
+        return None
+
+    def _of(self, there: Mapping[str, int], topics: Sequence[Topic]) -> Mapping[Topic, int]:
+        for topic in topics:
+            if (name := topic.full_name(self.prefix)) not in there:
                 raise BusUnavailable(
                     f"There is no topic {name} at {self.servers}, or no right to see it: create "
                     "the topics with `answerbus topics apply`, or correct the topic prefix."
                 )
-        counts = {name: len(found[name]["partitions"]) for name in names}
-        if len(set(counts.values())) != 1:
-            raise BusUnavailable(
-                f"The topics at {self.servers} differ in their number of partitions ({counts}): "
-                "answerbus needs the same number of each, so they must be made anew."
-            )
-        return counts[names[0]]
+        return {topic: there[topic.full_name(self.prefix)] for topic in topics}
+
+    async def _counts(self) -> Mapping[str, int]:
+        """How many partitions all topics of the broker have."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
+        async with self.connecting():
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    await admin.start()
+                    # All of them: to ask for one by name may create it.
+                    found = await admin.describe_topics()
+            finally:
+                await admin.close()
+        return {topic["topic"]: len(topic["partitions"]) for topic in found}

@@ -13,6 +13,7 @@ from answerbus.client.answer_type import AnswerType, TypedTerminal
 from answerbus.client.asking import Asking, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection, Published
+from answerbus.client.refusal import Names
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.registry import Registry
@@ -30,8 +31,8 @@ class Client:
 
     `registry` says which types stand for contracts; by default those that are installed, plugins
     included, and PluginError is raised for a plugin that cannot be used. `kafka` are further
-    options of all aiokafka clients, such as `security_protocol`. Every method raises
-    BusUnavailable if Kafka or a topic cannot be used.
+    options of all aiokafka clients, such as `security_protocol`, and `option_names` what messages
+    call them. Every method raises BusUnavailable if Kafka or a topic cannot be used.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class Client:
         *,
         topic_prefix: str = PREFIX_DEFAULT,
         registry: Registry | None = None,
+        option_names: Names | None = None,
         **kafka: Any,
     ) -> None:
-        self._bus = Bus(bootstrap_servers, topic_prefix, kafka)
+        self._bus = Bus(bootstrap_servers, topic_prefix, kafka, option_names or Names())
         self._connection = Connection(self._bus)
         self._registry = plugins.installed() if registry is None else registry
 

@@ -14,7 +14,7 @@ from answerbus.client.terminals import Terminals
 from answerbus.envelope import CLIENT_SOURCE, encode
 from answerbus.event import Terminal
 from answerbus.limits import REQUEST_BYTES_MAX
-from answerbus.partition import partition_of
+from answerbus.partition import Layout
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
@@ -41,10 +41,10 @@ class Connection:
         self._starting = asyncio.Lock()
         self._producer: AIOKafkaProducer | None = None
         self._terminals: Terminals | None = None
-        self._partitions = 0
+        self._layout = Layout(1)
 
     async def __aenter__(self) -> Self:
-        self._partitions = await self._bus.partitions(REQUESTS)
+        self._layout = await self._bus.layout(REQUESTS)
         producer = self._bus.running(self._bus.producer())
         self._producer = await self._stack.enter_async_context(producer)
         return self
@@ -62,7 +62,7 @@ class Connection:
                 f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
             )
         producer = self._open()
-        place = self._bus.place(REQUESTS, self._partition(request.workflow_id))
+        place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
             sent = await producer.send_and_wait(
                 place.topic, record.value, record.key, place.partition, headers=record.headers
@@ -74,7 +74,7 @@ class Connection:
     ) -> Terminal:
         """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
         terminals = await self._reader()
-        partition = self._partition(request.workflow_id)
+        partition = self._layout.owner(request.workflow_id)
         async with terminals.awaiting(request.request_id, partition) as terminal:
             await self.publish(request, trace)
             try:
@@ -88,7 +88,7 @@ class Connection:
         self._open()
         try:
             async with asyncio.timeout(timeout_s):
-                return await find_terminal(self._bus, request_id, self._partition(workflow_id))
+                return await find_terminal(self._bus, request_id, self._layout.homes(workflow_id))
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
 
@@ -99,9 +99,6 @@ class Connection:
                 terminals = Terminals(self._bus).running()
                 self._terminals = await self._stack.enter_async_context(terminals)
             return self._terminals
-
-    def _partition(self, workflow_id: str) -> int:
-        return partition_of(workflow_id, self._partitions)
 
     def _open(self) -> AIOKafkaProducer:
         if self._producer is None:

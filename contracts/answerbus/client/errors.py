@@ -2,6 +2,7 @@
 
 ConnectionError
     BusUnavailable    nothing can be published or read; the text says what to do
+        BusRefused    Kafka answers and refuses: credentials, certificates, protocol, rights
 TimeoutError
     NoAnswerYet       the request was published and goes on; `Client.outcome_of` waits further
 """
@@ -9,6 +10,10 @@ TimeoutError
 
 class BusUnavailable(ConnectionError):
     """Kafka or a topic cannot be used; the text says in one sentence what to do about it."""
+
+
+class BusRefused(BusUnavailable):
+    """Kafka answers and does not let us in, or not so far: a wrong option, or a missing right."""
 
 
 class NoAnswerYet(TimeoutError):

@@ -62,7 +62,7 @@ class Subscription(Generic[AnswerT]):
         self._commit_due = 0.0
 
     async def __aenter__(self) -> Self:
-        await self._bus.partitions(*self._topics)
+        await self._bus.counts(*self._topics)
         consumer = self._bus.consumer(
             group_id=self._group_id,
             auto_offset_reset="earliest",

@@ -40,7 +40,7 @@ class Terminals:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Terminals"]:
         """Read in the background for as long as the block lasts; raises BusUnavailable."""
-        partitions = await self._bus.partitions(*TOPICS)
+        partitions = (await self._bus.layout(*TOPICS)).partitions
         consumer = self._bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
         async with self._bus.running(consumer):
             places = [place for p in range(partitions) for place in self._places(p)]

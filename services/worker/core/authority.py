@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import jsonschema_rs
 from pydantic import JsonValue
 
-from answerbus.dead_letter import HostileSchema
 from answerbus.failure import Problem
 from answerbus.limits import INLINE_SCHEMA_NODES_MAX, PROBLEMS_MAX
 from services.worker.core.cost import findings_bound, matching_bound, values_in
@@ -14,7 +13,7 @@ from services.worker.core.document import Document
 from services.worker.core.embed import without_ids
 from services.worker.core.expansion import expanded_nodes
 from services.worker.core.explain import explain
-from services.worker.core.hostile import guard
+from services.worker.core.hostile import Refusal, admit, hostile
 from services.worker.core.keywords import AnySchema
 from services.worker.core.patterns import AUTOMATON_BYTES_STEPS, automaton_options, weigh
 
@@ -56,19 +55,18 @@ class Authority:
         return work is None or work > MATCHING_MAX
 
 
-def compile_schema(schema: AnySchema) -> Authority | HostileSchema:
+def compile_schema(schema: AnySchema) -> Authority | Refusal:
     """Guards and compiles a schema from outside.
 
     Nothing is fetched and no file is read; formats are checked; regular expressions run on an
     engine that is linear in the text.
     """
-    found = guard(schema)
-    if found:
-        return HostileSchema(problems=found)
-    document = Document(schema)
+    document = admit(schema)
+    if not isinstance(document, Document):
+        return document
     weights = weigh(document)
     if isinstance(weights, Problem):
-        return HostileSchema(problems=(weights,))
+        return hostile(weights)
     try:
         validator = jsonschema_rs.validator_for(
             without_ids(document),
@@ -78,7 +76,7 @@ def compile_schema(schema: AnySchema) -> Authority | HostileSchema:
             pattern_options=automaton_options(AUTOMATON_BYTES_STEPS[-1]),
         )
     except jsonschema_rs.ValidationError as error:
-        return HostileSchema(problems=(_fault(error),))
+        return hostile(_fault(error))
     nodes = expanded_nodes(document, INLINE_SCHEMA_NODES_MAX)
     return Authority(document, validator, nodes, weights)
 

@@ -43,6 +43,10 @@ class ClosedIds:
         self._entries[record.closes] = _PACKED.pack(digest, record.offset, milliseconds)
         self._entries.move_to_end(record.closes)
 
+    def drop(self, closes: str) -> None:
+        """Forget one."""
+        self._entries.pop(closes, None)
+
     def get(self, closes: str) -> Closed | None:
         """What is remembered of an id."""
         packed = self._entries.get(closes)

@@ -37,8 +37,8 @@ class Document:
         if ref != "#" and not ref.startswith("#/"):
             return None
         place: object = self.root
-        for step in _steps(ref):
-            place = _inside(place, step)
+        for step in steps_of(ref):
+            place = inside(place, step)
         return place if isinstance(place, dict | bool) else None
 
     def ignores_siblings(self, schema: JsonObject) -> bool:
@@ -59,20 +59,23 @@ class Document:
             ref = reference(schema)
             target = None if ref is None else self.target(ref)
             if ref is not None and target is not None:
-                waiting.append((tuple(_steps(ref)), target))
+                waiting.append((tuple(steps_of(ref)), target))
 
 
-def _steps(ref: str) -> list[str]:
-    parts = _percent_decoded(ref.removeprefix("#")).split("/")[1:]
+def steps_of(ref: str) -> list[str]:
+    """The steps of the JSON pointer in a fragment such as `#/$defs/a`."""
+    parts = percent_decoded(ref.removeprefix("#")).split("/")[1:]
     return [part.replace("~1", "/").replace("~0", "~") for part in parts]
 
 
-def _percent_decoded(text: str) -> str:
+def percent_decoded(text: str) -> str:
+    """A fragment as it is meant."""
     decoded = _PERCENT.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode())
     return decoded.decode(errors="replace")
 
 
-def _inside(place: object, step: str) -> object:
+def inside(place: object, step: str) -> object:
+    """What one step of a pointer leads to; something that is no JSON where there is nothing."""
     match place:
         case dict():
             return place.get(step, _NOWHERE)

@@ -35,6 +35,8 @@ EACH_ITEM = frozenset(["items", "additionalItems", "contains", "unevaluatedItems
 EACH_MEMBER = frozenset(["additionalProperties", "unevaluatedProperties"])
 STORES = frozenset(["$defs", "definitions"])  # these apply to nothing unless referred to
 
+REFERENCES = frozenset(["$ref", "$dynamicRef", "$recursiveRef"])
+
 ONE = IN_PLACE_ONE | EACH_ITEM | EACH_MEMBER | {"propertyNames", "contentSchema"}
 LIST = IN_PLACE_LIST | {"prefixItems", "items"}
 NAMED = IN_PLACE_NAMED | STORES | {"properties", "patternProperties"}

@@ -53,6 +53,21 @@ class Ledger:
             case _:
                 assert_never(record)
 
+    def end(self, key: str) -> None:
+        """Forget what a key of the ledger topic said: a null value, since it was moved."""
+        kind, _, name = key.partition(":")
+        match kind:
+            case "account":
+                self.accounts.pop(name, None)
+            case "closed" if name.startswith("@"):
+                self.places.drop(name.removeprefix("@"))
+            case "closed":
+                self.closed.drop(name)
+            case "lane":
+                self.lane = None
+            case _:
+                pass  # no lane has written it
+
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it and freezes its limit."""
         account = self.accounts.get(request.account_id)

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from answerbus import failure
 from answerbus.answers.specialist import SPECIALIST, wrap
 from answerbus.contract import Contract
-from answerbus.dead_letter import HostileSchema, UnknownSchema
+from answerbus.dead_letter import UnknownSchema
 from answerbus.failure import Problem
 from answerbus.limits import RATIONALE_BYTES_MAX
 from answerbus.problems import problems_of
@@ -109,7 +109,7 @@ def _rationale(answer: JsonValue, audit_only: frozenset[str]) -> str | None:
 def _specialist() -> Asked | Unusable:
     """The wrapper round any value but null, which would be no answer."""
     authority = compile_schema({"not": {"type": "null"}})
-    if isinstance(authority, HostileSchema):
+    if not isinstance(authority, Authority):
         return Unusable(authority)
     return Asked(
         id=SPECIALIST.id,
@@ -123,20 +123,20 @@ def _specialist() -> Asked | Unusable:
 
 def _inline(ref: InlineRef) -> Asked | Unusable:
     authority = compile_schema(ref.json_schema)
-    if isinstance(authority, HostileSchema):
+    if not isinstance(authority, Authority):
         return Unusable(authority)
     bare = Asked(
         id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=canonical_digest(ref.json_schema)),
         name=ref.name,
         description=ref.description,
-        schema=_as_object(ref.json_schema),
+        schema=_as_object(authority.document.root),
         read=partial(_read_inline, authority),
     )
     if not ref.wrapped:
         return bare
     return replace(
         bare,
-        schema=_wrapped_schema(ref),
+        schema=_wrapped_schema(authority.document, ref.description),
         read=partial(read_wrapped, authority),
         add_notes=add_notes,
     )
@@ -147,12 +147,12 @@ def _read_inline(authority: Authority, value: JsonValue) -> Accepted | failure.I
     return failure.Invalid(problems=problems) if problems else Accepted(value)
 
 
-def _wrapped_schema(ref: InlineRef) -> JsonObject:
-    inner = embedded(Document(ref.json_schema), OUTPUT_PLACE)
+def _wrapped_schema(document: Document, description: str) -> JsonObject:
+    inner = embedded(document, OUTPUT_PLACE)
     # The whole is read by the rules of the draft that the caller's part is written in.
-    declared = _as_object(ref.json_schema).get("$schema")
+    declared = _as_object(document.root).get("$schema")
     draft: JsonObject = {} if declared is None else {"$schema": declared}
-    return draft | wrap(inner, ref.description)
+    return draft | wrap(inner, description)
 
 
 def _as_object(schema: AnySchema) -> JsonObject:

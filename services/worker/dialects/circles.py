@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import Array, Object, Ref, Shape, Text, Union
+from services.worker.dialects.shape import (
+    Array,
+    Object,
+    Ref,
+    Shape,
+    Shapes,
+    Text,
+    Union,
+    types_written,
+)
 
 _ROOT = ""  # no definition has this name
 _Place = tuple[str, bool]  # a definition's name, and whether an optional member holds it
@@ -30,7 +39,7 @@ def cut_circles(
     def mended(owner: str) -> Callable[[Ref, bool], Shape]:
         def mend(ref: Ref, optional: bool) -> Shape:  # noqa: FBT001 - a place
             cut = (owner, ref.name) in closing and not (optional and only_required)
-            return _inside_itself(ref.name) if cut else ref
+            return _inside_itself(ref.name, definitions) if cut else ref
 
         return mend
 
@@ -40,8 +49,11 @@ def cut_circles(
     return kept.pop(_ROOT), kept
 
 
-def _inside_itself(name: str) -> Text:
-    return Text(f"A JSON value of the form of `{name}`, written as JSON text into this string.")
+def _inside_itself(name: str, definitions: dict[str, Shape]) -> Text:
+    hint = f"A JSON value of the form of `{name}`, written as JSON text into this string."
+    shapes = Shapes(definitions[name], definitions)
+    kinds = (types_written(leaf) for leaf in shapes.leaves(shapes.root))
+    return Text(hint, frozenset[str]().union(*kinds))
 
 
 def _refs(shape: Shape, *, optional: bool = False) -> Iterator[_Place]:

@@ -18,6 +18,7 @@ from services.worker.dialects.shape import (
     Shapes,
     Text,
     Union,
+    types_written,
 )
 
 COMPARISONS_MAX = 80_000  # some tenths of a second
@@ -123,8 +124,11 @@ class Comparer:
         match one, other:
             case (Union(), _) | (_, Union()):
                 return list(product(self._shapes.leaves(one), self._shapes.leaves(other)))
-            case (Text(), Plain() as scalar) | (Plain() as scalar, Text()):
-                return None if "string" in scalar.types else ()
+            case (Text(), Text()):
+                return () if one.types == other.types else None
+            case (Text() as text, other) | (other, Text() as text):
+                # A string could be itself or JSON text; what is free beside others has a carrier.
+                return None if "string" in text.types | types_written(other) else ()
             case (Array(), Array()):
                 return [(one.items, other.items)]
             case (Object(), Object()):

@@ -6,7 +6,7 @@ from answerbus import failure
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
 from answerbus.problems import pointer
-from services.worker.dialects.choices import picked
+from services.worker.dialects.choices import picked, type_of
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.fitting import Fitting
 from services.worker.dialects.freeform import NoJsonText, unpack
@@ -50,7 +50,7 @@ class _Decoder:
     def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
         shape = self._shapes.seen(shape)
-        meant = self._fitting.leaf(shape, value) if isinstance(shape, Union) else shape
+        meant = self._branch(shape, value, path) if isinstance(shape, Union) else shape
         match meant, value:
             case (Text(), str()):
                 return self._text(meant, value, path)
@@ -58,14 +58,25 @@ class _Decoder:
                 return picked(meant, value)
             case (Array(), list()):
                 return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
+            case (Object(is_carrier=True, members=(carrier,)), dict()):
+                return self.read(carrier.shape, value[carrier.name], (*path, carrier.name))
             case (Object(), dict()):
                 return self._object(meant, value, path)
             case _:
                 return value
 
+    def _branch(self, union: Union, value: JsonValue, path: _Path) -> Shape | None:
+        """The branch that a value was written in, None if it is not written in any."""
+        found = self._fitting.leaf(union, value)
+        if found is None and isinstance(value, dict):
+            for name, hint in self._fitting.carriers(union):
+                if name in value:  # or it would pass for a free-form object of that member
+                    self.problems.append(Problem.of(pointer((*path, name)), "json_text", hint))
+        return found
+
     def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
         value = unpack(text)
-        if isinstance(value, NoJsonText):
+        if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
             # Not every server shows a model the descriptions, where the hint stands as well.
             self.problems.append(Problem.of(pointer(path), "json_text", shape.hint))
             return None
@@ -95,7 +106,8 @@ class _Decoder:
         if text is None or text == "":
             return
         rest = unpack(text) if isinstance(text, str) else NoJsonText()
-        if isinstance(rest, dict) and not rest.keys() & members:
+        # What is written as itself as well would be said twice.
+        if isinstance(rest, dict) and not rest.keys() & (members.keys() | read.keys()):
             read.update(rest)
         elif rest is not None:
             expected = (

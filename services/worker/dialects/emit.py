@@ -21,21 +21,21 @@ from services.worker.dialects.shape import (
 _BARE = {"type", "description"}  # such schemas differ in type alone and share one list of types
 
 
-def emit(shapes: Shapes, *, verbatim: bool) -> JsonObject:
+def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
     """The wire schema, with the definitions that it uses.
 
-    `verbatim`: null and left out are two answers, where both are allowed.
+    `keeps_null`: an optional member may be left out or null, where both are allowed.
     """
-    writer = _Writer(shapes, verbatim)
+    writer = _Writer(shapes, keeps_null)
     schema = writer.write(shapes.seen(shapes.root))
     definitions = writer.definitions()
     return schema | {"$defs": definitions} if definitions else schema
 
 
 class _Writer:
-    def __init__(self, shapes: Shapes, verbatim: bool) -> None:  # noqa: FBT001 - of its own kind
+    def __init__(self, shapes: Shapes, keeps_null: bool) -> None:  # noqa: FBT001 - of its own kind
         self._shapes = shapes
-        self._verbatim = verbatim
+        self._keeps_null = keeps_null
         self._used: list[str] = []
 
     def definitions(self) -> JsonObject:
@@ -93,14 +93,14 @@ class _Writer:
 
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
-        inner = _Writer(self._shapes, self._verbatim)
+        inner = _Writer(self._shapes, self._keeps_null)
         written = inner.write(member.shape)
         return None if inner._used else written
 
     def _member(self, member: Member, owner: Object) -> JsonObject:
         written = self.write(member.shape)
         if owner.may_omit:
-            drops_null = member.optional and not self._verbatim
+            drops_null = member.optional and not self._keeps_null
             return _without_null(written) if drops_null else written
         if not member.optional or self._shapes.accepts_null(member.shape):
             return written
@@ -119,7 +119,9 @@ class _Writer:
     def _any_of(self, schemas: list[JsonObject]) -> JsonObject:
         written = {same(schema): schema for schema in schemas}
         bare = [schema for schema in written.values() if schema.keys() <= _BARE]
-        branches = [schema for schema in written.values() if not schema.keys() <= _BARE]
+        if len({same(schema.get("description")) for schema in bare}) > 1:
+            bare = []  # what is said of one of them would be said of all, or of none
+        branches = [schema for schema in written.values() if schema not in bare]
         if bare:
             kinds = [*dict.fromkeys(kind for schema in bare for kind in _kinds(schema))]
             branches.append(bare[0] | {"type": kinds[0] if len(kinds) == 1 else [*kinds]})

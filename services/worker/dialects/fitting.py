@@ -40,6 +40,16 @@ class Fitting:
         exactly = self._first(leaves, value, exact=True)
         return exactly or self._first(leaves, value, exact=False)
 
+    def carriers(self, union: Union) -> list[tuple[str, str]]:
+        """The members that carry JSON text beside scalars, each with what is said of it."""
+        return [
+            (member.name, member.shape.hint)
+            for leaf in self._leaves_of(union)
+            if isinstance(leaf, Object) and leaf.is_carrier
+            for member in leaf.members
+            if isinstance(member.shape, Text)
+        ]
+
     def _leaves_of(self, union: Union) -> list[Shape]:
         if id(union) not in self._leaves:
             self._leaves[id(union)] = self._shapes.leaves(union)

@@ -1,7 +1,7 @@
 """Values of unknown shape: they travel as themselves, or as JSON text inside a string."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
 from services.worker.dialects.scalars import description, of_type
-from services.worker.dialects.shape import TYPES, JsonObject, Plain, Text
+from services.worker.dialects.shape import TYPES, JsonObject, Plain, Shape, Text
 
 _HINT_CHARS_MAX = 500
 _PACKED_CHARS_MAX = 4_000
@@ -25,14 +25,26 @@ def as_itself(atoms: Atoms) -> Plain:
     return of_type([*TYPES], atoms)
 
 
-def as_text(atoms: Atoms) -> Text:
-    """The shape of anything that satisfies `atoms`, with a hint that fits into a description."""
+def as_text(atoms: Atoms, types: frozenset[str] | None = None) -> Text:
+    """The shape of what satisfies `atoms` and is of `types`, with a hint for a description."""
+    allowed = frozenset(TYPES) if types is None else types
     hint = "A JSON value, written as JSON text into this string"
     schema = atoms[0].schema if len(atoms) == 1 else {}
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
-        return Text(f"{hint}; it must satisfy this JSON Schema: {text}")
-    return Text(f"{description(atoms)} {hint}.".lstrip())
+        return Text(f"{hint}; it must satisfy this JSON Schema: {text}", allowed)
+    return Text(f"{description(atoms)} {hint}.".lstrip(), allowed)
+
+
+def one_text(shapes: Sequence[Shape]) -> list[Shape]:
+    """The same shapes with one that is JSON text, where the first of several stood."""
+    texts = [shape for shape in shapes if isinstance(shape, Text)]
+    if len(texts) < 2:
+        return [*shapes]
+    all_types = frozenset[str]().union(*(text.types for text in texts))
+    whole = as_text((), all_types)
+    others = [whole if shape is texts[0] else shape for shape in shapes]
+    return [shape for shape in others if shape is whole or not isinstance(shape, Text)]
 
 
 def unpack(text: str) -> JsonValue | NoJsonText:

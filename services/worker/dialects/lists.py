@@ -15,7 +15,7 @@ Read = Callable[[Sequence[Node | Atom]], Shape]
 
 def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes: Notes) -> Shape:
     """A list of one shape; any list, or JSON text, where nothing is known of its items."""
-    items = _tuple(atoms, read, free, notes) or read(_each(atoms))
+    items = _tuple(atoms, read, notes) or read(_each(atoms))
     sizes = sizes_of(atoms, LIST_SIZES, rules.list_sizes, notes)
     if sizes is None:
         return Never()
@@ -41,7 +41,7 @@ def _each(atoms: Atoms) -> list[Node]:
     ]
 
 
-def _tuple(atoms: Atoms, read: Read, free: Text | Plain, notes: Notes) -> Shape | None:
+def _tuple(atoms: Atoms, read: Read, notes: Notes) -> Shape | None:
     """Where each place has a schema of its own, an item of any of these shapes at any place."""
     for atom in atoms:
         keyword, places = _places(atom)
@@ -51,7 +51,7 @@ def _tuple(atoms: Atoms, read: Read, free: Text | Plain, notes: Notes) -> Shape 
         nodes = [Node(f"{atom.path}/{keyword}/{i}", schema) for i, schema in schemas_in(places)]
         shapes = [read([node]) for node in (*nodes, *_after(atom, keyword, len(nodes)))]
         possible = tuple(shape for shape in shapes if not isinstance(shape, Never))
-        return Union(possible, free, keyword, atom.path) if possible else Never()
+        return Union(possible, read([]), keyword, atom.path) if possible else Never()
     return None
 
 

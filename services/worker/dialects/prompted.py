@@ -1,8 +1,11 @@
 """The dialect `prompted`: for models without structured output, the schema is put into words."""
 
 import json
+from functools import partial
 
-from services.worker.core.asked import Asked, WireSchema
+from pydantic import JsonValue
+
+from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.dialects import text
 
 DIALECT = "prompted"
@@ -18,10 +21,15 @@ def compile_schema(asked: Asked) -> WireSchema:
         dialect=DIALECT,
         name=asked.name,
         schema=None,
-        decode=asked.from_loose,
+        decode=partial(_decode, asked),
         notes=(_NOTE,),
         instructions=(
             "Answer with exactly one JSON document and nothing around it: no words, no code fence. "
             f"It must satisfy this JSON Schema:\n{schema}"
         ),
     )
+
+
+def _decode(asked: Asked, value: JsonValue) -> JsonValue:
+    """The answer that was meant: another form of one only where it is none as it is written."""
+    return value if isinstance(asked.read(value), Accepted) else asked.from_loose(value)

@@ -8,10 +8,11 @@ from pydantic import JsonValue
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects.atoms import Atom, Atoms, Node, atoms_of, referred, schemas_in
+from services.worker.dialects.beside import tell_apart
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
 from services.worker.dialects.circles import cut_circles
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.freeform import as_itself, as_text
+from services.worker.dialects.freeform import as_itself, as_text, one_text
 from services.worker.dialects.lists import read_list
 from services.worker.dialects.names import Names
 from services.worker.dialects.notes import Notes
@@ -54,7 +55,7 @@ class Reader:
         for name in self._definitions:
             if self._goes_round(name):
                 self._definitions[name] = self._free(())
-        return Shapes(*cut_circles(root, self._definitions, self._rules, self.notes))
+        return tell_apart(*cut_circles(root, self._definitions, self._rules, self.notes))
 
     def _goes_round(self, name: str) -> bool:
         """Whether a definition says no more than that it is another one, which says the same."""
@@ -114,13 +115,11 @@ class Reader:
 
     def _one_of(self, shapes: Sequence[Shape], fallback: Shape, keyword: str, path: str) -> Shape:
         itself = self._named.get(self._open[-1])
-        texts = [shape for shape in shapes if isinstance(shape, Text)]
         possible = [
             shape
-            for shape in shapes
+            for shape in one_text(shapes)
             if not isinstance(shape, Never)
             and not (isinstance(shape, Ref) and shape.name == itself)
-            and not (isinstance(shape, Text) and shape is not texts[0])
         ]
         match possible:
             case []:
@@ -154,7 +153,7 @@ class Reader:
         return self._one_of(shapes, self._free(atoms), "type", atoms[0].path if atoms else "")
 
     def _typed(self, kind: str, atoms: Atoms) -> Shape:
-        free = self._free(atoms)
+        free = self._free(atoms, None if kind == "any" else frozenset([kind]))
         match kind:
             case "any":
                 shape: Shape = free
@@ -168,9 +167,9 @@ class Reader:
             self.notes.as_text(atoms[0].path)
         return shape
 
-    def _free(self, atoms: Atoms) -> Text | Plain:
-        """The shape of anything that satisfies `atoms`."""
-        return as_itself(atoms) if self._rules.verbatim else as_text(atoms)
+    def _free(self, atoms: Atoms, types: frozenset[str] | None = None) -> Text | Plain:
+        """The shape of anything that satisfies `atoms`, and is of `types` if they are known."""
+        return as_itself(atoms) if self._rules.verbatim else as_text(atoms, types)
 
     def _can_list(self, values: Sequence[JsonValue]) -> bool:
         """Whether a provider can be told to choose from `values`."""

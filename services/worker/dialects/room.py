@@ -74,7 +74,7 @@ class _Room:
                     waiting.append(shape.items)
                 case Union():
                     waiting.extend(shape.branches)
-                case Object():
+                case Object() if not shape.is_carrier:
                     fits = [(member, self._fits(member)) for member in shape.members]
                     out = [member for member, does in fits if not does]
                     if out:

@@ -54,6 +54,11 @@ class Rules:
     unions_max: int | None = None
     any_case: bool = False
 
+    @property
+    def keeps_null(self) -> bool:
+        """Whether an optional member may be null as well as left out; room for unions is dear."""
+        return self.omits_optional and self.unions_max is None
+
     def __post_init__(self) -> None:
         """What is cut or packed travels as JSON text, which nobody would read back."""
         if self.verbatim and (self.recursion != "anywhere" or self.optional_max is not None):

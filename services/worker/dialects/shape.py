@@ -36,9 +36,10 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Anything at all; it travels as JSON text inside a string. `hint` tells the model of what."""
+    """Any value of `types`; it travels as JSON text inside a string. `hint` tells the model so."""
 
     hint: str
+    types: frozenset[str] = frozenset(TYPES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +72,7 @@ class Object:
     `others` is the shape of members without a name of their own, where such travel as themselves.
     An optional member without a value is left out where `may_omit`, else it travels as null.
     `packed` are members that a provider has no room for: they travel in `rest`.
+    `is_carrier`: it stands for the value of its one member, which no scalar can be mistaken for.
     """
 
     members: tuple[Member, ...]
@@ -79,6 +81,7 @@ class Object:
     may_omit: bool = False
     packed: tuple[Member, ...] = ()
     others: "Shape" = Never()
+    is_carrier: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -117,6 +120,22 @@ class Ref:
 
 
 Shape = Plain | Text | Array | Object | Union | Ref | Never
+
+
+def types_written(leaf: Shape) -> frozenset[str]:
+    """The JSON types of the values that a shape stands for; all of them where it is no leaf."""
+    match leaf:
+        case Plain() | Text():
+            return leaf.types
+        case Array():
+            return frozenset(["array"])
+        case Object():
+            inner = leaf.members[0].shape if leaf.is_carrier else None
+            return frozenset(["object"]) if inner is None else types_written(inner)
+        case Never():
+            return frozenset()
+        case Union() | Ref():
+            return frozenset(TYPES)
 
 
 class Shapes:

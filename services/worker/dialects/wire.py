@@ -29,12 +29,14 @@ class Compiled:
     """A schema on its way into a dialect.
 
     `shapes` say how answers are written; where the root is no object, it is the member `answer`
-    of one. `is_verbatim`: they are written as they are meant.
+    of one. `is_verbatim`: they are written as they are meant. `keeps_null`: an optional member may
+    be left out or null.
     """
 
     shapes: Shapes
     is_boxed: bool
     is_verbatim: bool
+    keeps_null: bool
     schema: JsonObject
     notes: tuple[str, ...]
 
@@ -43,9 +45,12 @@ class Compiled:
         if self.is_verbatim:
             return value
         read = decode(self.shapes, value)
-        if self.is_boxed and isinstance(read, dict) and ROOT_NAME in read:
-            return read[ROOT_NAME]
-        return read
+        if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
+            return read
+        if len(read) > 1:  # which nobody would read
+            expected = f"an object with the member `{ROOT_NAME}` alone"
+            return failure.Invalid(problems=(Problem.of("", "box", expected),))
+        return read[ROOT_NAME]
 
 
 def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
@@ -67,7 +72,8 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
         shapes,
         is_boxed,
         rules.verbatim,
-        emit(shapes, verbatim=rules.verbatim),
+        rules.keeps_null,
+        emit(shapes, keeps_null=rules.keeps_null),
         reader.notes.texts(),
     )
 

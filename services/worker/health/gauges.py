@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from services.telemetry import metrics
 from services.telemetry.counts import Sample
 from services.worker.health.trouble import openings
-from services.worker.health.verdict import Verdict, Watched
+from services.worker.health.verdict import Verdict, Watched, not_read
 from services.worker.lane.lane import Lane, State
 
 
@@ -17,6 +17,7 @@ def gauges(verdict: Verdict, watched: Watched) -> Iterator[Sample]:
     yield metrics.UNREAD, (), tally.unread
     yield metrics.HELD, (), tally.held
     yield metrics.KAFKA_SILENCE, (), watched.probe.silent_s
+    yield metrics.NOT_READ, (), not_read(watched) is not None
     yield metrics.STALLS, (), watched.pulse.stalls
     yield metrics.LATENESS, (), watched.pulse.worst_s()
     yield metrics.READY, (), verdict.ready
@@ -46,6 +47,7 @@ def _of_open(lane: Lane, watched: Watched) -> Iterator[Sample]:
     end = watched.probe.ends.get(lane.partition)
     if end is not None:
         yield metrics.LANE_LAG, labels, max(end - books.watermark.committable, 0)
+    yield metrics.LANE_UNREAD, labels, watched.reading.unread_s(lane.partition)
     oldest = next(iter(books.queue.tickets.values()), None)  # they are kept as they came
     now = watched.context.clock.now()
     age_s = (now - oldest.origin.timestamp).total_seconds() if oldest else 0.0

@@ -4,28 +4,50 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from answerbus.client.refusal import words_of
+from services.worker.reading import TopicMissing
+
 PROBE_EVERY_S = 2.0
 
 _log = logging.getLogger(__name__)
 
 
 class Probe:
-    """`ends` are the last ones known; `heard_at` is when the broker last answered, in loop time."""
+    """`ends` are the last ones known; `heard_at` is when the broker last answered, in loop time.
 
-    def __init__(self, ask: Callable[[], Awaitable[Mapping[int, int]]]) -> None:
+    `diagnose` says why it lets nobody in, or None if it merely does not answer.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[Mapping[int, int]]],
+        diagnose: Callable[[], Awaitable[str | None]] | None = None,
+    ) -> None:
         self.ends: Mapping[int, int] = {}
         self.heard_at: float = asyncio.get_running_loop().time()
-        self._ask = ask
+        self.missing: str | None = None  # Kafka answers that there is no such topic
+        self.trouble: str | None = None  # why the last question was not answered
+        self._ask, self._diagnose = ask, diagnose
 
     async def run(self) -> None:
         """Ask for ever."""
         while True:
             try:
                 self.ends = await self._ask()
-                self.heard_at = asyncio.get_running_loop().time()
+                self._heard(None)
+            except TopicMissing as error:
+                self._heard(str(error))
             except Exception as error:
-                _log.debug("the broker did not say where partitions end: %s", type(error).__name__)
+                self.trouble = await self._cause() or words_of(error)
+                _log.debug("the broker did not say where partitions end: %s", self.trouble)
             await asyncio.sleep(PROBE_EVERY_S)
+
+    async def _cause(self) -> str | None:
+        return await self._diagnose() if self._diagnose else None
+
+    def _heard(self, missing: str | None) -> None:
+        self.heard_at, self.missing = asyncio.get_running_loop().time(), missing
+        self.trouble = None
 
     @property
     def silent_s(self) -> float:

@@ -15,6 +15,7 @@ from services.http_server import HttpServer, without_name
 from services.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
+from services.worker.health.advice import advice
 from services.worker.health.gauges import gauges
 from services.worker.health.hosts import is_meant
 from services.worker.health.pulse import TICK_S
@@ -92,7 +93,7 @@ class Health:
 
     async def _ready(self, _: web.Request) -> web.Response:
         verdict = judge(self._watched)
-        body = body_of(verdict, self._watched)
+        body = body_of(verdict, self._watched) | {"advice": advice(self._watched)}
         return self._json(body, status=200 if verdict.ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:

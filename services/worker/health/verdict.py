@@ -1,7 +1,7 @@
 """What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
 from services.worker.lane.lane import Lane, State
 from services.worker.lane.membership import RESTLESS_COUNT, RESTLESS_S, Membership
+from services.worker.reading import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Watched:
     probe: Probe
     bounds: Bounds
     others: Others = NoOthers()
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def judge(watched: Watched) -> Verdict:
     """The verdict of this moment."""
     watched.pulse.feel()
     context, lives = watched.context, sorted(watched.membership.lives.items())
+    bound_s, reading = watched.bounds.stuck_after_s, watched.reading
     troubles = {
-        partition: trouble_of(life, context, watched.bounds.stuck_after_s)
+        partition: trouble_of(life, context, bound_s) or reading.trouble_of(partition, bound_s)
         for partition, life in lives
     }
     sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
@@ -84,11 +87,7 @@ def judge(watched: Watched) -> Verdict:
         opening=tuple(p for p, life in lives if _is_opening(life.lane)),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(
-            why
-            for why in (_standstill(watched) or _kafka(watched), _restless(watched.membership))
-            if why
-        ),
+        reasons=tuple(filter(None, _reasons(watched))),
         held={p: held for p, life in lives if (held := holder_of(life.lane))},
     )
 
@@ -119,11 +118,30 @@ def _is_opening(lane: Lane) -> bool:
     return lane.state is State.OPENING and not lane.leaving
 
 
+def _reasons(watched: Watched) -> Iterator[str | None]:
+    yield _standstill(watched) or _kafka(watched)
+    yield _restless(watched.membership)
+    yield not_read(watched)
+
+
 def _kafka(watched: Watched) -> str | None:
     silent_s = watched.probe.silent_s
     if silent_s <= watched.bounds.stuck_after_s:
         return None
-    return f"Kafka has not answered for {silent_s:.0f} s"
+    trouble = watched.probe.trouble
+    return f"Kafka has not answered for {silent_s:.0f} s{f' ({trouble})' if trouble else ''}"
+
+
+def not_read(watched: Watched) -> str | None:
+    """Why no request is read at all, though Kafka answers."""
+    if watched.probe.missing:
+        return watched.probe.missing
+    outside_since, bound_s = watched.membership.outside_since, watched.bounds.stuck_after_s
+    if outside_since is None:
+        return watched.reading.trouble(bound_s)
+    outside_s = asyncio.get_running_loop().time() - outside_since
+    told = f"has been no member of the consumer group for {outside_s:.0f} s: the group rebalances"
+    return watched.reading.trouble(outside_s + bound_s) or (told if outside_s > bound_s else None)
 
 
 def _restless(membership: Membership) -> str | None:

@@ -92,7 +92,8 @@ class Books:
             case Unfit():
                 letter = letters.unfit_letter(admission, arrival, now)
                 self.observer.unfit(letter)
-                record = letters.unfit_record(letter, arrival, self.partition)
+                home = letters.home_of(self.partition, self.partitions)
+                record = letters.unfit_record(letter, arrival, home)
                 return self._dispose(arrival, record, "dead_letter", now)
             case _:
                 assert_never(admission)
@@ -247,11 +248,11 @@ class Books:
     def _dispose(
         self, arrival: Arrival, record: OutRecord, outcome: ClosedOutcome, now: datetime
     ) -> Writing:
-        offset = arrival.place.offset
-        closed = closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
+        closed = letters.closed_place(arrival, outcome, self.partitions, now)
         self.ledger.close(closed, None)
-        self.watermark.finish(offset)
-        return self._writing(record, self._record(closed))
+        self.watermark.finish(arrival.place.offset)
+        home = letters.home_of(self.partition, self.partitions)
+        return self._writing(record, letters.record_of(closed, home))
 
     def _is_held(self, arrival: Arrival) -> bool:
         """Whether this is the very record of a ticket that outlived a reopening."""

@@ -14,6 +14,7 @@ from services.worker.core.ticket import Ticket
 from services.worker.lane.books import Books
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.renewal import renewal
 from services.worker.lane.suspects import SPARE_ATTEMPTS
 from services.worker.lane.valve import Valve
 
@@ -226,6 +227,9 @@ class Lane:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def _on_alarm(self) -> None:
+        now = self.context.clock.now()
+        if self.outbox and (renewed := renewal(self.books, now)):
+            self.outbox.put(renewed.records, renewed.offset)
         self.pump()
 
 

@@ -10,6 +10,7 @@ from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode, headers_of
 from answerbus.event import Event
 from answerbus.forwarding import header_of, without_header
+from answerbus.ledger import ClosedOutcome, ClosedRecord
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     RAW_BYTES_MAX,
@@ -23,6 +24,7 @@ from answerbus.wire import format_timestamp
 from services.worker.core.account import Account
 from services.worker.core.admit import Arrival, Unfit
 from services.worker.core.decide import Outcome
+from services.worker.core.ledger import closed_record
 from services.worker.core.ticket import Ticket, came_with
 from services.worker.ports import LateRecord, OutRecord
 
@@ -90,6 +92,20 @@ def forwarded(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
         kept = [(name, text.encode()) for name, text in trace.headers().items()] if trace else []
     headers = [*kept, header_of(arrival.origin)]
     return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
+
+
+def home_of(partition: int, partitions: int) -> int:
+    """Where a lane tells of its records: in another's place if its own is beyond those in use."""
+    return partition % partitions
+
+
+def closed_place(
+    arrival: Arrival, outcome: ClosedOutcome, partitions: int, now: datetime
+) -> ClosedRecord:
+    """The entry by which a record that was no request here is known if it is delivered again."""
+    place = arrival.place
+    offset = place.offset if place.partition < partitions else 0  # 0: of no meaning in its home
+    return closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
 
 
 def unfit_letter(unfit: Unfit, arrival: Arrival, now: datetime) -> DeadLetter:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from answerbus.client.refusal import words_for_log, words_of
 from services.worker.context import Context
 from services.worker.lane import opening
 from services.worker.lane.gaps import Gaps
@@ -153,7 +154,7 @@ class Life:
                 await asyncio.sleep(SHUT_LOOK_S)
                 prove = True
             except Exception as error:
-                self.stuck = f"{type(error).__name__}: {error}"
+                self.stuck = words_of(error)
                 _log.warning("lane %d did not open: %s", self.lane.partition, self.stuck)
                 await asyncio.sleep(delay_s)
                 delay_s, prove = min(delay_s * 2, REOPEN_MAX_S), True
@@ -195,7 +196,7 @@ class Life:
         lane = self.lane
         if lane.state is State.CLOSED:
             return
-        _log.warning("lane %d lost its producer: %s", lane.partition, type(error).__name__)
+        _log.warning("lane %d lost its producer: %s", lane.partition, words_for_log(error))
         if lane.state is State.OPENING:
             return  # whoever opens it hears of it, and tries again
         lane.enter(State.OPENING)

@@ -11,7 +11,7 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
 
-RESTLESS_COUNT = 20  # assignments within
+RESTLESS_COUNT = 40  # assignments within
 RESTLESS_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -34,12 +34,15 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self.lives: dict[int, Life] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
+        self.outside_since: float | None = None  # loop time; None while it is a member
         self._draining = False
         self._consumer = consumer
         self._new_life = new_life
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Every join and leave revokes everything from everyone, mostly for a moment."""
+        if self.outside_since is None:
+            self.outside_since = asyncio.get_running_loop().time()
         for place in revoked:
             if life := self.lives.get(place.partition):
                 life.suspend()
@@ -48,6 +51,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         """Pause first: records are delivered while this callback runs."""
         self.assigned_at = asyncio.get_running_loop().time()
         self._assignments.append(self.assigned_at)
+        self.outside_since = None
         places = list(assigned)
         self._consumer().pause(*places)
         ours = {place.partition for place in places}

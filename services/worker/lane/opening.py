@@ -57,10 +57,12 @@ class Restored:
         """Apply one record; one that cannot be read is noted, an operator may have passed it by."""
         self.taken += 1
         if record.fault is not None:
-            self._note(record, record.fault)
+            self._note(record, b"", record.fault)  # of such a one readers keep different bytes
         elif record.value is not None:
             self._apply(record, record.value)
-        elif record.topic is not LEDGER:
+        elif record.topic is LEDGER:
+            self.ledger.end((record.key or b"").decode(errors="replace"))
+        else:
             self.retries.pop(record.key or b"", None)
 
     def check(self) -> None:
@@ -77,7 +79,7 @@ class Restored:
         event = private_event(record.topic, value)
         match event:
             case Fault():
-                self._note(record, event.text)
+                self._note(record, value, event.text)
             case Skipped():
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
             case RetryRequest():
@@ -88,9 +90,8 @@ class Restored:
             case _:
                 self.ledger.restore(event)
 
-    def _note(self, record: StoredRecord, why: str) -> None:
-        digest = bytes_digest(record.value or b"")
-        self.unreadable[record.topic, record.offset, digest] = why
+    def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
+        self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
 
     def tickets(self) -> list[Ticket]:
         """The requests still being tried, in the order in which they first arrived."""
@@ -162,6 +163,10 @@ def settle_left_over(
 def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneRecord:
     """The lane's record with one more opening; raises if the partition count has changed."""
     before = ledger.lane
+    if before and before.moving_to is not None:
+        raise UnreadableState(
+            f"a move to {before.moving_to} partitions is not finished: run `answerbus topics move`"
+        )
     if before and before.partitions != partitions:
         raise UnreadableState(
             f"this ledger was written with {before.partitions} partitions, now there are "
@@ -169,7 +174,11 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         )
     openings = before.openings_without_progress if before else 0
     return LaneRecord(
-        partitions=partitions, openings_without_progress=openings + 1, worker=worker, at=now
+        partitions=partitions,
+        openings_without_progress=openings + 1,
+        worker=worker,
+        at=now,
+        earlier=before.earlier if before else (),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from answerbus.client.refusal import words_for_log
 from services.worker.observer import Observer, Several
 from services.worker.ports import Outgoing, OutRecord, Shard
 
@@ -18,6 +19,10 @@ COMMIT_TIMEOUT_S = 10.0
 
 class LaneLost(Exception):
     """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
+
+    def __str__(self) -> str:
+        said = "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
+        return f"{said} ({cause})" if (cause := super().__str__()) else said
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class Outbox:
         shard: Shard,
         on_lost: Callable[[BaseException], None],
         observer: Observer | None = None,
+        offset_every_s: float = OFFSET_EVERY_S,
     ) -> None:
         self._shard = shard
         self._observer = observer or Several()
@@ -52,6 +58,7 @@ class Outbox:
         self._offset: int | None = None  # the last that may be committed
         self._offset_committed: int | None = None
         self._offset_due_at = 0.0
+        self._offset_every_s = offset_every_s
         self._task = asyncio.create_task(self._run())
         self._closing: asyncio.Task[None] | None = None
         self.backlog_bytes = 0  # of what is queued or being committed
@@ -108,8 +115,8 @@ class Outbox:
                     await self._commit(batch)
             except BaseException as error:
                 self._lost = True
-                self._fail(batch)
-                self._fail(self._writes)
+                self._fail(batch, error)
+                self._fail(self._writes, error)
                 if isinstance(error, Exception):
                     self._observer.lost()
                     self._on_lost(error)
@@ -137,7 +144,7 @@ class Outbox:
             await self._shard.commit(records, None)
             return
         await self._shard.commit(records, offset)
-        self._offset_committed, self._offset_due_at = offset, _now() + OFFSET_EVERY_S
+        self._offset_committed, self._offset_due_at = offset, _now() + self._offset_every_s
 
     def _next_batch(self) -> list[_Write]:
         batch: list[_Write] = []
@@ -155,10 +162,12 @@ class Outbox:
         self._awake.clear()
         return batch
 
-    def _fail(self, writes: deque[_Write] | list[_Write]) -> None:
+    def _fail(
+        self, writes: deque[_Write] | list[_Write], error: BaseException | None = None
+    ) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(LaneLost())
+                write.done.set_exception(LaneLost(*([words_for_log(error)] if error else [])))
                 write.done.exception()  # not every caller waits
         writes.clear()
         self.backlog_bytes = 0

@@ -11,7 +11,7 @@ from services.worker.core.ledger import Ledger
 from services.worker.lane import opening
 from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane
-from services.worker.lane.outbox import Outbox
+from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.queue import Queue
 from services.worker.lane.suspects import Suspects
 from services.worker.lane.valve import crowd_max
@@ -32,7 +32,8 @@ async def open_once(
 ) -> None:
     """Give the lane a new producer and new books. Raises if that fails; it may be tried again."""
     await lane.drop_outbox()
-    if prove:
+    forwards = lane.partition >= lane.context.partitions
+    if prove and not forwards:
         await intake.prove((await intake.start_offset())[0])
     shard = new_shard()
     try:
@@ -42,7 +43,8 @@ async def open_once(
     except BaseException:
         await shard.close()
         raise
-    lane.outbox = Outbox(shard, on_lost, lane.context.observer)
+    every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
+    lane.outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
@@ -60,6 +62,10 @@ async def open_once(
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
     offset = max(offset, inherited)
+    if prove and forwards:
+        # Not before the fence: what a transaction that is not decided yet says of the offset would
+        # be overwritten by an older one, and no ledger tells that its records were forwarded.
+        await intake.prove(offset)
     lane.gaps.report(offset, earliest, earliest)
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:

@@ -30,6 +30,11 @@ class Valve:
         self._shut = True
         self._counts = False
 
+    @property
+    def takes(self) -> bool:
+        """Whether records may come."""
+        return not self._shut
+
     def open_at(self, offset: int) -> None:
         """Let records come from `offset` on, whatever was fetched or paused before."""
         self._intake.seek(offset)

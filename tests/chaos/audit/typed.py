@@ -69,6 +69,6 @@ def _key(body: Json) -> str:
 def _partition(history: History, body: Json) -> int | None:
     """Where the event belongs: with its workflow, or with the record that it is about."""
     if body["kind"] == "dead_letter" and body["request"] is None:
-        return int(body["origin"]["partition"])
+        return int(body["origin"]["partition"]) % history.partitions
     workflow_id = body.get("workflow_id")
     return None if workflow_id is None else owner(workflow_id, history.partitions)

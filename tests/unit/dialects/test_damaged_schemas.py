@@ -27,6 +27,8 @@ INNER = SCHEMAS.map(lambda made: made.schema)
 ONE = ["not", "if", "then", "else", "items", "contains", "propertyNames", "additionalProperties"]
 SEVERAL = ["anyOf", "oneOf", "allOf", "prefixItems"]
 NUMBERED = ["minItems", "maxItems", "minLength", "maxLength", "minimum", "maxProperties"]
+NAMING = ["$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$ref", "$recursiveRef"]
+ADDRESSES = ["#", "x", "#x", "y#x", "urn:x", "http://[#x", "http://x/../y", "#%", "//x", "?", "x#/"]
 WHATEVER = ["type", "properties", "required", "enum", "const", "$ref", "$defs", "format", "pattern"]
 TEXTS = ["", "a", "^a$", "(?=x)", "[", "#", "#/", "#/$defs/x", "#/properties", "http://x", "date"]
 NUMBERS = [0, -1, 1.5, 1e308, 10**400, 2**53 + 1]
@@ -38,6 +40,7 @@ CHANGES: SearchStrategy[tuple[str, Any]] = st.one_of(
     st.tuples(st.sampled_from(SEVERAL), st.lists(INNER, min_size=1, max_size=2)),
     st.tuples(st.sampled_from(NUMBERED), st.integers(0, 3)),
     st.tuples(st.sampled_from([*ONE, *SEVERAL, *NUMBERED, *WHATEVER]), ODD),
+    st.tuples(st.sampled_from(NAMING), st.sampled_from(ADDRESSES)),
 )
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
 

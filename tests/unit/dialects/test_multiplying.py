@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from answerbus.dead_letter import UnsupportedSchema
 from services.worker.core.asked import Unusable
 from services.worker.core.authority import Authority, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai
@@ -110,17 +111,17 @@ def test_what_goes_round_in_circles_comes_to_an_end(
 ) -> None:
     known, wire = compile_schema(schema), compile_shapes(schema, rules)
 
-    assert isinstance(known, Authority)
+    assert isinstance(known, UnsupportedSchema)  # before any dialect sees it
     assert isinstance(wire, Compiled)
     assert faults(wire.schema, rules.dialect) == []
-    known.problems(answer)
     wire.decode({"answer": answer})
 
 
 @EACH
 @pytest.mark.parametrize("schema", MULTIPLYING.values(), ids=MULTIPLYING)
 def test_what_multiplies_is_compiled_or_refused_in_little_time(rules: Rules, schema: Any) -> None:
-    assert isinstance(compile_schema(schema), Authority)
+    known = compile_schema(schema)
+    assert isinstance(known, Authority) or [p.code for p in known.problems] == ["cycle"]
     began = time.process_time()
     wire = compile_shapes(schema, rules)
 

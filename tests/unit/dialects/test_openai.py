@@ -129,14 +129,24 @@ def fixed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
         ),
         (
             {"properties": {"a": {"type": "null"}}},
-            {"anyOf": [closed({"a": {"type": "null"}, REST: OPTIONAL_TEXT}), {"type": "string"}]},
+            {
+                "anyOf": [
+                    closed({"a": {"type": "null"}, REST: OPTIONAL_TEXT}),
+                    closed({"json_text": {"type": "string"}}),
+                    {"type": ["boolean", "number", "string"]},
+                ]
+            },
         ),
         (
             fixed({"n": {"type": "null"}, "kind": {"const": "k"}}, "kind"),
             closed({"kind": {"type": "string", "enum": ["k"]}, "n": {"type": "null"}}),
         ),
         ({"anyOf": [{"type": "string"}, False]}, {"type": "string"}),
-        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, {"type": "string"}),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "object"}]},
+            {"anyOf": [closed({"json_text": {"type": "string"}}), {"type": "string"}]},
+        ),
+        ({"type": ["object", "null"]}, {"anyOf": [{"type": "null"}, {"type": "string"}]}),
         (
             {"allOf": [{"type": "integer", "minimum": 1}, {"minimum": 5, "maximum": 9}]},
             {"type": "integer", "minimum": 5, "maximum": 9},
@@ -222,7 +232,8 @@ def test_a_contract_becomes_a_tagged_union() -> None:
         (fixed({"a": True}), {"a": "null"}, {"a": None}),
         (fixed({"a": {"type": "object"}}), {"a": '{"x": [1]}'}, {"a": {"x": [1]}}),
         (fixed({"a": {"type": "object"}}), {"a": {"x": 1}}, {"a": {"x": 1}}),
-        ({"properties": {"a": True}}, {"answer": "[1]"}, [1]),
+        ({"properties": {"a": True}}, {"answer": "[1]"}, "[1]"),
+        ({"properties": {"a": True}}, {"answer": {"json_text": "[1]"}}, [1]),
         (
             {"type": "object", "properties": {"a": True}},
             {"a": "1", REST: '{"b": 2}'},
@@ -242,7 +253,9 @@ def test_a_contract_becomes_a_tagged_union() -> None:
             {"a": 1},
         ),
         ({"anyOf": [fixed({"a": True}, "a"), {"type": "null"}]}, {"answer": 5}, 5),
-        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, {"answer": '"{}"'}, "{}"),
+        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, {"answer": "{}"}, "{}"),
+        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, {"answer": {"json_text": "{}"}}, {}),
+        ({"type": ["object", "null"]}, {"answer": "{}"}, {}),
     ],
 )
 def test_an_answer_is_read_back(schema: Any, written: JsonValue, read: JsonValue) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RESULTS, TOPICS, Topic
 from services.doctor import machine
 from services.doctor.facts import BrokerTime, Cluster, Group, Look
@@ -64,6 +65,28 @@ def test_an_old_broker() -> None:
         "wrong",
         "1 broker, older than Kafka 3.7, which we do not test: upgrade to 3.7 or newer",
     )
+
+
+def test_partitions_that_were_added_to_topics_are_told_and_no_mistake() -> None:
+    more = replace(found(REQUESTS), partitions=16)
+    look = replace(WELL, topics={**WELL.topics, REQUESTS: more}, layout=Layout(12))
+
+    assert said(look)["topics"][0] == "ok"
+    assert said(look)["partitions"] == (
+        "warning",
+        (
+            "some topics have more partitions (requests 16) than the 12 of this deployment: "
+            "records in the added partitions of requests are forwarded to those that own them; "
+            "`answerbus topics move` changes the number"
+        ),
+    )
+
+
+def test_a_move_that_was_cut_short_is_wrong() -> None:
+    verdict, text = said(replace(WELL, layout=Layout(12, moving_to=24)))["topics"]
+
+    assert verdict == "wrong"
+    assert text.startswith("A move from 12 to 24 partitions has begun and has not ended: run ")
 
 
 def test_topics_that_are_missing_or_kept_otherwise() -> None:

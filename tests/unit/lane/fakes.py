@@ -111,6 +111,13 @@ class Broker:
     def is_fenced(self, partition: int, epoch: int) -> bool:
         return self.epochs[partition] != epoch
 
+    def commit_offset(self, partition: int, offset: int) -> None:
+        """As a group member does; stands against that of a transaction which ends later."""
+        self.offsets[partition] = offset
+        if partition in self._undecided:
+            transaction, happens = self._undecided[partition]
+            self._undecided[partition] = replace(transaction, offset=None), happens
+
     def leave_open(self, partition: int, transaction: _Transaction, *, happens: bool) -> None:
         self._undecided[partition] = transaction, happens
 
@@ -232,7 +239,7 @@ class FakeIntake:
         await asyncio.sleep(COMMIT_S)
         if self._broker.owners.get(self._partition) is not self._worker:
             raise NotOursError
-        self._broker.offsets[self._partition] = offset
+        self._broker.commit_offset(self._partition, offset)
 
     async def poll(self, lane: Lane) -> None:
         """Deliver what there is, as the real intake does: nothing that a seek has overtaken."""

@@ -124,7 +124,7 @@ def test_what_an_operator_has_passed_by_keeps_no_lane_shut(topic: Topic) -> None
     passed_by, other = b"nonsense", b"more nonsense"
     past = Restored()
     past.take(StoredRecord(topic, b"a", passed_by, offset=17))
-    past.take(StoredRecord(topic, b"b", None, offset=18, fault="not to be parsed"))
+    past.take(StoredRecord(topic, b"b", b"\0", offset=18, fault="not to be parsed"))
     past.take(StoredRecord(topic, b"c", other, offset=20))
     skips = [skipped(17, passed_by), skipped(18, b""), skipped(20, b"another record of old")]
     for skip in skips:

@@ -217,6 +217,7 @@ def test_what_cannot_be_mended(letter: DeadLetter, request_: dict[str, Any], cod
 INLINE = {"kind": "inline", "name": "thing", "json_schema": {"type": "object"}}
 HOSTILE = {"kind": "hostile_schema", "problems": []}
 UNSUPPORTED = {"kind": "unsupported_schema", "dialect": "openai", "problems": []}
+IN_NO_DIALECT = UNSUPPORTED | {"dialect": "any"}
 UNKNOWN = {"kind": "contract", "name": "plan_proposal", "version": 99}
 
 
@@ -234,6 +235,11 @@ UNKNOWN = {"kind": "contract", "name": "plan_proposal", "version": 99}
             {"request": {"answer_schema": INLINE}, "cause": UNSUPPORTED},
             Order("", "", profile="large"),
             None,
+        ),
+        (
+            {"request": {"answer_schema": INLINE}, "cause": IN_NO_DIALECT},
+            Order("", "", profile="large"),
+            "schema",
         ),
         (
             {"request": {"answer_schema": INLINE}, "cause": HOSTILE},

@@ -160,6 +160,8 @@ def test_data_are_the_event_as_it_is_on_the_wire() -> None:
             "worker": "worker-2",
             "at": "2026-11-21T08:59:58.000Z",
             "group": "answerbus.worker",
+            "earlier": [],
+            "moving_to": None,
         },
     }
     assert as_data(NO_EVENT)["event"] == {

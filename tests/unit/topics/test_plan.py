@@ -2,8 +2,10 @@
 
 import pytest
 
+from answerbus.partition import Layout
 from answerbus.topics import LEDGER, RESULTS, RETRIES, TOPICS
 from services.topics.plan import Change, Create, Difference, Found, Keep, Refused, plan
+from services.topics.size import beyond, unusable
 
 AS_IT_SHOULD_BE = {topic: Found(12, topic.settings(), topic.settings()) for topic in TOPICS}
 
@@ -65,18 +67,40 @@ def test_a_setting_that_the_broker_does_not_tell_is_set() -> None:
     }
 
 
-@pytest.mark.parametrize("partitions", [3, 12])
-def test_topics_of_different_sizes_are_refused(partitions: int) -> None:
-    found = {RESULTS: Found(12, {}), RETRIES: Found(3, {})}
+@pytest.mark.parametrize("in_use", [None, 12])
+def test_more_partitions_than_are_used_do_no_harm(in_use: int | None) -> None:
+    found = {**AS_IT_SHOULD_BE, RESULTS: Found(16, RESULTS.settings(), RESULTS.settings())}
 
-    assert plan(found, partitions) == Refused(
-        "The topics differ in their number of partitions (results 12, retries 3) and all need the "
-        "same: delete the odd ones, or choose another `kafka.topic_prefix`."
+    assert plan(found, 12, in_use) == tuple(Keep(topic) for topic in TOPICS)
+    assert beyond(found, 12) == (
+        "some topics have more partitions (results 16) than the 12 of this deployment: the added "
+        "ones are not used; `answerbus topics move` changes the number"
     )
 
 
-def test_another_size_than_the_setting_is_refused() -> None:
-    assert plan(AS_IT_SHOULD_BE, 24) == Refused(
-        "The topics have 12 partitions and `kafka.partitions` is 24: set it to 12, or choose "
-        "another `kafka.topic_prefix`, since workflows would move."
+def test_a_topic_with_fewer_partitions_than_are_used_is_refused() -> None:
+    found = {**AS_IT_SHOULD_BE, RETRIES: Found(3, RETRIES.settings())}
+
+    assert plan(found, 12, 12) == Refused(
+        "Some topics have fewer partitions than the 12 of this deployment (retries 3): delete "
+        "them, and run this again."
+    )
+
+
+@pytest.mark.parametrize(("setting", "in_use"), [(24, None), (24, 12), (16, 12)])
+def test_another_size_than_the_setting_is_refused(setting: int, in_use: int | None) -> None:
+    assert plan(AS_IT_SHOULD_BE, setting, in_use) == Refused(
+        f"The topics have 12 partitions and `kafka.partitions` is {setting}: set it to 12, or "
+        "change the number with `answerbus topics move`, since workflows move."
+    )
+
+
+def test_topics_that_were_all_enlarged_are_used_as_before() -> None:
+    assert plan(AS_IT_SHOULD_BE, 8, 8) == tuple(Keep(topic) for topic in TOPICS)
+
+
+def test_a_move_that_was_cut_short_keeps_workers_away() -> None:
+    assert unusable(AS_IT_SHOULD_BE, Layout(12, moving_to=16), "answerbus") == (
+        "A move from 12 to 16 partitions has begun and has not ended: run `answerbus topics move "
+        "--partitions 16` again, or with 12 to go back."
     )

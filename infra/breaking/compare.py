@@ -1,0 +1,157 @@
+"""Compares the schemas of a release with those of today, and names each breaking change.
+
+What others write and we read (requests, answers as they are asked for) may not be tightened. What
+we write and others read may not be tightened either, as old records are read again, and each field
+that was always there stays there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from infra.breaking.alternatives import Found, JsonObject, by_name
+from infra.breaking.rules import tightened, types, values
+
+_READ = "events/request."
+_ASKED = ".asked.json"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Breaking:
+    """What breaks: the schema's file, a JSON pointer into its released text, and the change."""
+
+    document: str
+    pointer: str
+    change: str
+
+
+def breaking_changes(
+    released: Mapping[str, JsonObject], present: Mapping[str, JsonObject]
+) -> list[Breaking]:
+    """Each change that needs a new version, by document and place; documents may be added."""
+    found: list[Breaking] = []
+    for name, old in sorted(released.items()):
+        if name not in present:
+            found.append(Breaking(name, "", "the schema is gone"))
+            continue
+        is_written = not name.startswith(_READ) and not name.endswith(_ASKED)
+        comparison = _Comparison(old, present[name], is_written, name.startswith("contracts/"))
+        found.extend(Breaking(name, *change) for change in comparison.changes())
+    return sorted(found)
+
+
+class _Comparison:
+    def __init__(
+        self,
+        old: JsonObject,
+        new: JsonObject,
+        is_written: bool,  # noqa: FBT001 - of its own kind
+        is_contract: bool,  # noqa: FBT001 - of its own kind
+    ) -> None:
+        self._old = old
+        self._new = new
+        self._is_written = is_written
+        self._is_contract = is_contract
+        self._compared: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str], None] = {}
+
+    def changes(self) -> list[tuple[str, str]]:
+        """Pointers and what changed there."""
+        self._compare(Found("", self._old), Found("", self._new))
+        return list(self._found)
+
+    def _add(self, pointer: str, change: str) -> None:
+        self._found[pointer, change] = None
+
+    def _compare(self, old: Found, new: Found) -> None:
+        before, now = by_name(self._old, old), by_name(self._new, new)
+        if len(before) == len(now) == 1:
+            self._single(*before.values(), *now.values())
+            return
+        for name, alternative in before.items():
+            if name in now:
+                self._single(alternative, now[name])
+            else:
+                self._add(alternative.pointer, f"the variant {name} is gone")
+        for name in now.keys() - before.keys():
+            self._variant(old, name, now[name])
+
+    def _variant(self, old: Found, name: str, new: Found) -> None:
+        """Readers must be ready for new kinds of events, but not of answers, nor for null."""
+        is_bare = name in types(new.schema)
+        if self._is_written and (is_bare or self._is_contract):
+            self._add(old.pointer, f"the variant {name} is new")
+
+    def _single(self, old: Found, new: Found) -> None:
+        if (old.pointer, new.pointer) in self._compared:
+            return
+        self._compared.add((old.pointer, new.pointer))
+        for keyword, change in tightened(old.schema, new.schema):
+            self._add(f"{old.pointer}/{keyword}", change)
+        if self._is_written:
+            self._widened(old, new)
+        self._fields(old, new)
+        self._inside(old, new, "additionalProperties")
+        self._inside(old, new, "items")
+        for index, (before, now) in enumerate(
+            zip(_listed(old.schema), _listed(new.schema), strict=False)
+        ):
+            self._compare_values(old, new, f"prefixItems/{index}", before, now)
+
+    def _widened(self, old: Found, new: Found) -> None:
+        for kind in sorted(types(new.schema) - types(old.schema)):
+            self._add(f"{old.pointer}/type", f"may now be of the type {kind}")
+        before, now = values(old.schema), values(new.schema)
+        if self._is_contract and before is not None:
+            more = now is None or any(value not in before for value in now)
+            if more:
+                self._add(f"{old.pointer}/enum", "has further values")
+
+    def _fields(self, old: Found, new: Found) -> None:
+        before, now = _named(old.schema), _named(new.schema)
+        was_required, is_required = _required(old.schema), _required(new.schema)
+        for name, member in before.items():
+            pointer = f"{old.pointer}/properties/{name}"
+            if name not in now:
+                self._add(pointer, f"the field `{name}` is gone")
+                continue
+            self._compare(
+                Found(pointer, member), Found(f"{new.pointer}/properties/{name}", now[name])
+            )
+            if self._is_written and name in was_required - is_required:
+                self._add(pointer, f"the field `{name}` is no longer always there")
+        for name in sorted(is_required - was_required):
+            # What we write always has all fields; old records are read with the default.
+            if not self._is_written or "default" not in now.get(name, {}):
+                self._add(f"{old.pointer}/required", f"the field `{name}` must be there")
+
+    def _inside(self, old: Found, new: Found, keyword: str) -> None:
+        absent: JsonValue = True
+        before, now = old.schema.get(keyword, absent), new.schema.get(keyword, absent)
+        self._compare_values(old, new, keyword, before, now)
+
+    def _compare_values(
+        self, old: Found, new: Found, place: str, before: JsonValue, now: JsonValue
+    ) -> None:
+        pointer = f"{old.pointer}/{place}"
+        if isinstance(before, dict) and isinstance(now, dict):
+            self._compare(Found(pointer, before), Found(f"{new.pointer}/{place}", now))
+        elif before != now and before is not False and now is not True:
+            self._add(pointer, f"`{place}` is tighter")
+
+
+def _named(schema: JsonObject) -> dict[str, JsonObject]:
+    properties = schema.get("properties")
+    members = properties.items() if isinstance(properties, dict) else ()
+    return {name: member for name, member in members if isinstance(member, dict)}
+
+
+def _required(schema: JsonObject) -> set[str]:
+    required = schema.get("required")
+    return {str(name) for name in required} if isinstance(required, list) else set()
+
+
+def _listed(schema: JsonObject) -> list[JsonValue]:
+    listed = schema.get("prefixItems")
+    return listed if isinstance(listed, list) else []

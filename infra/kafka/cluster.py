@@ -1,0 +1,119 @@
+"""Several brokers on this machine as one cluster: start them, kill one, restart one, stop all."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from infra.kafka.broker import Broker, new_cluster_id, start_broker
+from infra.kafka.java import HEAP_MB
+from infra.ports import LOOPBACK, free_ports
+
+SIZE = 3
+MEMBER_HEAP_MB = 256  # three of them share a small machine
+START_LIMIT_S = 180.0  # three at once
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one broker of a cluster lives, for as long as the cluster does."""
+
+    data: Path
+    port: int
+    properties: Mapping[str, str]
+
+
+class Cluster:
+    """Brokers by number, from 0 on; what is acknowledged survives the loss of any one of three.
+
+    The brokers are the quorum too. Data of each are in a folder of its own.
+    """
+
+    def __init__(self, folder: Path, size: int = SIZE) -> None:
+        ports = free_ports(2 * size)
+        self._id = new_cluster_id()
+        self._heap_mb = HEAP_MB if size == 1 else MEMBER_HEAP_MB
+        self._places = [
+            _Place(folder / f"kafka-{number}", ports[number], _properties(number, size, ports))
+            for number in range(size)
+        ]
+        self._brokers: dict[int, Broker] = {}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients are given: all brokers, whether they run or not."""
+        return ",".join(f"{LOOPBACK}:{place.port}" for place in self._places)
+
+    @property
+    def size(self) -> int:
+        """How many brokers there are, running or not."""
+        return len(self._places)
+
+    def start(self) -> None:
+        """Start those that do not run, and wait until each answers. Raises SetupError.
+
+        A cluster's first brokers answer only together, so that they are started side by side.
+        """
+        missing = [number for number in range(self.size) if number not in self._brokers]
+        with ThreadPoolExecutor(max(len(missing), 1)) as starting:
+            list(starting.map(self._start, missing))
+
+    def kill(self, number: int) -> None:
+        """End one as a crash does (SIGKILL)."""
+        if broker := self._brokers.pop(number, None):
+            broker.kill()
+
+    def end(self, number: int) -> None:
+        """End one in good order: it hands what it leads to the others first."""
+        if broker := self._brokers.pop(number, None):
+            broker.stop()
+
+    def stop(self) -> None:
+        """End all, side by side: the last of a quorum has nobody to hand anything to."""
+        brokers, self._brokers = list(self._brokers.values()), {}
+        with ThreadPoolExecutor(self.size) as stopping:
+            list(stopping.map(Broker.stop, brokers))
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _start(self, number: int) -> None:
+        place = self._places[number]
+        self._brokers[number] = start_broker(
+            place.data,
+            place.port,
+            place.properties,
+            cluster_id=self._id,
+            heap_mb=self._heap_mb,
+            limit_s=START_LIMIT_S,
+        )
+
+
+def _properties(number: int, size: int, ports: list[int]) -> Mapping[str, str]:
+    """What a broker needs to know of the others, and how many copies there are of everything."""
+    port, controllers = ports[number], ports[size:]
+    voters = (f"{node}@{LOOPBACK}:{at}" for node, at in enumerate(controllers, start=1))
+    own = f"PLAINTEXT://{LOOPBACK}:{port}"
+    copies, in_sync = str(size), str(size // 2 + 1)
+    return {
+        "node.id": str(number + 1),
+        "controller.quorum.voters": ",".join(voters),
+        "listeners": f"{own},CONTROLLER://{LOOPBACK}:{controllers[number]}",
+        "advertised.listeners": own,
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }

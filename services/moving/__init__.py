@@ -1,0 +1,1 @@
+"""A deployment brought to another number of partitions, while no worker runs."""

@@ -1,0 +1,107 @@
+"""One look at the requests topic: where its partitions end, and where our lanes stand in them."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from services.worker.lane.lane import State
+from services.worker.lane.life import Life
+from services.worker.reading import Place, Reading, TopicMissing
+
+TIMEOUT_S = 10.0  # the broker is asked; without it the client waits
+TIMEOUT_OF_MISSING_S = 2.0  # the client asks again and again for a topic that it does not know
+POSITION_TIMEOUT_S = 0.5  # it is known at once, or the consumer has yet to ask for it
+SHORT_LOOKS_MIN = 2  # a leader that has just been elected may, for a moment, know of less
+
+_log = logging.getLogger(__name__)
+
+
+class TopicMadeAnew(Exception):
+    """The requests topic has fewer records than its lane has read: it was deleted and made anew."""
+
+
+async def look(
+    consumer: AIOKafkaConsumer, topic: str, lives: Mapping[int, Life], reading: Reading
+) -> Mapping[int, int]:
+    """Where our partitions end; what lanes have not read is noted. Raises if Kafka does not say.
+
+    TopicMissing: Kafka says that there is no such topic.
+    """
+    try:
+        ends = await _ends(consumer, topic)
+    except Exception:
+        reading.look({})  # nobody knows, and an outage is no fault of the consumer
+        raise
+    reading.look({p: await _place(consumer, topic, p, ends[p]) for p in _taking(lives, ends)})
+    for partition in _taking(lives, ends):
+        _compare(partition, lives[partition], ends[partition], reading)
+    return ends
+
+
+async def _ends(consumer: AIOKafkaConsumer, topic: str) -> Mapping[int, int]:
+    places = consumer.assignment() or {TopicPartition(topic, 0)}
+    is_known = consumer.partitions_for_topic(topic) is not None
+    try:
+        async with asyncio.timeout(TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S):
+            ends = await consumer.end_offsets(places)
+    except (KafkaError, TimeoutError):
+        with suppress(KafkaError, TimeoutError):
+            await _require(consumer, topic)
+        raise
+    return {place.partition: end for place, end in ends.items()}
+
+
+async def _require(consumer: AIOKafkaConsumer, topic: str) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        if topic in await consumer.topics():
+            return
+    raise TopicMissing(
+        f"the topic {topic} is missing, or there is no right to see it: create it with "
+        "`answerbus topics apply`, or grant the user Describe"
+    )
+
+
+def _taking(lives: Mapping[int, Life], ends: Mapping[int, int]) -> list[int]:
+    """The partitions of lanes that want records now; one that is full is paused on purpose."""
+    return [
+        partition
+        for partition, life in lives.items()
+        if partition in ends
+        and life.lane.state is State.OPEN
+        and life.lane.valve.takes
+        and not life.lane.leaving
+    ]
+
+
+async def _place(consumer: AIOKafkaConsumer, topic: str, partition: int, end: int) -> Place:
+    try:
+        async with asyncio.timeout(POSITION_TIMEOUT_S):
+            return Place(await consumer.position(TopicPartition(topic, partition)), end)
+    except (IllegalStateError, KafkaError, TimeoutError):
+        return Place(None, end)
+
+
+def _compare(partition: int, life: Life, end: int, reading: Reading) -> None:
+    """A lane that stands behind the end of its partition would wait there for ever."""
+    lane = life.lane
+    if lane.books.watermark.position <= end:
+        reading.short_looks.pop(partition, None)
+        reading.anew.discard(partition)
+        return
+    reading.short_looks[partition] = reading.short_looks.get(partition, 0) + 1
+    if reading.short_looks[partition] < SHORT_LOOKS_MIN:
+        return
+    _log.error(
+        "lane %d had read to offset %d, and its partition ends at %d: the requests topic was made "
+        "anew, and is read from its beginning",
+        partition,
+        lane.books.watermark.position,
+        end,
+    )
+    del reading.short_looks[partition]
+    reading.anew.add(partition)
+    lane.on_loss(TopicMadeAnew())

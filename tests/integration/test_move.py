@@ -1,0 +1,239 @@
+"""`answerbus topics move`: to another number of partitions, with nothing lost and nothing twice."""
+
+import asyncio
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.partitioner import murmur2
+
+from answerbus.client.client import Client
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, REQUESTS, RESULTS, RETRIES
+from tests.integration.bus import ANSWERED, Bus, request, until
+from tests.integration.command_line import Ended, answerbus, start
+from tests.integration.evidence import JsonObject
+
+pytestmark = pytest.mark.kafka
+
+WORKFLOWS = 40
+ATTEMPTS_EACH = 30
+LIMIT_S = 60.0
+SESSION_S = 20.0
+HELD = 4
+# Every fourth request is tried again after a while, so that there are open retries at any moment.
+RULES: list[JsonObject] = [
+    {"when": {"contains": "again", "attempt": 1}, "reply": {"kind": "truncated"}},
+    {"reply": ANSWERED, "latency_s": {"median_s": 0.1, "sigma": 0.4, "max_s": 0.3}},
+]
+
+
+def bodies(name: str, count: int) -> list[dict[str, Any]]:
+    budget = {"attempts": ATTEMPTS_EACH}
+    return [
+        request(
+            f"{name}-{n}",
+            f"order-{n % WORKFLOWS}",
+            "Propose it again." if n % 4 == 0 else "Propose it.",
+            budget=budget,
+        )
+        for n in range(count)
+    ]
+
+
+def settings(bus: Bus) -> Path:
+    return bus.config(RULES, worker={"retry_first_s": 2.0, "max_in_flight": 40})
+
+
+async def moved(bus: Bus, partitions: int, *options: str) -> Ended:
+    command = ("topics", "move", "--partitions", str(partitions), "--json", *options)
+    return await answerbus(bus.bootstrap, bus.prefix, *command)
+
+
+async def moved_at_last(bus: Bus, partitions: int) -> dict[str, Any]:
+    """Once the sessions of workers that were killed have ended."""
+    async with asyncio.timeout(SESSION_S):
+        while (done := await moved(bus, partitions)).code != 0:
+            assert "members are in the group" in done.err, done.err
+            await asyncio.sleep(0.5)
+    report: dict[str, Any] = json.loads(done.out)
+    return report
+
+
+async def calls_ended(bus: Bus, count: int) -> None:
+    await until(lambda: len(bus.ended_calls()) >= count, f"{count} calls have ended")
+
+
+def owner(workflow_id: str, partitions: int) -> int:
+    return int(murmur2(workflow_id.encode()) & 0x7FFFFFFF) % partitions
+
+
+async def assert_whole(bus: Bus, asked: Sequence[dict[str, Any]], *, partitions: int) -> None:
+    """Over all partitions: one terminal each, in order, within the budget, nothing left over."""
+    everything = {
+        topic: await bus.records(topic)
+        for topic in (REQUESTS, RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS, LEDGER, RETRIES)
+    }
+    ended = Counter(
+        json.loads(record.value)["request_id"]
+        for topic in (RESULTS, REFUSALS, DEAD_LETTERS)
+        for record in everything[topic]
+    )
+    assert ended == {body["request_id"]: 1 for body in asked}
+    attempts = [json.loads(record.value) for record in everything[ATTEMPTS]]
+    told = Counter((attempt["request_id"], attempt["attempt"]) for attempt in attempts)
+    twice = [a for a in attempts if told[a["request_id"], a["attempt"]] > 1]
+    assert twice == []
+    assert {(call["request_id"], call["attempt"]) for call in bus.calls()} <= set(told)
+    counted = Counter(attempt["account_id"] for attempt in attempts if attempt["counted"])
+    assert_accounts(everything[LEDGER], counted, partitions)
+    last = {(r.partition, r.key): r.value for r in everything[RETRIES]}
+    assert set(last.values()) <= {None}
+    assert_in_order(bus.calls(), asked)
+    whole = await answerbus(bus.bootstrap, bus.prefix, "audit", "verify", "--json")
+    assert whole.code == 0, whole.out
+
+
+def assert_accounts(ledger: Iterable[Any], counted: Counter[str], partitions: int) -> None:
+    last = {(record.partition, record.key): record.value for record in ledger}
+    accounts = [
+        (partition, json.loads(value))
+        for (partition, key), value in last.items()
+        if key.startswith(b"account:") and value is not None
+    ]
+    assert len(accounts) == len({account["account_id"] for _, account in accounts})
+    for partition, account in accounts:
+        assert partition == owner(account["workflow_id"], partitions)
+        assert account["spent"]["attempts"] == counted[account["account_id"]] <= ATTEMPTS_EACH
+        assert account["in_flight"] == account["open"] == []
+
+
+def assert_in_order(calls: Sequence[JsonObject], asked: Sequence[dict[str, Any]]) -> None:
+    """The requests of a workflow are called in the order in which they were published."""
+    place = {body["request_id"]: number for number, body in enumerate(asked)}
+    workflow = {body["request_id"]: body["workflow_id"] for body in asked}
+    called: dict[str, list[int]] = defaultdict(list)
+    for call in calls:
+        called[workflow[call["request_id"]]].append(place[call["request_id"]])
+    for numbers in called.values():
+        assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("partitions", [7, 3])
+async def test_a_deployment_goes_on_with_another_number_of_partitions(
+    bus: Bus, partitions: int
+) -> None:
+    config = settings(bus)
+    asked = bodies("r", 400)
+    worker = bus.start_worker(config)
+    await bus.publish(asked[:300])
+    await calls_ended(bus, 120)
+
+    refused = await moved(bus, partitions)
+    assert refused.code == 3
+    assert "stop all workers first" in refused.err
+    await until(lambda: worker.health["held"] >= HELD, "some retries are open")
+    worker.kill()  # with calls in flight, retries open and requests unread
+    await bus.publish(asked[300:])
+    report = await moved_at_last(bus, partitions)
+
+    assert (report["before"], report["after"]) == (4, partitions)
+    assert min(report["ledger"], report["requests"]) > 0
+    assert json.loads((await moved(bus, partitions)).out)["ledger"] == 0
+    wide = replace(bus, partitions=max(partitions, 4))
+    bus.start_worker(config)
+    await bus.publish(asked[:50])  # copies of what is closed, by a client that knows the old number
+    more = bodies("more", 80)
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        assert (await client.outcome_of("r-0", "order-0", timeout_s=LIMIT_S)).request_id == "r-0"
+    await replace(bus, partitions=partitions).publish(more)
+    await wide.terminals(len(asked) + len(more), LIMIT_S)
+    last = bus.workers[-1]
+    await until(lambda: last.health["in_flight"] + last.health["held"] == 0, "all is done")
+    assert last.health["ready"]
+    last.terminate()
+
+    await wide.settled()
+    await assert_whole(wide, asked + more, partitions=partitions)
+    told = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-1", "--json")
+    results = {one["request_id"] for one in json.loads(told.out) if one["kind"] == "result"}
+    assert {"r-1", "more-1"} <= results
+
+
+async def test_a_dry_run_writes_nothing(bus: Bus) -> None:
+    worker = bus.start_worker(settings(bus))
+    await bus.publish(bodies("r", 40))
+    await bus.terminals(40)
+    worker.terminate()
+    before = {topic: await bus.records(topic) for topic in (LEDGER, RETRIES, REQUESTS)}
+
+    done = await moved(bus, 7, "--dry-run")
+
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["ledger"] > 0
+    assert len(report["grown"]) == 7
+    after = {topic: await bus.records(topic) for topic in (LEDGER, RETRIES, REQUESTS)}
+    assert {topic: len(found) for topic, found in before.items()} == {
+        topic: len(found) for topic, found in after.items()
+    }
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_a_move_that_is_killed_again_and_again_ends_as_one_that_was_not(
+    bus: Bus, seed: int
+) -> None:
+    chance = random.Random(seed)
+    config = settings(bus)
+    asked = bodies("r", 600)
+    worker = bus.start_worker(config)
+    await bus.publish(asked[:400])
+    await calls_ended(bus, 150)
+    worker.terminate()
+    await bus.publish(asked[400:])
+    command = ("topics", "move", "--partitions", "7")
+    for _ in range(4):
+        process = await start(bus.bootstrap, bus.prefix, *command)
+        await asyncio.sleep(chance.uniform(1.2, 3.2))  # in which it loads, and then moves
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    await moved_at_last(bus, 7)
+
+    wide = replace(bus, partitions=7)
+    worker = bus.start_worker(config)
+    await wide.terminals(len(asked), LIMIT_S)
+    await until(lambda: worker.health["in_flight"] + worker.health["held"] == 0, "all is done")
+    worker.terminate()
+    await wide.settled()
+    await assert_whole(wide, asked, partitions=7)
+
+
+async def test_no_worker_starts_in_the_middle_of_a_move(bus: Bus, tmp_path: Path) -> None:
+    worker = bus.start_worker(settings(bus))
+    await bus.publish(bodies("r", 40))
+    await bus.terminals(40)
+    worker.terminate()
+    await mark_moving(bus, 7)
+
+    with pytest.raises(AssertionError, match="A move from 4 to 7 partitions has begun"):
+        bus.start_worker(settings(bus))
+
+    assert json.loads((await moved(bus, 4)).out)["ledger"] == 0  # back
+    bus.start_worker(settings(bus))
+
+
+async def mark_moving(bus: Bus, partitions: int) -> None:
+    """What a move that was killed at once leaves behind."""
+    lanes = [r for r in await bus.records(LEDGER) if r.key == b"lane"]
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        for record in {record.partition: record for record in lanes}.values():
+            value = json.loads(record.value) | {"moving_to": partitions}
+            await producer.send_and_wait(
+                bus.topic(LEDGER), json.dumps(value).encode(), b"lane", record.partition
+            )

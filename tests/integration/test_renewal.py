@@ -1,0 +1,126 @@
+"""What a consumer's background tasks end of, a worker survives: it joins with another consumer."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import IllegalStateError
+
+from services.settings import load
+from services.worker import main
+from tests.integration.bus import ANSWERED, Bus, request
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 90.0
+STUCK_AFTER_S = 3.0
+
+
+@asynccontextmanager
+async def working(bus: Bus, caplog: pytest.LogCaptureFixture) -> AsyncIterator[str]:
+    """A worker in this process, with the address of its health."""
+    caplog.set_level("INFO")
+    config = bus.config([{"reply": ANSWERED}], worker={"stuck_after_s": STUCK_AFTER_S})
+    task = asyncio.create_task(main.run(load(config, {})))
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not (said := [m for m in caplog.messages if "health at " in m]):
+                await asyncio.sleep(0.05)
+        yield said[0].rpartition("health at ")[2]
+    finally:
+        if not task.done():
+            os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(LIMIT_S):
+            await task
+
+
+async def health(address: str) -> dict[str, Any]:
+    def ask() -> bytes:
+        try:
+            with urlopen(address + "/ready", timeout=5) as response:
+                return bytes(response.read())
+        except OSError as error:
+            return bytes(error.read())  # type: ignore[attr-defined]  # it is a 503
+
+    found: dict[str, Any] = json.loads(await asyncio.to_thread(ask))
+    return found
+
+
+async def until_ready(address: str, *, ready: bool) -> dict[str, Any]:
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            said = await health(address)
+            if said["ready"] is ready and (not ready or said["lanes"]):
+                return said
+            await asyncio.sleep(0.1)
+
+
+def fails(*_: Any) -> Any:
+    raise IllegalStateError("a bug of the client")
+
+
+def end_of_fetching(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    real = Fetcher._get_actions_per_node
+    monkeypatch.setattr(Fetcher, "_get_actions_per_node", fails)
+    return lambda: monkeypatch.setattr(Fetcher, "_get_actions_per_node", real)
+
+
+def end_of_coordination(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    real = GroupCoordinator._maybe_do_autocommit
+
+    async def breaks(*_: Any) -> None:
+        raise ValueError("a bug of the client")
+
+    monkeypatch.setattr(GroupCoordinator, "_maybe_do_autocommit", breaks)
+    for task in asyncio.all_tasks():  # the routine sleeps until something happens
+        if "_heartbeat_routine" in repr(task.get_coro()):
+            task.cancel()
+    return lambda: monkeypatch.setattr(GroupCoordinator, "_maybe_do_autocommit", real)
+
+
+def cancelled(routine: str) -> Callable[[pytest.MonkeyPatch], Callable[[], None]]:
+    def cancel(_: pytest.MonkeyPatch) -> Callable[[], None]:
+        for task in asyncio.all_tasks():
+            if routine in repr(task.get_coro()):
+                task.cancel()
+        return lambda: None
+
+    return cancel
+
+
+FAULTS = {
+    "the fetcher breaks": end_of_fetching,
+    "the coordination breaks": end_of_coordination,
+    "the fetcher is cancelled": cancelled("_fetch_requests_routine"),
+    "the coordination is cancelled": cancelled("_coordination_routine"),
+    "the loop of polls is cancelled": cancelled("_run_consume_loop"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_task_that_has_ended_is_told_and_replaced(
+    fault: str, bus: Bus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(bus, caplog) as address:
+        await until_ready(address, ready=True)
+        mend = FAULTS[fault](monkeypatch)
+        await bus.publish([request(f"r-{n}", f"order-{n}") for n in range(8)])
+        red = await until_ready(address, ready=False)
+        mend()
+        await until_ready(address, ready=True)
+        terminals = await bus.terminals(8)
+
+    said = [*red["reasons"], *red["stuck"].values()]
+    assert said
+    assert not any(why.endswith(": ") for why in said)
+    assert sorted(t["request_id"] for t in terminals) == [f"r-{n}" for n in range(8)]
+    assert any("has been replaced" in message for message in caplog.messages)

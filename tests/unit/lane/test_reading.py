@@ -1,0 +1,337 @@
+"""Whether requests are read: what a consumer says, what waits, and when it is replaced."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotLeaderForPartitionError,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+)
+
+from answerbus.client.refusal import words_of
+from services.worker.lane.lane import State
+from services.worker.lane.outbox import LaneLost
+from services.worker.look import TopicMadeAnew, look
+from services.worker.reading import Place, Reading, TopicMissing
+from services.worker.renewal import AGAIN_MAX_S, LOOK_EVERY_S, Renewal
+from tests.unit.builders import TOPIC
+from tests.unit.lane.virtual import run
+
+SESSION_S, REBALANCE_S, STUCK_S = 6.0, 20.0, 10.0
+
+
+async def fails(**_: Any) -> Any:
+    raise GroupAuthorizationFailedError("acme.worker")
+
+
+async def works(**_: Any) -> dict[str, Any]:
+    return {}
+
+
+def test_an_error_lasts_until_a_poll_goes_well() -> None:
+    async def main() -> None:
+        reading = Reading()
+        for _ in range(3):
+            with pytest.raises(GroupAuthorizationFailedError):
+                await reading.watched(fails)
+            await asyncio.sleep(5)
+        told = reading.trouble(STUCK_S)
+        await reading.watched(works)
+
+        assert told == (
+            "requests have not been read for 15 s: no right to the consumer group acme.worker "
+            "(GroupAuthorizationFailedError): grant the user Read on the group (Describe, to look "
+            "at it)"
+        )
+        assert reading.trouble(STUCK_S) is None
+
+    run(main())
+
+
+def test_a_consumer_that_stops_has_no_error() -> None:
+    async def stops(**_: Any) -> Any:
+        raise ConsumerStoppedError
+
+    async def main() -> None:
+        reading = Reading()
+        with pytest.raises(ConsumerStoppedError):
+            await reading.watched(stops)
+
+        assert reading.trouble(STUCK_S) is None
+
+    run(main())
+
+
+def test_records_wait_from_the_moment_at_which_their_lane_stands_still() -> None:
+    async def main() -> None:
+        reading = Reading()
+        reading.look({0: Place(3, 9), 1: Place(5, 5), 2: Place(None, 4)})
+        await asyncio.sleep(STUCK_S - 1)
+        reading.look({0: Place(4, 9), 1: Place(5, 6), 2: Place(None, 4)})
+        await reading.watched(works)
+        await asyncio.sleep(2)
+
+        troubles = [reading.trouble_of(partition, STUCK_S) for partition in range(4)]
+        assert troubles == [
+            None,
+            None,
+            (
+                "records from an unknown place to 4 have not been read for 11 s: the consumer is "
+                "asked for records and delivers none of them"
+            ),
+            None,
+        ]
+        reading.look({0: Place(9, 9)})
+        assert [reading.unread_s(partition) for partition in range(3)] == [0.0, 0.0, 0.0]
+
+    run(main())
+
+
+def test_a_loop_of_polls_that_has_ended_is_noticed() -> None:
+    async def main() -> None:
+        reading = Reading()
+        await reading.watched(works)
+        await asyncio.sleep(STUCK_S + 20)
+
+        assert reading.trouble(STUCK_S) == (
+            "requests have not been read: the consumer has not been asked for records for 30 s"
+        )
+
+    run(main())
+
+
+@dataclass
+class Consumers:
+    """Counts the consumers that were made; as many as told of them cannot be started."""
+
+    reading: Reading
+    broken: int = 0
+    made_at: list[float] = field(default_factory=list)
+
+    async def renew(self) -> None:
+        self.made_at.append(asyncio.get_running_loop().time())
+        if self.broken:
+            self.broken -= 1
+            raise KafkaError("not yet")
+
+    def renewal(self) -> Renewal:
+        return Renewal(self.reading, self.renew, SESSION_S, REBALANCE_S, STUCK_S)
+
+
+async def polls(reading: Reading, poll: Callable[..., Any], for_s: float) -> None:
+    """What FastStream's loop does."""
+    ends_at = asyncio.get_running_loop().time() + for_s
+    while asyncio.get_running_loop().time() < ends_at:
+        try:
+            await reading.watched(poll)
+        except KafkaError:
+            await asyncio.sleep(5)
+        else:
+            await asyncio.sleep(0.1)
+
+
+def test_what_fails_for_a_session_is_replaced_and_what_goes_on_failing_more_and_more_rarely() -> (
+    None
+):
+    async def main() -> None:
+        reading = Reading()
+        consumers = Consumers(reading)
+        renewal = consumers.renewal()
+        renewal.start()
+        await polls(reading, works, 60)
+        assert consumers.made_at == []
+        began = asyncio.get_running_loop().time()
+        await polls(reading, fails, 600)
+        await renewal.stop()
+        pauses = [at - began for at in consumers.made_at]
+
+        assert SESSION_S < pauses[0] <= SESSION_S + 2 * LOOK_EVERY_S
+        assert 3 <= len(pauses) <= 9
+
+    run(main())
+
+
+def test_a_consumer_that_cannot_be_started_is_tried_until_it_can() -> None:
+    async def main() -> None:
+        reading = Reading()
+        consumers = Consumers(reading, broken=10)
+        renewal = consumers.renewal()
+        renewal.start()
+        await polls(reading, fails, SESSION_S + 6)
+        await asyncio.sleep(11 * AGAIN_MAX_S)
+        await polls(reading, works, 30)
+        await renewal.stop()
+
+        assert len(consumers.made_at) == 11
+        assert reading.trouble(STUCK_S) is None
+
+    run(main())
+
+
+def test_a_consumer_that_delivers_nothing_is_replaced() -> None:
+    async def main() -> None:
+        reading = Reading()
+        consumers = Consumers(reading)
+        renewal = consumers.renewal()
+        renewal.start()
+        reading.look({0: Place(3, 9)})
+        await polls(reading, works, STUCK_S + 3)
+        await renewal.stop()
+
+        assert len(consumers.made_at) == 1
+
+    run(main())
+
+
+def test_a_process_that_stood_still_blames_no_consumer() -> None:
+    async def main() -> None:
+        reading, loop = Reading(), asyncio.get_running_loop()
+        consumers = Consumers(reading)
+        renewal = consumers.renewal()
+        renewal.start()
+        reading.look({0: Place(3, 9)})
+        await reading.watched(works)
+        await asyncio.sleep(LOOK_EVERY_S / 2)
+        loop.block(300.0)  # type: ignore[attr-defined]  # see virtual
+        await polls(reading, works, 30)
+        await renewal.stop()
+
+        assert consumers.made_at == []
+
+    run(main())
+
+
+def test_an_outage_makes_nothing_wait() -> None:
+    async def main() -> None:
+        reading = Reading()
+        reading.look({0: Place(3, 9)})
+        with pytest.raises(KafkaTimeoutError):
+            await look(Silent({0: 9}, topics=()), TOPIC, {}, reading)
+
+        assert reading.unread == {}
+
+    run(main())
+
+
+class FakeConsumer:
+    """Answers as the broker would."""
+
+    def __init__(self, ends: dict[int, int], position: int = 0, *, topics: tuple[str, ...]) -> None:
+        self._ends, self._position, self._topics = ends, position, topics
+
+    def assignment(self) -> set[TopicPartition]:
+        return {TopicPartition(TOPIC, partition) for partition in self._ends}
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return set(self._ends) if topic in self._topics else None
+
+    async def end_offsets(self, places: set[TopicPartition]) -> dict[TopicPartition, int]:
+        if not self._topics:
+            raise KafkaTimeoutError
+        return {place: self._ends[place.partition] for place in places}
+
+    async def topics(self) -> set[str]:
+        return set(self._topics)
+
+    async def position(self, _: TopicPartition) -> int:
+        return self._position
+
+
+class Silent(FakeConsumer):
+    """Its broker is away."""
+
+    async def topics(self) -> set[str]:
+        raise KafkaTimeoutError
+
+
+def life(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
+    losses: list[BaseException] = []
+    books = SimpleNamespace(watermark=SimpleNamespace(position=position))
+    valve = SimpleNamespace(takes=takes)
+    lane = SimpleNamespace(state=state, valve=valve, leaving=False, books=books, losses=losses)
+    lane.on_loss = losses.append
+    return SimpleNamespace(lane=lane)
+
+
+def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
+    async def main() -> None:
+        reading = Reading()
+        consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
+        lives = {0: life(4), 1: life(4, takes=False), 2: life(4, State.OPENING)}
+
+        assert await look(consumer, TOPIC, lives, reading) == {0: 9, 1: 9, 2: 9}
+        assert set(reading.unread) == {0}
+
+    run(main())
+
+
+def test_a_topic_that_is_missing_is_told() -> None:
+    async def main() -> None:
+        with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
+            await look(FakeConsumer({}, topics=()), TOPIC, {}, Reading())
+
+    run(main())
+
+
+def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning() -> None:
+    """Once is not enough: a new leader may for a moment know of less."""
+
+    async def main() -> None:
+        reading = Reading()
+        consumer = FakeConsumer({0: 2, 1: 9}, 2, topics=(TOPIC,))
+        lives = {0: life(7), 1: life(7)}
+        await look(consumer, TOPIC, lives, reading)
+        assert lives[0].lane.losses == []
+        await look(consumer, TOPIC, lives, reading)
+
+        assert reading.anew == {0}
+        assert [type(error) for error in lives[0].lane.losses] == [TopicMadeAnew]
+        assert lives[1].lane.losses == []
+
+        await look(consumer, TOPIC, {0: life(2)}, reading)  # reopened
+        assert reading.anew == set()
+
+    run(main())
+
+
+def test_the_words_name_what_it_is_about() -> None:
+    of_topic = TopicAuthorizationFailedError(TopicPartition("acme.requests.v1", 3))
+    of_topics = TopicAuthorizationFailedError({"acme.b.v1", "acme.a.v1"})
+
+    assert words_of(of_topic).startswith("no right to the topic acme.requests.v1 (Topic")
+    assert words_of(of_topics).startswith("no right to the topic acme.a.v1, acme.b.v1 (Topic")
+    assert words_of(NotLeaderForPartitionError("t-3")) == "NotLeaderForPartitionError: t-3"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LaneLost(),
+        TimeoutError(),
+        KafkaTimeoutError(),
+        KafkaError(),
+        ProducerFenced(),
+        AssertionError(),
+        EOFError(),
+        ValueError(),
+        GroupAuthorizationFailedError(),
+        ConnectionResetError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_error_is_without_words(error: BaseException) -> None:
+    words = words_of(error)
+
+    assert type(error).__name__ in words
+    assert not words.endswith((":", ": "))
+    assert len(words.split()) > 3
