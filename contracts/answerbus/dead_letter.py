@@ -103,7 +103,7 @@ class Rejected(Wire):
 
 
 class CrashedWorker(Wire):
-    """The lane was opened this many times without progress, and this request stood first."""
+    """Workers ended this many times while they were at this request, at last at nothing else."""
 
     kind: Literal["crashed_worker"] = "crashed_worker"
     openings: Count

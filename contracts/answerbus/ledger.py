@@ -71,12 +71,37 @@ class ClosedRecord(Wire):
         return self.workflow_id is None
 
 
+class Suspect(Wire):
+    """A request that was under way when its worker ended, and how often that was so in a row."""
+
+    request_id: RequestId
+    crashes: Count = 0  # while its call was in flight
+    alone: Count = 0  # of them, while nothing else was in flight in its worker
+    prepared: Count = 0  # while it was made ready for its call, or an error ended that
+
+
+class SuspectRecord(Wire):
+    """A record that was being taken in when its worker ended, and how often."""
+
+    offset: Count
+    crashes: Count
+
+
+class Watched(Wire):
+    """What a worker does by itself just now, so that its end tells what it was at."""
+
+    what: Literal["record", "preparation", "call"]
+    request_id: RequestId | None = None
+    offset: Count | None = None
+
+
 class LaneRecord(Wire):
     """The lane of one partition: who opened it, and how often without getting anything done.
 
     `partitions` is the number that the deployment uses, whatever the topics have; `earlier` are
     those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
+    `suspects`, `suspect_record` and `watched` say what may be why workers ended.
     """
 
     kind: Literal["lane"] = "lane"
@@ -88,6 +113,9 @@ class LaneRecord(Wire):
     group: str | None = None
     earlier: tuple[Partitions, ...] = ()
     moving_to: Partitions | None = None
+    suspects: tuple[Suspect, ...] = ()
+    suspect_record: SuspectRecord | None = None
+    watched: Watched | None = None
 
 
 class Skipped(Wire):

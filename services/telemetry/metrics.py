@@ -159,6 +159,18 @@ FAILED_OPENINGS = Metric(
     ("partition",),
     "Openings since the lane last got anything done.",
 )
+HELD_REQUESTS = Metric(
+    "answerbus_lane_holder_requests",
+    "gauge",
+    ("partition", "workflow_id"),
+    "Requests of the workflow that holds a lane: a hundred or more and most of it, or a full lane.",
+)
+HELD_AGE = Metric(
+    "answerbus_lane_holder_age_seconds",
+    "gauge",
+    ("partition", "workflow_id"),
+    "Age of the oldest request of the workflow that holds a lane.",
+)
 SICK = Metric(
     "answerbus_profile_sick", "gauge", ("profile",), "1 while the provider rejects the set-up."
 )
@@ -206,7 +218,7 @@ READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREADABLE, UNREAD, TERMINALS, DEAD_LETTERS),
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
-    *(OPENINGS,),
+    *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
     *(STALLS, LATENESS, CLOCK_AHEAD, READY),

@@ -1,5 +1,6 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ from services.worker.core.backoff import Backoff
 from services.worker.core.plan import Plan
 from services.worker.core.tally import Tally
 from services.worker.limits.gate import Gate
+from services.worker.limits.isolation import Isolation
 from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Several
 from services.worker.plans import Planner
@@ -42,7 +44,7 @@ async def _nobody(_: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """See the module."""
+    """See the module; `watch` is held by whoever does what may end the process (lane/watch.py)."""
 
     worker: str
     partitions: int
@@ -57,6 +59,8 @@ class Context:
     group: str | None = None  # of the consumers that share the partitions
     members_of: MembersOf = _nobody
     offset_of: OffsetOf = _nowhere
+    isolation: Isolation = field(default_factory=Isolation)
+    watch: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def gate(self, plan: Plan) -> Gate:
         """What limits the use of the plan's profile."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from answerbus.dead_letter import BudgetExhausted, CrashedWorker, DeadlinePassed
+from answerbus.dead_letter import BudgetExhausted, Cause, CrashedWorker, DeadlinePassed
 from services.digest import text_digest
 from services.worker.core import prompt as prompts
 from services.worker.core.asked import Accepted
@@ -20,23 +20,27 @@ from services.worker.fair_timeout import fair_timeout
 from services.worker.lane import commits
 from services.worker.lane.commits import Permit
 from services.worker.lane.lane import Lane
+from services.worker.lane.watch import lone_call, preparation, watched
+from services.worker.limits.isolation import ANYBODY, Company, Stay
 from services.worker.limits.visit import Visit
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
-RESERVED_PAUSE_S = 0.25  # until calls in flight of the same account may have been settled
 
 _log = logging.getLogger(__name__)
 
 
 async def handle(lane: Lane, ticket: Ticket) -> None:
     """Work on one ticket until it has its terminal or waits on the list of retries."""
-    if lane.suspect_openings is not None:
-        openings, lane.suspect_openings = lane.suspect_openings, None
-        await commits.bury(lane, ticket, CrashedWorker(openings=openings))
+    suspects, name = lane.books.suspects, ticket.request.request_id
+    if crashes := suspects.given_up(name):
+        await commits.bury(lane, ticket, CrashedWorker(openings=crashes))
         return
-    plan = lane.context.planner.plan(ticket.request)
+    if suspects.is_held(name) and seconds_left(lane, ticket) <= 0:
+        await commits.bury(lane, ticket, DeadlinePassed())  # without a look at what it asks
+        return
+    plan = await prepared(lane, ticket)
     if not isinstance(plan, Plan):
         await commits.bury(lane, ticket, plan)
         return
@@ -44,39 +48,81 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
         await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
 
 
+async def prepared(lane: Lane, ticket: Ticket) -> Plan | Cause:
+    """What to do; where it may end the worker to find that out, under a mark."""
+    planner = lane.context.planner
+    if not lane.is_careful and not lane.books.suspects.is_held(ticket.request.request_id):
+        return planner.plan(ticket.request)
+    async with watched(lane, preparation(ticket)):
+        plan = planner.plan(ticket.request)
+        if isinstance(plan, Plan):
+            prompt_of(ticket, plan)
+        return plan
+
+
 async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
-    """One turn at the provider; gives the seconds to pause before the next, None when done."""
+    """One turn at the provider; gives the seconds to pause before the next.
+
+    None means that the ticket has its outcome, or waits in the queue.
+    """
     visit = Visit(lane.context.gate(plan), lane.context.slots)
+    stay = Stay(lane.context.isolation, company_of(lane, ticket))
     try:
-        if not await in_time(lane, ticket, plan, visit):
+        if not await in_time(lane, ticket, plan, visit, stay):
             if seconds_left(lane, ticket) > 0:
                 return AGAIN_AT_ONCE_S  # the broker's time was corrected meanwhile
             await commits.bury(lane, ticket, DeadlinePassed())
             return None
-        prompt = prompt_of(ticket, plan)
-        permit = await commits.spend(lane, ticket, plan, prompt)
-        if isinstance(permit, BudgetExhausted):
-            await commits.bury(lane, ticket, permit)
-            return None
-        if isinstance(permit, Reserved):
-            return RESERVED_PAUSE_S
-        if not await may_call(lane, ticket, visit, permit):
-            await commits.release(lane, ticket, permit)
-            return AGAIN_AT_ONCE_S
-        call = await ask(lane, ticket, plan, prompt, permit, visit)
+        if stay.is_alone:
+            async with watched(lane, lone_call(ticket)):
+                return await settled(lane, await called(lane, ticket, plan, visit))
+        call = await called(lane, ticket, plan, visit)
     finally:
         visit.leave()
+        stay.leave()
+    return await settled(lane, call)
+
+
+async def called(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit) -> Call | float | None:
+    """Spend and call; where there was no call, what `attempt` gives."""
+    prompt = prompt_of(ticket, plan)
+    permit = await commits.spend(lane, ticket, plan, prompt)
+    if isinstance(permit, BudgetExhausted):
+        await commits.bury(lane, ticket, permit)
+        return None
+    if isinstance(permit, Reserved):
+        return None  # the queue gives it another turn when something of the account is free
+    if not await may_call(lane, ticket, visit, permit):
+        await commits.release(lane, ticket, permit)
+        return AGAIN_AT_ONCE_S
+    return await ask(lane, ticket, plan, prompt, permit, visit)
+
+
+async def settled(lane: Lane, call: Call | float | None) -> float | None:
+    """What `attempt` gives, once what became of the call is written down."""
+    if not isinstance(call, Call):
+        return call
     decision = await commits.settle(lane, call)
     return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
 
 
-async def in_time(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit) -> bool:
+def company_of(lane: Lane, ticket: Ticket) -> Company:
+    """Whom its call bears beside it: a suspect no other lane's, and at last nobody."""
+    suspects, name = lane.books.suspects, ticket.request.request_id
+    if ticket not in lane.trial:
+        return ANYBODY
+    alone = len(lane.trial) == 1 and suspects.needs_all(name)
+    return Company(trial=lane.partition, alone=alone, rank=suspects.rank(name))
+
+
+async def in_time(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit, stay: Stay) -> bool:
     """Wait for a place at the profile and in the worker; False when the deadline comes first."""
     counts_tokens = lane.context.gate(plan).counts_tokens
     tokens = prompt_of(ticket, plan).tokens_max if counts_tokens else 0
     try:
         async with asyncio.timeout(seconds_left(lane, ticket)):
             await visit.enter(ticket.request.workflow_id, tokens)
+            await stay.begin()
     except TimeoutError:
         return False
     return seconds_left(lane, ticket) > 0

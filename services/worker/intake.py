@@ -20,6 +20,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
 from answerbus.forwarding import first_place, is_forwarded
+from answerbus.ledger import Watched
 from answerbus.outcome import Origin
 from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
@@ -28,6 +29,7 @@ from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.core.admit import Arrival
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
+from services.worker.lane.reading import must_be_read_alone, read_alone
 from services.worker.look import look
 from services.worker.reading import Reading, Subscriber
 
@@ -158,12 +160,21 @@ class Inbox:
                 self._deliver(life, batch)
 
     def _deliver(self, life: Life, batch: Records) -> None:
+        lane, first = life.lane, batch[0]
+        if must_be_read_alone(lane):
+            read_alone(lane, first.offset, partial(arrival, first), partial(bare_arrival, first))
+            return
+        offset = first.offset
         try:
-            life.lane.deliver([arrival(record) for record in batch])
+            arrivals = []
+            for record in batch:
+                offset = record.offset
+                arrivals.append(arrival(record))
+            lane.deliver(arrivals)
         except Exception as error:
             # A bug. What is not delivered must not become a gap, so the lane starts over.
-            _log.exception("a batch of partition %d was not delivered", batch[0].partition)
-            life.lane.on_loss(error)
+            _log.exception("a batch of partition %d was not delivered", first.partition)
+            lane.fail_at(Watched(what="record", offset=offset), error)
 
     async def _is_current(self, batch: Records) -> bool:
         """Whether the batch was fetched after the last seek: an older one would leave a gap."""
@@ -177,12 +188,7 @@ class Inbox:
 def arrival(record: Record) -> Arrival:
     """A record as the core sees it; nothing in it can make this fail."""
     headers: Headers = list(record.headers)
-    place = Origin(
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp=moment(record.timestamp),
-    )
+    place = _place(record)
     decoded = _decoded(record, headers)
     digest = (
         canonical_digest(decoded.body)
@@ -198,6 +204,29 @@ def arrival(record: Record) -> Arrival:
         decoded=decoded,
         digest=digest,
         readable=not isinstance(record, Unreadable),
+    )
+
+
+def bare_arrival(record: Record) -> Arrival:
+    """A record as its place and its bytes alone, for one that must not be looked into."""
+    place = _place(record)
+    return Arrival(
+        place=place,
+        origin=place,
+        forwarded=False,
+        value=record.value,
+        headers=list(record.headers),
+        decoded=Undecodable(()),
+        digest=bytes_digest(record.value or b""),
+    )
+
+
+def _place(record: Record) -> Origin:
+    return Origin(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=moment(record.timestamp),
     )
 
 

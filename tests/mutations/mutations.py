@@ -10,10 +10,12 @@ from answerbus.topics import LEDGER, RETRIES
 from services.worker.core.audit import give_back
 from services.worker.core.reply import Reply, is_counted
 from services.worker.intake import PartitionIntake
-from services.worker.lane import books, commits, opening, reopening
+from services.worker.lane import books, commits, opening, reopening, suspects
+from services.worker.lane.lane import Lane
 from services.worker.lane.membership import Membership
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.shard import KafkaShard
+from services.worker.lane.suspects import Suspects
 from services.worker.lane.valve import Valve
 from services.worker.lane.watermark import Watermark
 from services.worker.limits.visit import Visit
@@ -164,6 +166,23 @@ def _keeps_all_calls() -> AbstractContextManager[object]:
     return mock.patch.object(reopening, "_keep_calls", mutated)
 
 
+def _blames_all_in_flight() -> AbstractContextManager[object]:
+    """Two crashes are enough, whoever else was in flight."""
+
+    def mutated(self: Suspects, request_id: str) -> int | None:
+        suspect = self.found.get(request_id)
+        return suspect.crashes if suspect and suspect.crashes >= suspects.HELD_FROM else None
+
+    return mock.patch.object(Suspects, "given_up", mutated)
+
+
+def _forgets_suspects() -> AbstractContextManager[object]:
+    def mutated(*_: object) -> Suspects:
+        return Suspects()
+
+    return mock.patch.object(opening, "suspects_of", mutated)
+
+
 def _is_account(record: OutRecord) -> bool:
     return record.topic is LEDGER and record.key.startswith(b"account:")
 
@@ -202,6 +221,12 @@ MUTATIONS = (
     Mutation("a predecessor's calls are not written off", _no_write_off),
     Mutation("a predecessor's calls are written off for nothing", _write_off_refunds),
     Mutation("a lane is opened again without proof of membership", _no_proof),
+    Mutation("all that were in flight at a few crashes are given up", _blames_all_in_flight),
+    Mutation("an opening forgets who was suspect", _forgets_suspects),
+    Mutation(
+        "a lane that was opened often stays careful while it lasts",
+        lambda: mock.patch.object(Lane, "_calm_down"),
+    ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),
 )

@@ -3,19 +3,27 @@
 import asyncio
 import random
 from collections.abc import Callable
+from itertools import count
+
+from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
+from services.worker.lane.lane import State
+from services.worker.lane.reopening import CALM_S
 from tests.simulation.boundary import Boundary
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults
 from tests.simulation.group import Group
+from tests.simulation.log import Headers
 from tests.simulation.process import Process
-from tests.simulation.provider import SimProvider
+from tests.simulation.provider import POISON, SimProvider
 from tests.simulation.timeline import Timeline
 from tests.simulation.upstream import Upstream
 from tests.simulation.worker import TOPIC, Worker, World
 
-END_S_MAX = 1_800.0  # virtual; the longest request has 300 s
+END_S_MAX = 1_800.0  # virtual; the longest request has 300 s, those beside poison 1,500
+POISONED = 0.06  # of all histories have a request that ends its worker
+RESTART_S = 1.0  # of a worker that poison has ended
 LOOK_S = 1.0
 REST_S = 40.0  # for the calls of orphans, and for lanes to close
 DRAIN_S = 30.0
@@ -52,6 +60,8 @@ class History:
         self.everyone: list[Worker] = []
         self.processes: list[Process] = []
         self.calm_at = 0.0
+        self.has_poison = random.Random(f"{seed} {POISON}").random() < POISONED
+        self.careful: list[str] = []  # lanes that stay so without a reason
         requests = self.chance.choice((5, 15, 25))
         self._upstream = Upstream(self.chance, self.partitions, requests, self.there)
         self._pending: list[asyncio.TimerHandle] = []
@@ -77,6 +87,7 @@ class History:
 
     async def run(self) -> None:
         """Raises StuckError."""
+        self.provider.kill = self._poisoned
         for _ in range(self.chance.choice((1, 2, 2, 3))):
             self.start()
         publishing = asyncio.create_task(self._publish())
@@ -85,13 +96,37 @@ class History:
         await self._calm_down()
         await self._end()
 
+    def _poisoned(self, process: Process) -> None:
+        """It ends, wherever it was; whatever comes of that is not calm."""
+        if process.is_dead:
+            return
+        self.timeline.tell("is ENDED by poison", who=process.name)
+        loop = asyncio.get_running_loop()
+        for worker in [worker for worker in self.workers if worker.process is process]:
+            self.lose(worker)
+            loop.call_later(RESTART_S, self.start)
+        process.is_dead = True
+        self.group.lose_touch(process)
+        if self.calm_at:
+            self.calm_at = loop.time()
+
     async def _publish(self) -> None:
         for wait_s, partition, value, headers in self._upstream.records():
             await asyncio.sleep(wait_s)
-            sent = (TOPIC, partition, None, value, headers)
-            self.cluster.produce(None, 0, [sent])
-            text = (value or b"nothing")[:60].decode(errors="replace")
-            self.timeline.tell(f"published to {partition}: {text}", who="upstream")
+            self._publish_one(0, partition, value, headers)
+        if self.has_poison:
+            for partition, value in self._upstream.poisoned(POISON):
+                epochs = count(1)
+                while any(self._publish_one(next(epochs), partition, value, ())):
+                    pass  # the record was refused, and none may follow it
+
+    def _publish_one(
+        self, epoch: int, partition: int, value: bytes | None, headers: Headers
+    ) -> list[KafkaError | None]:
+        told = self.cluster.produce(None, epoch, [(TOPIC, partition, None, value, headers)])
+        text = (value or b"nothing")[:60].decode(errors="replace")
+        self.timeline.tell(f"published to {partition}: {text}", who="upstream")
+        return told
 
     async def _calm_down(self) -> None:
         """Whatever still lasts ends at its own time."""
@@ -115,6 +150,16 @@ class History:
             if loop.time() - self.calm_at > END_S_MAX:
                 raise StuckError("some retries are listed that nobody ends")
             await asyncio.sleep(LOOK_S)
+        if self.has_poison:
+            await asyncio.sleep(CALM_S + LOOK_S)
+            self.careful = [
+                f"{worker.process.name} is still careful with lane {partition}"
+                for worker in self.workers
+                for partition, life in worker.membership.lives.items()
+                if life.lane.state is State.OPEN
+                and life.lane.is_careful
+                and loop.time() - life.lane.entered_at > CALM_S + REST_S / 2
+            ]
         drained = loop.time() + DRAINED_S_MAX
         for worker in self.workers:
             worker.drain(DRAIN_S)

@@ -1,11 +1,13 @@
 """The verdict on a history: the auditor's, over topics and journal, and what only we can see."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from answerbus.topics import DEAD_LETTERS
 from tests.chaos.audit import accounts, calls, conservation, order, spends, terminals, typed
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
@@ -13,6 +15,7 @@ from tests.chaos.audit.record import Record
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
 from tests.simulation.process import CURRENT, run_and_bury
+from tests.simulation.provider import POISON
 from tests.simulation.timeline import START_S, Timeline
 from tests.simulation.worker import PREFIX, simulated_clients
 from tests.unit.builders import NOW
@@ -77,6 +80,8 @@ def judge(seed: int) -> Verdict:
         except StuckError as stuck:
             complaints.append(str(stuck))
         complaints.extend(_held(history))
+        complaints.extend(_wrongly_given_up(history))
+        complaints.extend(history.careful)
         complaints.extend(str(violation) for violation in _audit(history))
         history.timeline.is_over = True
 
@@ -140,6 +145,16 @@ def _records(history: History) -> tuple[Record, ...]:
 def _record(topic: str, entry: Entry) -> Record:
     at = entry.at.replace(microsecond=entry.at.microsecond // 1000 * 1000)
     return Record(topic, entry.partition, entry.offset, at, entry.key, entry.value, entry.headers)
+
+
+def _wrongly_given_up(history: History) -> Iterator[str]:
+    """Only what ends its worker is given up for that, and that always is."""
+    letters = [
+        json.loads(r.value or b"") for r in _records(history) if r.topic == DEAD_LETTERS.name
+    ]
+    given_up = [e["request_id"] for e in letters if e["cause"]["kind"] == "crashed_worker"]
+    if given_up != [POISON] * history.has_poison:
+        yield f"given up for the end of their workers: {given_up}"
 
 
 def _held(history: History) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,7 +23,7 @@ from services.worker.core.reply import (
 )
 from services.worker.ports import NotReady, Ready
 from tests.chaos.audit.history import Call
-from tests.simulation.process import CURRENT
+from tests.simulation.process import CURRENT, Process
 from tests.simulation.timeline import Timeline
 from tests.unit.lane.virtual import VirtualClock
 
@@ -45,6 +47,8 @@ OUTAGE: tuple[Reply, ...] = (
     Throttled(4.0),
     Unavailable(500, ran=True),
 )
+POISON = "poison"  # the id of a request that ends the worker that calls with it
+POISON_S = 0.2  # after which it does
 REPLY_NAMES = {
     Answered: "answered",
     Refused: "refused",
@@ -78,6 +82,7 @@ class SimProvider:
     trouble: float  # the share of calls that do not simply succeed
     clock: VirtualClock = field(default_factory=VirtualClock)
     is_away: bool = False
+    kill: Callable[[Process], None] | None = None  # what poison does
     noted: list[_Noted] = field(default_factory=list)
     name: str = "sim"
     model: str = "m"
@@ -90,6 +95,9 @@ class SimProvider:
         self.noted.append(call)
         name = f"{prompt.request_id}.{prompt.attempt}"
         self.timeline.tell(f"CALL {name} begins")
+        if prompt.request_id == POISON and self.kill and process:
+            later = asyncio.get_running_loop().call_later
+            later(POISON_S, self.kill, process, context=Context())
         try:
             delay_s, reply = self._play(prompt)
             await asyncio.sleep(delay_s)
@@ -120,6 +128,8 @@ class SimProvider:
         return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
     def _play(self, prompt: Prompt) -> tuple[float, Reply]:
+        if prompt.request_id == POISON:
+            return 1e6, TimedOut(0)
         chance = random.Random(f"{self.seed} {prompt.request_id} {prompt.attempt}")
         delay_s = chance.choice((0.0, 0.01, 0.2, 1.0, 3.0, 8.0, 16.0))
         if self.is_away:

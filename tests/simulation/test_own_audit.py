@@ -79,6 +79,8 @@ def test_histories_of_faults_are_whole_and_forged_ones_are_not(seed: int) -> Non
     records, chance = left_by(seed), random.Random(seed)
 
     assert breaks(records) == []
+    if all(stored.topic is not ATTEMPTS for stored in records):
+        return  # no request could be called for, so there is nothing to forge
     for _ in range(FORGERIES):
         what, forgery = forged(records, chance)
         assert breaks(forgery), what

@@ -20,21 +20,21 @@ def test_promises_hold_over_any_history(first: int) -> None:
 
 
 def test_the_same_seed_makes_the_same_history() -> None:
-    assert str(judge(7).timeline) == str(judge(7).timeline)
+    assert str(judge(9).timeline) == str(judge(9).timeline)
 
 
 def test_another_process_makes_the_same_history() -> None:
     """Sets are in another order there."""
-    told = "import sys; from tests.simulation.judge import judge; print(judge(7).timeline)"
+    told = "import sys; from tests.simulation.judge import judge; print(judge(9).timeline)"
     run = subprocess.run(
         [sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True
     )
 
-    assert run.stdout == f"{judge(7).timeline}\n"
+    assert run.stdout == f"{judge(9).timeline}\n"
 
 
 def test_a_timeline_tells_who_did_what_and_when() -> None:
-    timeline = str(judge(7).timeline)
+    timeline = str(judge(9).timeline)
 
     for told in ("published", "is assigned", "fences", "committed", "CALL", "answered"):
         assert told in timeline

@@ -59,6 +59,22 @@ class Upstream:
             else:
                 yield wait_s, *self._request(chance.choice(workflows)), ()
 
+    def poisoned(self, poison: str) -> Iterator[tuple[int, bytes]]:
+        """A request that ends its worker, among some that have nothing to do with it."""
+        names = [f"beside-{number}" for number in range(2 * self.partitions)]
+        for name in [*names[:2], poison, *names[2:]]:
+            body: Json = {
+                "kind": "request",
+                "request_id": name,
+                "workflow_id": f"w-{name}",
+                "answer_schema": THING,
+                "context": {"instructions": "Say something."},
+                "budget": {"attempts": 100},
+                "ttl_s": 1_500,
+            }
+            self.bodies.append(body)
+            yield owner(body["workflow_id"], self.partitions), _bytes(body)
+
     def _request(self, workflow: str) -> tuple[int, bytes]:
         chance = self.chance
         body: Json = {

@@ -21,6 +21,7 @@ class Stage(Enum):
     READY = auto()
     RUNNING = auto()
     HELD = auto()  # until `not_before`
+    UNFUNDED = auto()  # until a call of its account is settled
     GONE = auto()
 
 

@@ -30,6 +30,11 @@ def gauges(verdict: Verdict, watched: Watched) -> Iterator[Sample]:
         yield metrics.SICK, (name,), backend.gate.sick is not None
         yield metrics.BREAKER_OPEN, (name,), backend.gate.breaker.is_off
         yield metrics.SILENCE, (name,), backend.gate.silent_s
+    now = watched.context.clock.now()
+    for partition, holder in verdict.held.items():
+        labels = str(partition), holder.workflow_id
+        yield metrics.HELD_REQUESTS, labels, holder.requests
+        yield metrics.HELD_AGE, labels, max((now - holder.since).total_seconds(), 0.0)
     for partition, life in watched.membership.lives.items():
         yield metrics.LANE_STUCK, (str(partition),), partition in verdict.stuck
         yield metrics.FAILED_OPENINGS, (str(partition),), openings(life.lane)

@@ -7,7 +7,7 @@ from typing import assert_never
 from services.worker.context import Context
 from services.worker.lane.lane import Lane, State
 from services.worker.lane.life import Life
-from services.worker.lane.opening import OPENINGS_BEFORE_BURIAL, OPENINGS_BEFORE_SINGLE
+from services.worker.lane.opening import OPENINGS_BEFORE_CARE
 from services.worker.plans import Backend
 
 OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
@@ -47,11 +47,11 @@ def openings(lane: Lane) -> int:
 
 def _poison(lane: Lane) -> str | None:
     count = openings(lane)
-    if count <= OPENINGS_BEFORE_SINGLE or not lane.books.queue.tickets:
+    if count <= OPENINGS_BEFORE_CARE or not lane.books.queue.tickets:
         return None
     return (
-        f"was opened {count} times without progress: a request crashes its worker, or Kafka fails "
-        f"it. It takes one at a time; after {OPENINGS_BEFORE_BURIAL} a request that crashes goes"
+        f"was opened {count} times without progress: a request crashes its worker, something ends "
+        f"workers, or Kafka fails them; {len(lane.books.suspects.found)} requests are suspected"
     )
 
 

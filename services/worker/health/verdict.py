@@ -7,6 +7,7 @@ from typing import Protocol
 
 from services.topics.clock_offset import clock_problem
 from services.worker.context import Context
+from services.worker.health.holder import Holder, holder_of
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.trouble import trouble_of
@@ -58,13 +59,17 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes."""
+    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes.
+
+    `held` names the workflow that holds a lane; that alone makes nobody unready.
+    """
 
     lanes: Mapping[int, State]
     opening: tuple[int, ...]
     stuck: Mapping[int, str]
     sick: Mapping[str, str]
     reasons: tuple[str, ...]
+    held: Mapping[int, Holder] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -88,6 +93,7 @@ def judge(watched: Watched) -> Verdict:
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
         reasons=tuple(filter(None, _reasons(watched))),
+        held={p: held for p, life in lives if (held := holder_of(life.lane))},
     )
 
 
@@ -102,6 +108,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
         "sick_profiles": verdict.sick,
         "other_groups": watched.others.names,
+        "held_by": {str(p): holder.told() for p, holder in verdict.held.items()},
         "in_flight": sum(len(life.lane.calls) for life in lives),
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,

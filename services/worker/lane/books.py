@@ -6,10 +6,16 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.attempt import Attempt
-from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cause, DeadLetter
+from answerbus.dead_letter import (
+    AnswerTooLarge,
+    BudgetExhausted,
+    Cause,
+    CrashedWorker,
+    DeadLetter,
+)
 from answerbus.envelope import ReceivedRequest
 from answerbus.event import Event
-from answerbus.ledger import ClosedOutcome, LaneRecord
+from answerbus.ledger import ClosedOutcome, LaneRecord, Watched
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.trace import Trace
@@ -28,6 +34,7 @@ from services.worker.core.tally import Tally
 from services.worker.core.ticket import Ticket, taken_in
 from services.worker.lane import letters
 from services.worker.lane.queue import Queue
+from services.worker.lane.suspects import Suspects
 from services.worker.lane.watermark import Watermark
 from services.worker.observer import Observer, Several
 from services.worker.ports import LateRecord, Outgoing, OutRecord
@@ -55,6 +62,8 @@ class Books:
     ledger: Ledger
     watermark: Watermark
     queue: Queue
+    suspects: Suspects = field(default_factory=Suspects)
+    watched: Watched | None = None
     observer: Observer = field(default_factory=Several)
 
     def arrive(self, arrival: Arrival, now: datetime) -> Writing | None:
@@ -93,10 +102,14 @@ class Books:
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
     ) -> tuple[Spend, Writing] | Reserved | BudgetExhausted:
-        """Charge one attempt, if the account allows it."""
+        """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
         cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
         spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
-        if isinstance(spend, Reserved | BudgetExhausted):
+        if isinstance(spend, Reserved):
+            self.queue.wait_for_funds(ticket, now)
+            return spend
+        self.queue.fund(ticket.request.account_id)
+        if isinstance(spend, BudgetExhausted):
             return spend
         return spend, self._writing(self._account(ticket))
 
@@ -104,6 +117,7 @@ class Books:
         """Decide what becomes of a call and write all of it down; `confirm` follows the commit."""
         ticket, counted, case = call.ticket, is_counted(call.reply), call.case()
         account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
+        self.queue.fund(account.id)
         around = Circumstances(account.state, self.backoff, now, jitter)
         decision = decide(case, call.reply, call.checked, around)
         told = (
@@ -112,6 +126,9 @@ class Books:
         if told and len(told[0].value or b"") > VALUE_BYTES_MAX:
             decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
             told = [letters.told(decision, ticket, self.partition)]
+        cleared = counted and self.suspects.clear(ticket.request.request_id)
+        if cleared:
+            told.append(self._lane_record(now))
         trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
         told.append(letters.tried(attempt, ticket.came_with, self.partition))
@@ -127,6 +144,7 @@ class Books:
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> Writing:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
+        self.queue.fund(spend.account_id)
         record = letters.tried(attempt, ticket.came_with, self.partition)
         return self._writing(record, self._account(ticket))
 
@@ -157,11 +175,12 @@ class Books:
     ) -> Writing:
         """The first transaction of an open lane; `traces` are of requests, as far as known."""
         self.ledger.lane = lane
+        lane_record = self._lane_record(lane.at)
         accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
         return self._writing(
             *(letters.tried(a, traces.get(a.request_id), self.partition) for a in left_over),
             *(self._account_of(account) for account in accounts),
-            self._record(lane),
+            lane_record,
         )
 
     def progress(self, now: datetime) -> OutRecord | None:
@@ -169,16 +188,33 @@ class Books:
         lane = self.ledger.lane
         if lane is None or lane.openings_without_progress == 0:
             return None
-        self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0, "at": now})
-        return self._record(self.ledger.lane)
+        self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0})
+        return self._lane_record(now)
+
+    def parting(self, now: datetime) -> OutRecord | None:
+        """The lane's record without failed openings and marks, if it has any."""
+        self.watched = None
+        is_marked = self.ledger.lane is not None and self.ledger.lane.watched is not None
+        return self.progress(now) or (self._lane_record(now) if is_marked else None)
 
     def presence(self, now: datetime) -> Writing:
         """A write of no consequence that only the rightful owner of the partition can commit."""
-        lane = self.ledger.lane
-        if lane is None:
-            raise RuntimeError("a lane has a record once it was opened")
-        self.ledger.lane = lane.model_copy(update={"at": now})
-        return self._writing(self._record(self.ledger.lane))
+        return self._writing(self._lane_record(now))
+
+    def give_up_record(self, arrival: Arrival, crashes: int, now: datetime) -> Writing | None:
+        """End a record that nobody may look into."""
+        offset = arrival.place.offset
+        if not self.watermark.deliver(offset):
+            return None
+        self.suspects.pass_record(offset)
+        if self.ledger.known_place(arrival.place_id):
+            self.watermark.finish(offset)
+            return Writing((), self.watermark.committable)
+        unfit = Unfit(CrashedWorker(openings=crashes), None, None)
+        letter = letters.unfit_letter(unfit, arrival, now)
+        self.observer.unfit(letter)
+        record = letters.unfit_record(letter, arrival, self.partition)
+        return self._dispose(arrival, record, "dead_letter", now)
 
     def _terminal(
         self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *told: OutRecord
@@ -193,6 +229,8 @@ class Books:
             now,
         )
         self.ledger.close(closed, ticket.request.account_id)
+        self.queue.fund(ticket.request.account_id)
+        self.suspects.clear(ticket.request.request_id)
         self._release_offset(ticket)
         ended = (
             [letters.end_of_retries(ticket.request.request_id, self.partition)]
@@ -241,6 +279,19 @@ class Books:
 
     def _account_of(self, account_id: str) -> LateRecord:
         return letters.account_record(self.ledger.accounts[account_id], self.partition)
+
+    def _lane_record(self, now: datetime) -> OutRecord:
+        lane = self.ledger.lane
+        if lane is None:
+            raise RuntimeError("a lane has a record once it was opened")
+        said = {
+            "at": now,
+            "suspects": self.suspects.listed(),
+            "suspect_record": self.suspects.record,
+            "watched": self.watched,
+        }
+        self.ledger.lane = lane.model_copy(update=said)
+        return self._record(self.ledger.lane)
 
     def _record(self, event: Event) -> OutRecord:
         return letters.record_of(event, self.partition)

@@ -45,6 +45,7 @@ async def spend(
         await lane.spendable.wait()
     asked_at = asyncio.get_running_loop().time()
     charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
+    _let_funded_run(lane)
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
     spent, writing = charged
@@ -64,6 +65,7 @@ async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
     del lane.unused[permit.spend]
     lane.context.observer.released(ticket, permit.spend)
+    _let_funded_run(lane)
 
 
 async def settle(lane: Lane, call: Call) -> Decision:
@@ -81,6 +83,7 @@ async def settle(lane: Lane, call: Call) -> Decision:
         lane.books.confirm(call.ticket, decision)
         lane.progressed()
         context.observer.settled(call, decision, now)
+        _let_funded_run(lane)
         if isinstance(decision, DeadLetter):
             _log.info("ended as a dead letter: %s", decision.cause.kind)
         return decision
@@ -95,6 +98,11 @@ async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     lane.progressed()
     lane.context.observer.buried(ticket, letter)
     _log.info("ended as a dead letter: %s", letter.cause.kind)
+
+
+def _let_funded_run(lane: Lane) -> None:
+    if lane.books.queue.has_funded:
+        lane.pump()
 
 
 async def _put(lane: Lane, writing: Writing) -> float:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
+from answerbus.ledger import Watched
 from services.telemetry.about import tell_of, tell_of_none
 from services.worker.context import Context
 from services.worker.core.account import Spend
@@ -14,6 +15,7 @@ from services.worker.lane.books import Books
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.renewal import renewal
+from services.worker.lane.suspects import SPARE_ATTEMPTS
 from services.worker.lane.valve import Valve
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
@@ -36,7 +38,8 @@ class Lane:
 
     `calls` are the spends whose provider call has begun: they outlive a reopening. `unused` are
     those whose call has not, also where nobody knows whether they are committed. `handle` does the
-    work of one ticket; `on_loss` is told that the lane must start over.
+    work of one ticket; `on_loss` is told that the lane must start over. `trial` are the suspects
+    that are tried just now, `errors` what bugs were found at since the lane was last opened.
     """
 
     books: Books
@@ -61,9 +64,12 @@ class Lane:
         self.calls: dict[Ticket, Spend] = {}
         self.unused: dict[Spend, Ticket] = {}
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
-        self.suspect_openings: int | None = None  # the next ticket is given up as a crasher
-        self.single = False  # one at a time
-        self.calm_at = 0.0  # loop time
+        self.was_opened = False
+        self.is_careful = False  # what may end the worker is marked before (lane/watch.py)
+        self.trial: set[Ticket] = set()
+        self.errors: list[Watched] = []
+        self.reading: asyncio.Task[None] | None = None  # see lane/reading.py
+        self.calm_at = self.trials_from = 0.0  # loop time
         self.entered_at = self.progressed_at = _now()
         self.on_loss: Callable[[BaseException], None]
         self._handle = handle
@@ -87,16 +93,17 @@ class Lane:
         position, first = self.books.watermark.position, arrivals[0].place.offset
         if first > position:
             self.gaps.see(position, first)
-        written = None
+        written, offset = None, position
         try:
             for arrival in arrivals:
+                offset = arrival.place.offset
                 writing = self.books.arrive(arrival, now)
                 if writing:
                     written = self.outbox.put(writing.records, writing.offset)
         except Exception as error:
             # A bug. What comes after would be taken in behind a gap, so the lane starts over.
             _log.exception("taking a record of lane %d in failed", self.partition)
-            self.on_loss(error)
+            self.fail_at(Watched(what="record", offset=offset), error)
             return
         if written:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
@@ -107,11 +114,12 @@ class Lane:
         if self.state is not State.OPEN:
             return
         queue, now = self.books.queue, self.context.clock.now()
+        self._calm_down()
         for expired in queue.wake(now):
             self._start(expired)
+        self._try_suspects()
         for _ in range(STARTS_PER_PASS):
-            is_busy = self.single and queue.running
-            ticket = None if is_busy else queue.take(self.context.limits.max_in_flight)
+            ticket = queue.take(self.context.limits.max_in_flight)
             if ticket is None:
                 break
             self._start(ticket)
@@ -127,8 +135,15 @@ class Lane:
         """Something was done that brings a request nearer to its end."""
         self.progressed_at = _now()
 
+    def fail_at(self, what: Watched, error: Exception) -> None:
+        """A bug: the lane starts over, and remembers what it was at."""
+        self.errors.append(what)
+        self.on_loss(error)
+
     def cancel_uncalled(self) -> None:
         """End the tasks whose call has not begun: their tickets come again."""
+        if self.reading:
+            self.reading.cancel()
         for ticket, task in self.tasks.items():
             if ticket not in self.calls:
                 task.cancel()
@@ -169,16 +184,42 @@ class Lane:
         except LaneLost:
             pass  # the ticket comes again when the lane is open again
         except Exception as error:
-            # A bug. Starting over counts as an opening without progress, so it has an end.
+            # A bug. The request is tried again a few times, so this has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
             self.calls.pop(ticket, None)
             tell_of_none()
-            self.on_loss(error)
+            self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
             del self.tasks[ticket]
+            self.trial.discard(ticket)
         self.pump()
+
+    def _calm_down(self) -> None:
+        """A lane that has lasted for a while was not ended by what it holds, busy or not."""
+        if self.outbox is None or _now() < self.calm_at:
+            return
+        self.is_careful = False
+        if progress := self.books.progress(self.context.clock.now()):
+            self.outbox.put([progress], None)
+
+    def _try_suspects(self) -> None:
+        """Once the others have had some time, let some of those run that are held back."""
+        queue, suspects = self.books.queue, self.books.suspects
+        if self.trial or _now() < self.trials_from:
+            return
+        for request_id in suspects.next_tried(queue.apart(), self._can_spare):
+            ticket = queue.take_apart(request_id)
+            self.trial.add(ticket)
+            self._start(ticket)
+
+    def _can_spare(self, request_id: str) -> bool:
+        """Whether its account could pay for one more crash."""
+        request = self.books.queue.tickets[request_id].request
+        account = self.books.ledger.account(request, self.context.clock.now())
+        left = account.limit.attempts - account.charged[0] - len(account.in_flight)
+        return left >= SPARE_ATTEMPTS
 
     def _set_alarm(self, delay_s: float) -> None:
         if self._alarm:
@@ -187,11 +228,6 @@ class Lane:
 
     def _on_alarm(self) -> None:
         now = self.context.clock.now()
-        if self.outbox and asyncio.get_running_loop().time() >= self.calm_at:
-            self.single, self.suspect_openings = False, None
-            progress = self.books.progress(now)
-            if progress:
-                self.outbox.put([progress], None)
         if self.outbox and (renewed := renewal(self.books, now)):
             self.outbox.put(renewed.records, renewed.offset)
         self.pump()

@@ -53,7 +53,6 @@ class Life:
         self._orphaned = False
         self._draining = False
         self._losses = 0  # since it was last calm
-        self._blame = True  # a request may be why the lane must be opened
         self._steps = Steps()
         lane.on_loss = self._lose
 
@@ -99,7 +98,7 @@ class Life:
         """End at once; what is in flight is written off by whoever opens next."""
         self.lane.enter(State.CLOSED)
         me = asyncio.current_task()
-        ending = [*self.lane.tasks.values(), self._steps.current]
+        ending = [*self.lane.tasks.values(), self.lane.reading, self._steps.current]
         others = [task for task in ending if task and task is not me and not task.done()]
         for task in others:
             cancel_once(task)
@@ -129,8 +128,8 @@ class Life:
         lane = self.lane
         if lane.outbox and lane.state is State.SUSPENDED:
             lane.give_back()
-            progress = lane.books.progress(lane.context.clock.now())
-            lane.outbox.put([progress] if progress else [], None)
+            parting = lane.books.parting(lane.context.clock.now())
+            lane.outbox.put([parting] if parting else [], None)
             await lane.outbox.flush()
         await self.close()
 
@@ -144,9 +143,8 @@ class Life:
                     self.lane,
                     self._intake,
                     self._new_shard,
-                    partial(self._lose, blame=False),
+                    self._lose,
                     prove=prove,
-                    blame=self._blame,
                 )
                 self._go_on()
             except opening.Shut as error:
@@ -194,11 +192,8 @@ class Life:
             _log.exception("lane %d could not go on", self.lane.partition)
             self._lose(error)
 
-    def _lose(self, error: BaseException, *, blame: bool = True) -> None:
-        """The producer is gone: whoever has a call in flight waits, everything else starts over.
-
-        No request is to `blame` if the broker did it.
-        """
+    def _lose(self, error: BaseException) -> None:
+        """The producer is gone: whoever has a call in flight waits, everything else starts over."""
         lane = self.lane
         if lane.state is State.CLOSED:
             return
@@ -207,7 +202,6 @@ class Life:
             return  # whoever opens it hears of it, and tries again
         lane.enter(State.OPENING)
         lane.cancel_uncalled()
-        self._blame = blame
         if self._assigned:
             lane.valve.shut()
             self._steps.start(partial(self._open, prove=True, after_s=self._pace_s()))

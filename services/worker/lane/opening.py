@@ -1,7 +1,7 @@
 """Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,10 +16,10 @@ from services.worker.core.account import Spend
 from services.worker.core.audit import give_back, write_off
 from services.worker.core.ledger import Ledger
 from services.worker.core.ticket import Ticket, restored
+from services.worker.lane.suspects import Suspects, suspects_of
 from services.worker.ports import Shard, StoredRecord
 
-OPENINGS_BEFORE_SINGLE = 3  # without progress; from then on the lane works one at a time
-OPENINGS_BEFORE_BURIAL = 5  # without progress; then the first request is given up
+OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
 LOOK_S = 0.2  # between two looks at what a predecessor writes
 LOOKS_IN_VAIN_MAX = round(SILENCE_S / LOOK_S)  # a process that stood still has looked once
@@ -43,13 +43,16 @@ class Restored:
     retries: dict[bytes, Ticket] = field(default_factory=dict)
     taken: int = 0  # records
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
+    was_alive: bool = False  # the predecessor, when it was shut out
 
     def is_in_use(self, worker: str) -> bool:
-        """Whether calls of another worker are in flight, dead or alive."""
+        """Whether another worker, dead or alive, has calls in flight or is at what it marked."""
         lane = self.ledger.lane
         if lane is None or lane.worker == worker:
             return False
-        return any(account.in_flight for account in self.ledger.accounts.values())
+        return lane.watched is not None or any(
+            account.in_flight for account in self.ledger.accounts.values()
+        )
 
     def take(self, record: StoredRecord) -> None:
         """Apply one record; one that cannot be read is noted, an operator may have passed it by."""
@@ -133,6 +136,8 @@ async def _handed_over(shard: Shard, past: Restored, worker: str, limit_s: float
         taken = past.taken
         await shard.read(past.take)
         looks_in_vain = 0 if past.taken > taken else looks_in_vain + 1
+        past.was_alive = past.was_alive or past.taken > taken
+    past.was_alive = past.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX
 
 
 def settle_left_over(
@@ -175,3 +180,18 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         at=now,
         earlier=before.earlier if before else (),
     )
+
+
+def suspects_after(past: Restored, left_over: Sequence[Attempt], *, same_process: bool) -> Suspects:
+    """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
+
+    A predecessor that still wrote when it was shut out has not ended, and is no reason for blame.
+    """
+    suspects = suspects_of(past.ledger.lane, lambda closes: past.ledger.known(closes) is not None)
+    lane = past.ledger.lane
+    if lane is None or same_process or past.was_alive:
+        return suspects
+    cut_off = {attempt.request_id for attempt in left_over if attempt.counted}
+    if cut_off or lane.watched:
+        suspects.blame(lane.watched, cut_off)
+    return suspects

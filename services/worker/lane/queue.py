@@ -2,12 +2,13 @@
 
 import heapq
 import sys
-from collections import deque
-from collections.abc import Container
+from collections import Counter, deque
+from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
+from operator import itemgetter
 
 from services.worker.core.ticket import Stage, Ticket
 from services.worker.lane.turns import Turns
@@ -23,12 +24,21 @@ class Queue:
 
     A workflow's ordered tickets form a chain of which only the head may run, also while it waits
     for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
-    a profile that is slow or away starves the others.
+    a profile that is slow or away starves the others. A ticket whose account has nothing left but
+    what calls in flight may give back waits for that, and with it all others of the account.
+    `excess` are the requests beyond `crowd_max` of their workflow.
     """
 
+    crowd_max: int = sys.maxsize
+    is_held: Callable[[str], bool] = lambda _: False  # of a request: it runs only when it is tried
     tickets: dict[str, Ticket] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
+    excess: int = 0
+    _of_workflow: Counter[str] = field(default_factory=Counter)
+    _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
+    _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
+    _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _turns: Turns = field(default_factory=Turns)
     _due: list[_Timed] = field(default_factory=list)
@@ -44,6 +54,8 @@ class Queue:
         self.tickets[request.request_id] = ticket
         self.digests[request.request_id] = ticket.body_digest
         self.bytes += ticket.size_bytes
+        self._of_workflow[request.workflow_id] += 1
+        self.excess += self._of_workflow[request.workflow_id] > self.crowd_max
         heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
         if request.policy.ordering == "none":
             self._admit(ticket)
@@ -63,7 +75,50 @@ class Queue:
 
         Of a profile of which `most` run nobody else does.
         """
-        return self._turns.take(most)
+        while ticket := self._turns.take(most):
+            if ticket in self._funded:
+                self._funded.discard(ticket)
+            elif ticket.request.account_id in self._unfunded:
+                self._wait_for_funds(ticket)  # behind those that found out
+                continue
+            return ticket
+        return None
+
+    def wait_for_funds(self, ticket: Ticket, now: datetime) -> None:
+        """Set a running ticket aside until `fund`, or its deadline."""
+        self._wait_for_funds(ticket)
+        if ticket.deadline <= now:  # it passed while it ran
+            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+
+    @property
+    def has_funded(self) -> bool:
+        """Whether somebody is to ask its account again."""
+        return bool(self._funded)
+
+    def fund(self, account_id: str) -> None:
+        """Something of the account may be free: the first that waits for it tries again.
+
+        If that spends, the next tries, and so on.
+        """
+        waiting = self._unfunded.get(account_id, deque())
+        while waiting:
+            ticket = waiting.popleft()
+            if ticket.stage is Stage.UNFUNDED:
+                self._funded.add(ticket)
+                self._line_up(ticket, first=True)
+                break
+        if not waiting:
+            self._unfunded.pop(account_id, None)
+
+    def apart(self) -> list[str]:
+        """The requests that are held, and could run."""
+        return [name for name, ticket in self._apart.items() if ticket.stage is Stage.READY]
+
+    def take_apart(self, request_id: str) -> Ticket:
+        """One of `apart`, which runs until `hold` or `finish`."""
+        ticket = self._apart.pop(request_id)
+        self._funded.discard(ticket)
+        return self._turns.run(ticket)
 
     def hold(self, ticket: Ticket, not_before: datetime) -> None:
         """Set a running ticket aside until then; its workflow waits with it."""
@@ -81,6 +136,12 @@ class Queue:
         del self.tickets[request.request_id]
         del self.digests[request.request_id]
         self.bytes -= ticket.size_bytes
+        self._funded.discard(ticket)
+        self._apart.pop(request.request_id, None)
+        self.excess -= self._of_workflow[request.workflow_id] > self.crowd_max
+        self._of_workflow[request.workflow_id] -= 1
+        if not self._of_workflow[request.workflow_id]:
+            del self._of_workflow[request.workflow_id]
         self._forget_the_gone()
         chain = self._chains.get(request.workflow_id)
         if request.policy.ordering == "none" or chain is None:
@@ -102,6 +163,7 @@ class Queue:
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
             if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
+                self._funded.discard(ticket)
                 expired.append(self._turns.run(ticket))
         return expired
 
@@ -114,6 +176,11 @@ class Queue:
     def running(self) -> int:
         """Requests that were taken, adopted or woken by their deadline."""
         return self._turns.running
+
+    def largest(self) -> tuple[str, int, int] | None:
+        """The workflow with the most requests, how many, and how many of them run."""
+        found = max(self._of_workflow.items(), key=itemgetter(1), default=None)
+        return found and (*found, self._turns.running_in[found[0]])
 
     @property
     def profiles(self) -> AbstractSet[str]:
@@ -140,6 +207,11 @@ class Queue:
             ticket.stage = Stage.HELD
             heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
 
+    def _wait_for_funds(self, ticket: Ticket) -> None:
+        self._turns.stop(ticket)
+        ticket.stage = Stage.UNFUNDED
+        self._unfunded.setdefault(ticket.request.account_id, deque()).append(ticket)
+
     def _forget_the_gone(self) -> None:
         """Deadlines are hours away; requests that are done must not stay in memory till then."""
         if len(self._deadlines) > 2 * len(self.tickets) + GONE_MAX:
@@ -148,4 +220,11 @@ class Queue:
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None
-        self._turns.line_up(ticket)
+        self._line_up(ticket)
+
+    def _line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+        if self.is_held(ticket.request.request_id):
+            ticket.stage = Stage.READY
+            self._apart[ticket.request.request_id] = ticket
+        else:
+            self._turns.line_up(ticket, first=first)

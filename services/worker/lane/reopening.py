@@ -13,11 +13,14 @@ from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.queue import Queue
+from services.worker.lane.suspects import Suspects
+from services.worker.lane.valve import crowd_max
 from services.worker.lane.watermark import Watermark
 from services.worker.ports import Intake, Shard
 
 MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
 CALM_S = 60.0  # a lane that has lasted this long does not crash for what it holds
+TRIALS_AFTER_S = 5.0  # of work for all the others, before a suspect may end it again
 
 
 async def open_once(
@@ -27,12 +30,8 @@ async def open_once(
     on_lost: Callable[[BaseException], None],
     *,
     prove: bool,
-    blame: bool,
 ) -> None:
-    """Give the lane a new producer and new books. Raises if that fails; it may be tried again.
-
-    `blame` says whether a request may be why it must be opened: a crash, or a bug, but no outage.
-    """
+    """Give the lane a new producer and new books. Raises if that fails; it may be tried again."""
     await lane.drop_outbox()
     forwards = lane.partition >= lane.context.partitions
     if prove and not forwards:
@@ -51,14 +50,18 @@ async def open_once(
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
     left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
+    suspects = opening.suspects_after(past, left_over, same_process=_is_ours(lane, past.ledger))
+    for error in lane.errors:
+        suspects.blame(error, frozenset())
     record = opening.opened(past.ledger, lane.context.partitions, worker, now)
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, past.ledger.lane)
-    books = _books(lane, past.ledger)
+    books = _books(lane, past.ledger, suspects)
     known = (*past.retries.values(), *lane.unused.values())
     traces = {ticket.request.request_id: ticket.came_with for ticket in known}
     await lane.outbox.put(books.opening(record, left_over, traces).records, None)
     lane.unused.clear()
+    lane.errors.clear()
     offset, earliest = await intake.start_offset()
     offset = max(offset, inherited)
     if prove and forwards:
@@ -69,7 +72,7 @@ async def open_once(
     books.watermark = Watermark(max(offset, earliest))
     if set(lane.calls.values()) != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
-    _install(lane, books, past, record.openings_without_progress, blame=blame)
+    _install(lane, books, past, record.openings_without_progress)
     lane.context.observer.opened(lane.partition, left_over)
 
 
@@ -118,7 +121,12 @@ def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
     return set(lane.calls.values())
 
 
-def _books(lane: Lane, ledger: Ledger) -> Books:
+def _is_ours(lane: Lane, ledger: Ledger) -> bool:
+    """Whether this very lane wrote last: it lost its producer, and nobody ended."""
+    return lane.was_opened and ledger.lane is not None and ledger.lane.worker == lane.context.worker
+
+
+def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> Books:
     context = lane.context
     return Books(
         partition=lane.partition,
@@ -128,14 +136,13 @@ def _books(lane: Lane, ledger: Ledger) -> Books:
         tally=context.tally,
         ledger=ledger,
         watermark=Watermark(0),
-        queue=Queue(),
+        queue=Queue(crowd_max(context.limits), suspects.is_held),
+        suspects=suspects,
         observer=context.observer,
     )
 
 
-def _install(
-    lane: Lane, books: Books, past: opening.Restored, openings: int, *, blame: bool
-) -> None:
+def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) -> None:
     """Queue what is unfinished, calls in flight first."""
     for ticket in lane.calls:
         books.queue.adopt(ticket)
@@ -143,7 +150,7 @@ def _install(
         if ticket.request.request_id not in books.queue.tickets:
             books.queue.put(ticket)
     lane.books = books
-    lane.single = openings > opening.OPENINGS_BEFORE_SINGLE
-    is_suspect = blame and openings > opening.OPENINGS_BEFORE_BURIAL
-    lane.suspect_openings = openings if is_suspect else None
-    lane.calm_at = asyncio.get_running_loop().time() + CALM_S
+    now = asyncio.get_running_loop().time()
+    lane.is_careful = openings > opening.OPENINGS_BEFORE_CARE
+    lane.was_opened = True
+    lane.calm_at, lane.trials_from = now + CALM_S, now + TRIALS_AFTER_S

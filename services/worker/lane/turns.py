@@ -5,9 +5,12 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from services.worker.core.share import has_share
 from services.worker.core.ticket import Stage, Ticket
 
+_Key = TypeVar("_Key")
 _Workflows = OrderedDict[str, deque[Ticket]]
 
 
@@ -16,11 +19,14 @@ class Turns:
     """Ready tickets, taken round robin over profiles, then over workflows.
 
     Those that run wait for a place at their profile, for hours if it is away or slow: they must not
-    keep the requests of other profiles from running.
+    keep the requests of other profiles from running. Nor must those of one workflow keep others of
+    the same profile: each has a share.
     """
 
     running: int = 0
+    running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running_of: Counter[str] = field(default_factory=Counter)
+    _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
     _ready: OrderedDict[str, _Workflows] = field(default_factory=OrderedDict)
 
     @property
@@ -34,41 +40,49 @@ class Turns:
         ready = (len(found) for profile, found in self._ready.items() if profile not in away)
         return running + sum(ready)
 
-    def line_up(self, ticket: Ticket) -> None:
-        """Its turn will come."""
+    def line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+        """Its turn will come; `first` of its workflow, or last."""
         ticket.stage = Stage.READY
         request = ticket.request
         workflows = self._ready.setdefault(request.profile, OrderedDict())
-        workflows.setdefault(request.workflow_id, deque()).append(ticket)
+        waiting = workflows.setdefault(request.workflow_id, deque())
+        (waiting.appendleft if first else waiting.append)(ticket)
 
     def take(self, most: int = sys.maxsize) -> Ticket | None:
         """The next, running, of a profile of which fewer than `most` run."""
         for profile in list(self._ready):
-            if self._running_of[profile] < most and (ticket := self._next_of(profile)):
+            if self._running_of[profile] < most and (ticket := self._next_of(profile, most)):
                 return self.run(ticket)
         return None
 
     def run(self, ticket: Ticket) -> Ticket:
         """Let it run, whoever's turn it is."""
         ticket.stage = Stage.RUNNING
+        request = ticket.request
         self.running += 1
-        self._running_of[ticket.request.profile] += 1
+        self.running_in[request.workflow_id] += 1
+        self._running_of[request.profile] += 1
+        self._shares[request.profile, request.workflow_id] += 1
         return ticket
 
     def stop(self, ticket: Ticket) -> None:
         """It runs no longer."""
+        request = ticket.request
         self.running -= 1
-        profile = ticket.request.profile
-        self._running_of[profile] -= 1
-        if not self._running_of[profile]:
-            del self._running_of[profile]  # requests may name any
+        _count_down(self.running_in, request.workflow_id)
+        _count_down(self._running_of, request.profile)
+        _count_down(self._shares, (request.profile, request.workflow_id))
 
-    def _next_of(self, profile: str) -> Ticket | None:
-        """Passes over those that their deadline made run before their turn."""
-        workflows = self._ready[profile]
+    def _next_of(self, profile: str, most: int) -> Ticket | None:
+        """Passes over workflows that have their share, and tickets that no longer wait here."""
+        workflows, free = self._ready[profile], most - self._running_of[profile]
         found = None
         while workflows and found is None:
-            workflow_id, waiting = workflows.popitem(last=False)
+            may = (w for w in workflows if has_share(self._shares[profile, w], free, most))
+            workflow_id = next(may, None)
+            if workflow_id is None:
+                return None
+            waiting = workflows.pop(workflow_id)
             ticket = waiting.popleft()
             if waiting:
                 workflows[workflow_id] = waiting
@@ -79,3 +93,9 @@ class Turns:
         else:
             del self._ready[profile]
         return found
+
+
+def _count_down(counter: Counter[_Key], key: _Key) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]  # requests may name any

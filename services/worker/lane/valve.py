@@ -8,7 +8,14 @@ from services.worker.lane.queue import Queue
 from services.worker.ports import Intake
 
 CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request
+EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts in no other way
 ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
+
+
+def crowd_max(limits: Limits) -> int:
+    """Of how many requests of one workflow a lane counts the number, and not only the bytes."""
+    most = min(limits.lane_requests_max, ROUNDS_AHEAD * limits.max_in_flight)
+    return max(most // CROWD_FACTOR, 1)
 
 
 class Valve:
@@ -43,19 +50,26 @@ class Valve:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
 
         Neither a workflow with thousands of requests nor thousands of retries that wait for hours
-        keep others from being read: the first count for less, the second have a limit of their own.
-        So do requests for a profile that is `away` count for less.
+        keep others from being read: the first count for less, and beyond `crowd_max` only by their
+        bytes, the second have a limit of their own. So do requests for a profile that is `away`
+        count for less.
         """
         pressing = queue.pressing(away)
-        crowd = max(len(queue) - pressing - queue.held, 0)
+        crowd = max(len(queue) - pressing - queue.held - queue.excess, 0)
         requests = pressing + crowd // CROWD_FACTOR
         self._count(queue.held, requests, lanes=1)
-        load = self._load(requests, queue.bytes + backlog_bytes)
+        held_bytes = queue.bytes + queue.excess * EXCESS_BYTES
+        load = self._load(requests, held_bytes + backlog_bytes)
         if not self._shut and load >= 1:
             self.shut()
         elif self._shut and load <= 1 / 2:
             self._intake.resume()
             self._shut = False
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether none come."""
+        return self._shut
 
     def count_nothing(self) -> None:
         """The lane holds nothing any more: the worker's totals must not remember it."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,9 +19,13 @@ class Waiter(Generic[T]):
 
 
 class Line(Generic[T]):
-    """First is who has waited longest of the key whose turn it is; who gave up is passed over."""
+    """First is who has waited longest of the key whose turn it is; who gave up is passed over.
 
-    def __init__(self) -> None:
+    A key that may not be served now is passed over, too, and keeps its turn.
+    """
+
+    def __init__(self, may: Callable[[str], bool] = lambda _: True) -> None:
+        self._may = may
         self._waiting: OrderedDict[str, deque[Waiter[T]]] = OrderedDict()
 
     def join(self, key: str, tokens: int) -> Waiter[T]:
@@ -31,12 +36,12 @@ class Line(Generic[T]):
 
     def first(self) -> Waiter[T] | None:
         """Whose turn it is; they stay in the line."""
-        while self._waiting:
-            key, line = next(iter(self._waiting.items()))
-            if not line[0].given.done():
-                return line[0]
-            self._drop_first(key, line)
-        return None
+        return self._first(self._may)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody waits, be it that they may not be served now."""
+        return self._first(lambda _: True) is None
 
     def serve(self, gift: T) -> None:
         """Give the first what they wait for; the others of the same key queue up behind all."""
@@ -48,6 +53,19 @@ class Line(Generic[T]):
         if line:
             self._waiting.move_to_end(waiter.key)
         waiter.given.set_result(gift)
+
+    def _first(self, may: Callable[[str], bool]) -> Waiter[T] | None:
+        gave_up: str | None = None
+        while True:
+            for key, line in self._waiting.items():
+                if line[0].given.done():
+                    gave_up = key
+                    break
+                if may(key):
+                    return line[0]
+            else:
+                return None
+            self._drop_first(gave_up, self._waiting[gave_up])
 
     def _drop_first(self, key: str, line: deque[Waiter[T]]) -> None:
         line.popleft()

@@ -1,9 +1,10 @@
 """Slots for calls in flight, with a short line of those who have their permit and wait for one."""
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
+from services.worker.core.share import has_share
 from services.worker.limits.line import Line
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
@@ -16,10 +17,12 @@ class Place:
     """The right to spend for the next free slot; a probe is let through where others are not.
 
     `tokens` is what the call was expected to use at worst; `is_used` is for whoever calls to set.
+    `key` is whose share of the places it counts for.
     """
 
     is_probe: bool = False
     tokens: int = 0
+    key: str = ""
     is_used: bool = False
 
 
@@ -27,14 +30,16 @@ class Slots:
     """At most `limit` calls at once.
 
     A spend takes a commit, and a slot that waited for it would stand empty. So a few more than
-    `limit` get a place: as many as slots become free while one spend is committed.
+    `limit` get a place: as many as slots become free while one spend is committed. No key gets all
+    places, so that one whose calls are slow leaves some for the others.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.calling = 0
         self.placed = 0
-        self._line: Line[Place] = Line()
+        self._line: Line[Place] = Line(self._has_share)
+        self._placed_of: Counter[str] = Counter()
         self._next: deque[asyncio.Future[None]] = deque()
         self._spend_s = 0.0
         self._call_s: float | None = None
@@ -51,9 +56,12 @@ class Slots:
                 self.leave(waiter.given.result())
             raise
 
-    def leave(self, place: Place) -> None:  # noqa: ARG002 - for a gate
+    def leave(self, place: Place) -> None:
         """Make room."""
         self.placed -= 1
+        self._placed_of[place.key] -= 1
+        if not self._placed_of[place.key]:
+            del self._placed_of[place.key]  # requests may name any
         self._let_in()
 
     async def begin_call(self, spend_s: float) -> float:
@@ -84,7 +92,7 @@ class Slots:
     @property
     def is_awaited(self) -> bool:
         """Whether somebody waits for a place."""
-        return self._line.first() is not None
+        return not self._line.is_empty
 
     @property
     def ahead(self) -> int:
@@ -97,14 +105,20 @@ class Slots:
         """A place for whoever is first in the line, or the seconds until they may ask again."""
         return Place()
 
+    def _has_share(self, key: str) -> bool:
+        most = self.limit + self.ahead
+        return has_share(self._placed_of[key], most - self.placed, most)
+
     def _let_in(self) -> None:
         while (first := self._line.first()) and self.placed < self.limit + self.ahead:
             admitted = self._admit(first.tokens)
             if not isinstance(admitted, Place):
                 self._look_again_in(admitted)
                 return
-            self.placed += 1
+            admitted.key = first.key
             self._line.serve(admitted)
+            self.placed += 1
+            self._placed_of[first.key] += 1
 
     def _look_again_in(self, delay_s: float) -> None:
         if self._alarm:

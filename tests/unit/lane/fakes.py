@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, auto
+from functools import partial
 
 from aiokafka import TopicPartition
 
@@ -14,6 +15,7 @@ from answerbus.outcome import Origin
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.core.admit import Arrival
 from services.worker.lane.lane import Lane
+from services.worker.lane.reading import must_be_read_alone, read_alone
 from services.worker.ports import OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.lane.virtual import VirtualClock
@@ -249,8 +251,19 @@ class FakeIntake:
             return
         self.position, seeks = batch[-1].offset + 1, self._seeks
         await asyncio.sleep(0)
-        if seeks == self._seeks:
-            lane.deliver([self._arrival(record) for record in batch])
+        if seeks != self._seeks:
+            return
+        if must_be_read_alone(lane):
+            first = batch[0]
+            read_alone(
+                lane, first.offset, partial(self._arrival, first), partial(self._bare, first)
+            )
+            return
+        lane.deliver([self._arrival(record) for record in batch])
+
+    def _bare(self, record: Kept) -> Arrival:
+        bare = builders.arrival(b"", record.offset, self._partition, record.at)
+        return replace(bare, value=record.value, headers=record.headers)
 
     def _arrival(self, record: Kept) -> Arrival:
         return builders.arrival(

@@ -12,6 +12,7 @@ from aiokafka.errors import IllegalStateError
 
 from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
+from answerbus.ledger import Watched
 from services.settings import KafkaSettings
 from services.worker.core.admit import Unfit, admit
 from services.worker.core.ledger import Ledger
@@ -65,10 +66,16 @@ class FakeLane:
 
     def __init__(self, position: int) -> None:
         self.state = State.OPEN
-        self.books = SimpleNamespace(watermark=SimpleNamespace(position=position))
+        watermark, suspects = SimpleNamespace(position=position), SimpleNamespace(record=None)
+        self.books = SimpleNamespace(watermark=watermark, suspects=suspects)
+        self.is_careful = False
         self.delivered: list[int] = []
         self.losses: list[BaseException] = []
         self.on_loss = self.losses.append
+
+    def fail_at(self, what: Watched, error: Exception) -> None:
+        assert what.what == "record"
+        self.on_loss(error)
 
     def deliver(self, arrivals: list[Any]) -> None:
         self.delivered.extend(one.place.offset for one in arrivals)

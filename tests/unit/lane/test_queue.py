@@ -147,6 +147,61 @@ def test_an_adopted_ticket_runs_at_the_head_of_its_workflow() -> None:
     assert taken(queue) == [later]
 
 
+def test_one_workflow_gets_a_share_of_what_may_run() -> None:
+    queue = Queue()
+    for number in range(100):
+        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+    running = list(iter(lambda: queue.take(16), None))
+    assert len(running) == 14
+    queue.put(ticket("small", "small"))
+
+    assert ids(list(iter(lambda: queue.take(16), None))) == ["small"]
+
+    queue.finish(running[0])
+
+    assert ids(list(iter(lambda: queue.take(16), None))) == ["big-14"]
+
+
+def test_who_has_no_funds_waits_with_all_of_its_account_until_something_is_settled() -> None:
+    queue = Queue()
+    for number in range(4):
+        queue.put(ticket(f"poor-{number}", "poor", **UNORDERED))
+    queue.put(ticket("rich", "rich"))
+    found_out = queue.take()
+    assert found_out is not None
+    queue.wait_for_funds(found_out, after(0))
+
+    assert ids(taken(queue)) == ["rich"]
+    assert queue.running == 1
+
+    queue.fund("poor")
+    assert queue.has_funded
+    assert ids(taken(queue)) == ["poor-0"], "one for each time, in their order"
+    assert not queue.has_funded
+    for number in (1, 2, 3):
+        queue.fund("poor")
+        assert ids(taken(queue)) == [f"poor-{number}"]
+    queue.fund("poor")
+    assert (taken(queue), queue._unfunded) == ([], {})
+
+
+def test_the_largest_workflow_is_known_and_what_is_beyond_a_crowd() -> None:
+    queue = Queue(crowd_max=3)
+    for number in range(5):
+        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+    queue.put(ticket("small", "small"))
+    first = queue.take()
+    assert first is not None
+
+    assert (queue.largest(), queue.excess) == (("big", 5, 1), 2)
+
+    queue.finish(first)
+    assert (queue.largest(), queue.excess) == (("big", 4, 0), 1)
+    while one := queue.take():
+        queue.finish(one)
+    assert (queue.largest(), queue.excess) == (None, 0)
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Any order of events, against a plain list of what was put in."""
 
@@ -195,6 +250,21 @@ class QueueMachine(RuleBasedStateMachine):
         one = self.pick(data)
         self.queue.hold(one, min(after(self.clock + delay_s), one.deadline))
 
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def wait_for_funds(self, data: st.DataObject) -> None:
+        self.queue.wait_for_funds(self.pick(data), after(self.clock))
+
+    @rule(workflow=st.sampled_from("xyz"))
+    def fund(self, workflow: str) -> None:
+        before = self.unfunded_of(workflow)
+        self.queue.fund(workflow)
+        woken = before - self.unfunded_of(workflow)
+        assert len(woken) == min(len(before), 1)
+
+    def unfunded_of(self, workflow: str) -> set[Ticket]:
+        return {one for one in self.put_in[workflow] if one.stage is Stage.UNFUNDED}
+
     @rule(seconds=st.floats(0, 30))
     def wake(self, seconds: float) -> None:
         self.clock += seconds
@@ -228,9 +298,11 @@ class QueueMachine(RuleBasedStateMachine):
         for _ in range(3 * len(self.all()) + 3):
             for one in self.running:
                 self.queue.finish(one)
+            for workflow in "xyz":
+                self.queue.fund(workflow)
             self.running = self.queue.wake(after(self.clock)) + taken(self.queue)
             self.clock += 20
-        assert len(self.queue) == 0
+        assert (len(self.queue), self.queue.running, self.queue.largest()) == (0, 0, None)
 
 
 QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -31,10 +31,12 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def pass_through(gate: Gate, reply: Reply | None = None, takes_s: float = 0.0) -> float:
+async def pass_through(
+    gate: Gate, reply: Reply | None = None, takes_s: float = 0.0, key: str = "w"
+) -> float:
     """One call; gives the seconds it had to wait."""
     came = now()
-    async with placed(gate) as place, calling(gate):
+    async with placed(gate, key) as place, calling(gate):
         waited_s = now() - came
         place.is_used = True
         await asyncio.sleep(takes_s)
@@ -91,8 +93,9 @@ def test_hundreds_of_calls_that_end_in_one_outage_are_one_failure() -> None:
 
     async def main() -> None:
         gate = Gate(500)
-        replies = [Unavailable(None, ran=False)] * 500
-        await asyncio.gather(*(pass_through(gate, reply, takes_s=1.0) for reply in replies))
+        reply = Unavailable(None, ran=False)
+        calls = (pass_through(gate, reply, takes_s=1.0, key=f"w-{n}") for n in range(500))
+        await asyncio.gather(*calls)
 
         assert await pass_through(gate) == 1
 

@@ -77,7 +77,7 @@ def test_a_limit_that_shrinks_ends_no_call_and_starts_none() -> None:
     async def main() -> None:
         slots = Slots(10)
         meter = Meter(slots)
-        tasks = [asyncio.create_task(meter.work("w", 1.0)) for _ in range(30)]
+        tasks = [asyncio.create_task(meter.work(f"w-{n % 7}", 1.0)) for n in range(30)]
         await asyncio.sleep(0.5)
         slots.limit = 2
         assert meter.now_calling == 10
@@ -130,5 +130,25 @@ def test_what_is_given_in_the_moment_of_cancelling_is_given_back(
 
         assert (slots.placed, slots.calling) == (0, 0)
         await take(slots)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (4, 3), (16, 14), (100, 88)])
+def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
+    async def main() -> None:
+        slots = Slots(limit)
+        meter = Meter(slots)
+        crowd = [asyncio.create_task(meter.work("crowd", 60.0)) for _ in range(3 * limit)]
+        await asyncio.sleep(1.0)
+        assert meter.now_calling == most
+        assert slots.is_awaited
+        began = now()
+        if most < limit:
+            await asyncio.gather(*(meter.work(f"w-{n}", 1.0) for n in range(limit - most)))
+            assert now() - began < 1.2
+        await asyncio.gather(*crowd)
+        assert (slots.placed, slots.calling) == (0, 0)
+        assert not slots._placed_of
 
     run(main())
