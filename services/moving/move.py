@@ -20,8 +20,8 @@ from services.moving.unread import forwarded
 from services.reading.reader import Reader, reading
 from services.settings import SetUpError
 from services.topics.broker import topics_on
+from services.worker.arrivals import arrival
 from services.worker.clock import BrokerClock
-from services.worker.intake import arrival
 from services.worker.lane.shard import KafkaShard, Names
 from services.worker.ports import OutRecord
 

@@ -14,19 +14,13 @@ from aiokafka.structs import OffsetAndMetadata
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
-from answerbus.broker_time import moment
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.records.unreadable import Unreadable
-from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
-from answerbus.forwarding import first_place, is_forwarded
 from answerbus.ledger import Watched
-from answerbus.outcome import Origin
-from services.digest import bytes_digest, canonical_digest
 from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.topics.worker_groups import WORKER_CLIENT
-from services.worker.core.admit import Arrival
+from services.worker.arrivals import arrival, bare_arrival
 from services.worker.lane.life import Life
 from services.worker.lane.membership import Membership
 from services.worker.lane.reading import must_be_read_alone, read_alone
@@ -183,62 +177,6 @@ class Inbox:
             return bool(await self.consumer.position(place) > batch[-1].offset)
         except IllegalStateError:
             return False  # taken away meanwhile
-
-
-def arrival(record: Record) -> Arrival:
-    """A record as the core sees it; nothing in it can make this fail."""
-    headers: Headers = list(record.headers)
-    place = _place(record)
-    decoded = _decoded(record, headers)
-    digest = (
-        canonical_digest(decoded.body)
-        if isinstance(decoded, ReceivedRequest)
-        else bytes_digest(record.value or b"")
-    )
-    return Arrival(
-        place=place,
-        origin=first_place(headers, place) or place,
-        forwarded=is_forwarded(headers),
-        value=record.value,
-        headers=headers,
-        decoded=decoded,
-        digest=digest,
-        readable=not isinstance(record, Unreadable),
-    )
-
-
-def bare_arrival(record: Record) -> Arrival:
-    """A record as its place and its bytes alone, for one that must not be looked into."""
-    place = _place(record)
-    return Arrival(
-        place=place,
-        origin=place,
-        forwarded=False,
-        value=record.value,
-        headers=list(record.headers),
-        decoded=Undecodable(()),
-        digest=bytes_digest(record.value or b""),
-    )
-
-
-def _place(record: Record) -> Origin:
-    return Origin(
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        timestamp=moment(record.timestamp),
-    )
-
-
-def _decoded(record: Record, headers: Headers) -> ReceivedRequest | Undecodable:
-    """Of a record that cannot be read, the ids at least, so that who waits for it is told."""
-    if not isinstance(record, Unreadable):
-        return decode_request(record.value, headers)
-    if not record.has_value:
-        return Undecodable((record.problem,))
-    found = decode_request(record.value)
-    ids = found.request if isinstance(found, ReceivedRequest) else found
-    return Undecodable((record.problem,), ids.request_id, ids.workflow_id)
 
 
 async def _parse(raw: Records) -> KafkaMessage:

@@ -9,9 +9,9 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Headers, decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
+from services.worker.arrivals import arrival
 from services.worker.core.ledger import Ledger
 from services.worker.core.tally import Tally
-from services.worker.intake import arrival
 from services.worker.lane.books import Books
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark

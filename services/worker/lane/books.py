@@ -1,19 +1,16 @@
 """What a lane knows and writes: ledger, queue and watermark move here, and records come out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import (
     AnswerTooLarge,
     BudgetExhausted,
     Cause,
-    CrashedWorker,
     DeadLetter,
 )
-from answerbus.envelope import ReceivedRequest
 from answerbus.event import Event
 from answerbus.ledger import ClosedOutcome, LaneRecord, Watched
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
@@ -21,83 +18,29 @@ from answerbus.outcome import RetryRequest
 from answerbus.trace import Trace
 from services.worker.core import events
 from services.worker.core.account import Spend
-from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.audit import chain, give_back
 from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call, attempt_outcome
 from services.worker.core.decide import Circumstances, Decision, Wait, decide
-from services.worker.core.ledger import Ledger, Reserved, closed_record
+from services.worker.core.ledger import Reserved, closed_record
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import is_counted
-from services.worker.core.tally import Tally
-from services.worker.core.ticket import Ticket, taken_in
+from services.worker.core.ticket import Ticket
 from services.worker.lane import letters
-from services.worker.lane.queue import Queue
-from services.worker.lane.suspects import Suspects
-from services.worker.lane.watermark import Watermark
-from services.worker.observer import Observer, Several
-from services.worker.ports import LateRecord, Outgoing, OutRecord
+from services.worker.lane.taking_in import TakingIn, Writing
+from services.worker.ports import LateRecord, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """Records that belong into one transaction, and the offset that goes with them."""
-
-    records: tuple[Outgoing, ...]
-    offset: int | None
-
-
-@dataclass(slots=True)
-class Books:
+@dataclass(slots=True, kw_only=True)
+class Books(TakingIn):
     """The state of one open lane. Nothing here waits; a lost lane throws its books away."""
 
-    partition: int
-    partitions: int
     worker: str
     backoff: Backoff
-    tally: Tally
-    ledger: Ledger
-    watermark: Watermark
-    queue: Queue
-    suspects: Suspects = field(default_factory=Suspects)
     watched: Watched | None = None
-    observer: Observer = field(default_factory=Several)
-
-    def arrive(self, arrival: Arrival, now: datetime) -> Writing | None:
-        """Take a record in: queue it, or write down at once what becomes of it."""
-        offset = arrival.place.offset
-        if not self.watermark.deliver(offset):
-            return None
-        self.ledger.forget(now, self.watermark.committable)
-        admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
-        match admission:
-            case Admitted():
-                self.ledger.account(admission.request, now)  # the first admitted sets the limit
-                ticket = taken_in(arrival, admission)
-                self.queue.put(ticket)
-                self.observer.taken(ticket)
-                return None
-            case Duplicate():
-                if not self._is_held(arrival):
-                    self.tally.duplicates += 1
-                    self.watermark.finish(offset)
-                return Writing((), self.watermark.committable)
-            case Misrouted():
-                self.tally.forwarded += 1
-                copy = letters.forwarded(arrival, admission.workflow_id, admission.owner)
-                return self._dispose(arrival, copy, "forwarded", now)
-            case Unfit():
-                self.tally.unreadable += not arrival.readable
-                letter = letters.unfit_letter(admission, arrival, now)
-                self.observer.unfit(letter)
-                home = letters.home_of(self.partition, self.partitions)
-                record = letters.unfit_record(letter, arrival, home)
-                return self._dispose(arrival, record, "dead_letter", now)
-            case _:
-                assert_never(admission)
 
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
@@ -201,21 +144,6 @@ class Books:
         """A write of no consequence that only the rightful owner of the partition can commit."""
         return self._writing(self._lane_record(now))
 
-    def give_up_record(self, arrival: Arrival, crashes: int, now: datetime) -> Writing | None:
-        """End a record that nobody may look into."""
-        offset = arrival.place.offset
-        if not self.watermark.deliver(offset):
-            return None
-        self.suspects.pass_record(offset)
-        if self.ledger.known_place(arrival.place_id):
-            self.watermark.finish(offset)
-            return Writing((), self.watermark.committable)
-        unfit = Unfit(CrashedWorker(openings=crashes), None, None)
-        letter = letters.unfit_letter(unfit, arrival, now)
-        self.observer.unfit(letter)
-        record = letters.unfit_record(letter, arrival, self.partition)
-        return self._dispose(arrival, record, "dead_letter", now)
-
     def _terminal(
         self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *told: OutRecord
     ) -> Writing:
@@ -245,22 +173,6 @@ class Books:
             self._record(closed),
             *([progress] if progress else []),
         )
-
-    def _dispose(
-        self, arrival: Arrival, record: OutRecord, outcome: ClosedOutcome, now: datetime
-    ) -> Writing:
-        closed = letters.closed_place(arrival, outcome, self.partitions, now)
-        self.ledger.close(closed, None)
-        self.watermark.finish(arrival.place.offset)
-        home = letters.home_of(self.partition, self.partitions)
-        return self._writing(record, letters.record_of(closed, home))
-
-    def _is_held(self, arrival: Arrival) -> bool:
-        """Whether this is the very record of a ticket that outlived a reopening."""
-        if not isinstance(arrival.decoded, ReceivedRequest):
-            return False
-        ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
-        return ticket is not None and ticket.offset == arrival.place.offset
 
     def _place(self, ticket: Ticket) -> int:
         """The offset in this partition up to which the ticket's record may be delivered again."""
@@ -295,6 +207,3 @@ class Books:
 
     def _record(self, event: Event) -> OutRecord:
         return letters.record_of(event, self.partition)
-
-    def _writing(self, *records: Outgoing) -> Writing:
-        return Writing(records, self.watermark.committable)

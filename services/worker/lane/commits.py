@@ -12,9 +12,9 @@ from services.worker.core.ledger import Reserved
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.ticket import Ticket
-from services.worker.lane.books import Writing
 from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import LaneLost
+from services.worker.lane.taking_in import Writing
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
 

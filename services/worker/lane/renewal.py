@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from services.worker.lane.books import Books, Writing
+from services.worker.lane.books import Books
+from services.worker.lane.taking_in import Writing
 
 # Near the end of the ledger it is found soon (answerbus.client.layout), and retention never takes
 # it away while the lane is open.

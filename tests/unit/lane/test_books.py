@@ -21,8 +21,9 @@ from services.worker.core.ledger import Ledger
 from services.worker.core.reply import Throttled, TimedOut
 from services.worker.core.tally import Tally
 from services.worker.core.ticket import Ticket
-from services.worker.lane.books import VALUE_BYTES_MAX, Books, Writing
+from services.worker.lane.books import VALUE_BYTES_MAX, Books
 from services.worker.lane.queue import Queue
+from services.worker.lane.taking_in import Writing
 from services.worker.lane.watermark import Watermark
 from services.worker.ports import OutRecord
 from tests.unit import builders

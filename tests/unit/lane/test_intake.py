@@ -14,9 +14,10 @@ from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
 from answerbus.ledger import Watched
 from services.settings import KafkaSettings
+from services.worker.arrivals import arrival
 from services.worker.core.admit import Unfit, admit
 from services.worker.core.ledger import Ledger
-from services.worker.intake import Inbox, arrival
+from services.worker.intake import Inbox
 from services.worker.lane.lane import State
 from tests.unit.builders import NOW, TOPIC, body
 from tests.unit.lane.virtual import run

@@ -162,6 +162,9 @@ def test_data_are_the_event_as_it_is_on_the_wire() -> None:
             "group": "answerbus.worker",
             "earlier": [],
             "moving_to": None,
+            "suspects": [],
+            "suspect_record": None,
+            "watched": None,
         },
     }
     assert as_data(NO_EVENT)["event"] == {

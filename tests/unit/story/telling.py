@@ -16,8 +16,9 @@ from services.worker.core.decide import Decision
 from services.worker.core.ledger import Ledger
 from services.worker.core.tally import Tally
 from services.worker.core.ticket import Ticket
-from services.worker.lane.books import Books, Writing
+from services.worker.lane.books import Books
 from services.worker.lane.queue import Queue
+from services.worker.lane.taking_in import Writing
 from services.worker.lane.watermark import Watermark
 from tests.unit import builders
 from tests.unit.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
