@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from confluent_kafka import Consumer
 
 from answerbus.topics import LEDGER
+from answerbus.topics import REQUESTS as REQUESTS_TOPIC
+from services.topics.worker_groups import groups_of_workers
 from tests.integration.bus import ANSWERED, Bus, request, until
 from tests.integration.command_line import answerbus
 
@@ -85,3 +89,35 @@ async def test_two_workers_with_one_static_id_say_so(bus: Bus) -> None:
         return any("kafka.group_instance_id" in str(one.health["reasons"]) for one in workers)
 
     await until(named, "the restless group is named", LIMIT_S)
+
+
+async def test_many_other_groups_on_a_broker_are_told_apart(bus: Bus) -> None:
+    """Each group is asked about by itself: together, aiokafka reads all but one wrongly."""
+    config = bus.config([{"reply": ANSWERED}])
+    worker = bus.start_worker(config)
+    await bus.publish(REQUESTS[:1])
+    await bus.terminals(1)
+    names = [f"{bus.prefix}.reader-{number}" for number in range(5)]
+    readers = [
+        Consumer({"bootstrap.servers": bus.bootstrap, "group.id": name, "log_level": 0})
+        for name in names
+    ]
+    for reader in readers:
+        reader.subscribe([bus.topic(REQUESTS_TOPIC)])
+
+    def join() -> bool:
+        return all(reader.poll(0.05) or reader.assignment() for reader in readers)
+
+    await until(join, "all readers have joined", LIMIT_S)
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    try:
+        found = await groups_of_workers(admin, bus.topic(REQUESTS_TOPIC))
+    finally:
+        await admin.close()
+        for reader in readers:
+            reader.close()
+
+    assert {name: found[name] for name in names} == dict.fromkeys(names, False)
+    assert found[f"{bus.prefix}.worker"]
+    assert worker.health["other_groups"] == []
