@@ -8,14 +8,15 @@ from types import MappingProxyType
 REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
+_BY_FILE = ("--quiet", "--numprocesses=2", "--dist=loadfile", "--durations=20")
 
 
 def _tests(name: str, marks: str, *options: str) -> tuple[str, ...]:
     return (*_PYTEST, "-m", marks, f"--junit-xml={REPORTS / name}.xml", *options)
 
 
-# Those that talk to Kafka or to the model run one after the other: what they wait for is time,
-# and two of them at once on two cores would wait for each other.
+# Tests that talk to Kafka mostly wait: two files at a time, each with a broker of its own. Those
+# that ask the model or look at pages run one after the other, since they use both cores.
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "shape": (sys.executable, "-m", "ruff", "format", "--check"),
@@ -25,7 +26,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "quick": _tests("quick", "not wide and not kafka and not real_llm", *_ON_TWO),
         "wide": _tests("wide", "wide and not kafka and not real_llm", *_ON_TWO),
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "60"),
-        "integration": _tests("integration", "kafka and not real_llm and not browser"),
+        "integration": _tests("integration", "kafka and not real_llm and not browser", *_BY_FILE),
         "browser": _tests("browser", "browser"),
         "e2e": _tests("e2e", "real_llm"),
     }
