@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tests.chaos.chaos import SESSION_S, Chaos, Size
-from tests.chaos.faults import Kind, faults
+from tests.chaos.faults import ORDINARY, faults
 
 SEED = 23
 SIZE = Size(requests=240, workflows=32, workers=3, window_s=20.0, limit_s=120.0, partitions=6)
@@ -14,7 +14,7 @@ SIZE = Size(requests=240, workflows=32, workers=3, window_s=20.0, limit_s=120.0,
 
 def test_the_short_run_has_faults_of_every_kind() -> None:
     assert {fault.kind for fault in faults(SEED, SIZE.workers, SESSION_S, SIZE.window_s)} == set(
-        Kind
+        ORDINARY
     )
 
 
