@@ -163,6 +163,10 @@ class Chaos:
         fleet, missing = stage.fleet, watcher.missing(load.request_ids)
         if not self._size.hostile and watcher.letters != load.letters:
             missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
+        if missing:
+            self._say("what the workers wait for stands in their logs")
+            fleet.tell_tasks()
+            time.sleep(TELL_S)
         bugs = [] if fleet.drain() else ["a worker did not end after SIGTERM"]
         self._say("auditing")
         servers, requests = around.cluster.bootstrap_servers, around.requests()

@@ -58,7 +58,14 @@ class Fleet:
         mine = {name: v for name, v in os.environ.items() if not name.startswith("ANSWERBUS_")}  # noqa: TID251
         with log.open("wb") as output:
             mine |= self.environment(slot)
-            command = [sys.executable, "-m", "services.cli", "worker", "--config", str(self.config)]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.chaos.worker",
+                "worker",
+                "--config",
+                str(self.config),
+            ]
             process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=mine)
         worker = Worker(process, log)
         self.slots[slot] = worker
@@ -94,6 +101,11 @@ class Fleet:
                 ended = False
                 worker.send(signal.SIGKILL)
         return ended
+
+    def tell_tasks(self) -> None:
+        """Let all that run write into their logs what each task waits for."""
+        for worker in self._running():
+            worker.send(signal.SIGUSR1)
 
     def kill(self) -> None:
         """End whatever still runs."""
