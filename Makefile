@@ -84,10 +84,10 @@ down: install  ## Stop what `make up` has started; the data stay
 demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
 
-chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000 BROKERS=3
+chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000 BROKERS=3 HOSTILE=1
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
 		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) \
-			--brokers $(or $(BROKERS),1) || exit $$?; done
+			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) || exit $$?; done
 
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \

@@ -1,9 +1,10 @@
 """Several brokers on this machine as one cluster: start them, kill one, restart one, stop all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from infra.kafka.broker import Broker, new_cluster_id, start_broker
@@ -13,6 +14,8 @@ from infra.ports import LOOPBACK, free_ports
 SIZE = 3
 MEMBER_HEAP_MB = 256  # three of them share a small machine
 START_LIMIT_S = 180.0  # three at once
+PLAINTEXT = "PLAINTEXT"
+_NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +23,37 @@ class _Place:
     """Where one broker of a cluster lives, for as long as the cluster does."""
 
     data: Path
-    port: int
+    ports: Mapping[str, int]
     properties: Mapping[str, str]
 
 
 class Cluster:
     """Brokers by number, from 0 on; what is acknowledged survives the loss of any one of three.
 
-    The brokers are the quorum too. Data of each are in a folder of its own.
+    The brokers are the quorum too. Data of each are in a folder of its own. Each has a plain
+    listener, and one for each of the other security `protocols`; what these need stands in
+    `properties`.
     """
 
-    def __init__(self, folder: Path, size: int = SIZE) -> None:
-        ports = free_ports(2 * size)
+    def __init__(
+        self,
+        folder: Path,
+        size: int = SIZE,
+        protocols: Sequence[str] = (),
+        properties: Mapping[str, str] = _NO_CHANGES,
+    ) -> None:
+        names = (PLAINTEXT, *protocols)
+        free = free_ports((1 + len(names)) * size)
+        controllers, rest = free[:size], free[size:]
+        listeners = [dict(zip(names, rest[n * len(names) :], strict=False)) for n in range(size)]
         self._id = new_cluster_id()
         self._heap_mb = HEAP_MB if size == 1 else MEMBER_HEAP_MB
         self._places = [
-            _Place(folder / f"kafka-{number}", ports[number], _properties(number, size, ports))
+            _Place(
+                folder / f"kafka-{number}",
+                listeners[number],
+                {**_properties(number, listeners[number], controllers), **properties},
+            )
             for number in range(size)
         ]
         self._brokers: dict[int, Broker] = {}
@@ -43,7 +61,11 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         """What clients are given: all brokers, whether they run or not."""
-        return ",".join(f"{LOOPBACK}:{place.port}" for place in self._places)
+        return self.servers_at(PLAINTEXT)
+
+    def servers_at(self, protocol: str) -> str:
+        """The same, of the listeners for a security protocol."""
+        return ",".join(f"{LOOPBACK}:{place.ports[protocol]}" for place in self._places)
 
     @property
     def size(self) -> int:
@@ -90,19 +112,22 @@ class Cluster:
         place = self._places[number]
         self._brokers[number] = start_broker(
             place.data,
-            place.port,
+            place.ports[PLAINTEXT],
             place.properties,
+            {name: port for name, port in place.ports.items() if name != PLAINTEXT},
             cluster_id=self._id,
             heap_mb=self._heap_mb,
             limit_s=START_LIMIT_S,
         )
 
 
-def _properties(number: int, size: int, ports: list[int]) -> Mapping[str, str]:
+def _properties(
+    number: int, ports: Mapping[str, int], controllers: Sequence[int]
+) -> Mapping[str, str]:
     """What a broker needs to know of the others, and how many copies there are of everything."""
-    port, controllers = ports[number], ports[size:]
+    size = len(controllers)
     voters = (f"{node}@{LOOPBACK}:{at}" for node, at in enumerate(controllers, start=1))
-    own = f"PLAINTEXT://{LOOPBACK}:{port}"
+    own = ",".join(f"{protocol}://{LOOPBACK}:{port}" for protocol, port in ports.items())
     copies, in_sync = str(size), str(size // 2 + 1)
     return {
         "node.id": str(number + 1),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from infra.kafka import Cluster
 from tests.chaos import script
 from tests.chaos.audit.reading import read_history
 from tests.chaos.auditor import audit, summary
+from tests.chaos.conditions import Hostile, Ordinary
 from tests.chaos.faults import faults
 from tests.chaos.fleet import Fleet
+from tests.chaos.garbage import garbage
 from tests.chaos.stage import Stage
 from tests.chaos.traffic import Publisher, Watcher
 from tests.chaos.workload import Workload, workload
@@ -27,6 +30,7 @@ TICK_S = 0.05
 START_LIMIT_S = 30.0
 ASK_S = 1.0  # between two looks at the group's offsets
 TELL_S = 5.0
+GARBAGE_SHARE = 0.15  # of the requests of a hostile run: as many batches of garbage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Size:
     limit_s: float
     partitions: int = 12
     brokers: int = 1
+    hostile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class Outcome:
     seed: int
     took_s: float
     summary: str
+    faults: dict[str, int]
     kinds: dict[str, int]
     missing: list[str]
     bugs: list[str]
@@ -65,7 +71,13 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         """For scripts."""
         figures = {"seed": self.seed, "took_s": round(self.took_s, 1), "fine": self.is_fine}
-        return {**figures, "summary": self.summary, "kinds": self.kinds, **self.complaints()}
+        return {
+            **figures,
+            "summary": self.summary,
+            "faults": self.faults,
+            "kinds": self.kinds,
+            **self.complaints(),
+        }
 
 
 class Chaos:
@@ -81,20 +93,39 @@ class Chaos:
         load = workload(
             self._seed, size.requests, size.workflows, size.partitions, size.window_s - SESSION_S
         )
-        cluster = Cluster(self._folder, size.brokers)
-        fleet = Fleet(self._config(cluster.bootstrap_servers), self._folder)
+        around = self._conditions()
+        cluster = around.cluster
+        fleet = Fleet(self._config(around.kafka()), self._folder, around.environment)
         stage = Stage(fleet, cluster, self._say)
         try:
             cluster.start()
             bus = Bus(cluster.bootstrap_servers, PREFIX, size.partitions, self._folder)
             asyncio.run(create_topics(bus, size.brokers))
+            stage.grips = around.prepare()
             self._start(fleet)
-            plan = faults(self._seed, size.workers, SESSION_S, size.window_s, size.brokers)
-            stage.schedule(plan)
-            return self._judge(load, fleet, cluster.bootstrap_servers, self._play(load, stage))
+            stage.schedule(
+                faults(
+                    self._seed,
+                    size.workers,
+                    SESSION_S,
+                    size.window_s,
+                    size.brokers,
+                    hostile=size.hostile,
+                )
+            )
+            return self._judge(load, stage, around, self._play(load, stage, around))
         finally:
             fleet.kill()
+            around.close()
             stage.close()
+
+    def _conditions(self) -> Ordinary:
+        size = self._size
+        if not size.hostile:
+            return Ordinary(Cluster(self._folder, size.brokers))
+        count, lasting_s = round(size.requests * GARBAGE_SHARE), size.window_s - SESSION_S
+        planned = garbage(self._seed, count, size.partitions, lasting_s)
+        return Hostile(self._folder, size.brokers, PREFIX, size.partitions, planned)
 
     def _start(self, fleet: Fleet) -> None:
         for slot in range(self._size.workers):
@@ -103,46 +134,55 @@ class Chaos:
         while not fleet.all_ready() and time.monotonic() < limit:
             time.sleep(TICK_S)  # whoever is late is waited for no longer; it may still come
 
-    def _play(self, load: Workload, stage: Stage) -> Watcher:
+    def _play(self, load: Workload, stage: Stage, around: Ordinary) -> Watcher:
         """Let it all happen, until everything is answered and read, or time is up."""
         bootstrap = stage.cluster.bootstrap_servers
         publisher = Publisher(bootstrap, f"{PREFIX}.requests.v1", load.publications)
-        watcher = Watcher(bootstrap, PREFIX, self._size.partitions)
+        reads_requests = not self._size.hostile
+        watcher = Watcher(bootstrap, PREFIX, self._size.partitions, reads_requests=reads_requests)
         began = self._began = time.monotonic()
         asked = told = 0.0
         while (now := time.monotonic() - began) < self._size.limit_s:
             stage.play(now)
             publisher.publish_due(now)
+            around.produce_due(now)
             watcher.look(TICK_S)
             if now - told > TELL_S:
                 told = now
                 self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
-            settled = stage.is_over and publisher.is_done and watcher.letters >= load.letters
+            is_out = publisher.is_done and around.is_done
+            settled = stage.is_over and is_out and watcher.letters >= load.letters
             if settled and now - asked > ASK_S and not watcher.missing(load.request_ids):
                 asked = now
-                if watcher.unread() == []:
+                if watcher.unread(around.requests()) == []:
                     break
         watcher.close()
         return watcher
 
-    def _judge(self, load: Workload, fleet: Fleet, bootstrap: str, watcher: Watcher) -> Outcome:
-        missing = watcher.missing(load.request_ids)
-        if watcher.letters != load.letters:
+    def _judge(self, load: Workload, stage: Stage, around: Ordinary, watcher: Watcher) -> Outcome:
+        fleet, missing = stage.fleet, watcher.missing(load.request_ids)
+        if not self._size.hostile and watcher.letters != load.letters:
             missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
+        if missing:
+            self._say("what the workers wait for stands in their logs")
+            fleet.tell_tasks()
+            time.sleep(TELL_S)
         bugs = [] if fleet.drain() else ["a worker did not end after SIGTERM"]
         self._say("auditing")
-        history = read_history(bootstrap, PREFIX, self._folder / JOURNAL)
+        servers, requests = around.cluster.bootstrap_servers, around.requests()
+        history = read_history(servers, PREFIX, self._folder / JOURNAL, requests=requests)
         return Outcome(
             seed=self._seed,
             took_s=time.monotonic() - self._began,
-            summary=summary(history),
+            summary=summary(history) + around.summary(),
+            faults=stage.begun,
             kinds=dict(watcher.kinds.most_common()),
             missing=missing,
             bugs=bugs + fleet.bugs(),
-            violations=[str(violation) for violation in audit(history)],
+            violations=[str(found) for found in (*audit(history), *around.check(history))],
         )
 
-    def _config(self, bootstrap: str) -> Path:
+    def _config(self, kafka: Mapping[str, str]) -> Path:
         """A settings file with little room, so that lanes pause, and little patience."""
         played = self._folder / "script.json"
         played.write_text(json.dumps({"rules": script.rules(self._seed)}))
@@ -152,9 +192,10 @@ class Chaos:
             f'dialect = "prompted"\ntimeout_s = {script.TIMEOUT_S}\n'
             for name in script.PROFILES
         )
+        way_in = "".join(f'{name} = "{value}"\n' for name, value in kafka.items())
         path = self._folder / "answerbus.toml"
         path.write_text(
-            f'[kafka]\nbootstrap_servers = "{bootstrap}"\ntopic_prefix = "{PREFIX}"\n'
+            f'[kafka]\n{way_in}topic_prefix = "{PREFIX}"\n'
             f"session_timeout_ms = {SESSION_S * 1000:.0f}\nrebalance_timeout_ms = 10000\n"
             '[worker]\nhealth = "127.0.0.1:0"\nmax_in_flight = 100\nlane_requests_max = 40\n'
             f"retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 5.0\n{profiles}"

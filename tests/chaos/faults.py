@@ -17,20 +17,36 @@ class Kind(Enum):
     STOP = "SIGSTOP"
     GUEST = "a guest joins"
     BROKER = "broker killed"
+    CLOCK = "a clock is set"
+    RIGHTS = "rights are taken away"
+
+
+HOSTILE = (Kind.CLOCK, Kind.RIGHTS)
+ORDINARY = tuple(kind for kind in Kind if kind not in HOSTILE)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """From `at_s` on and for `lasts_s` seconds; `slot` is the worker that it hits."""
+    """From `at_s` on and for `lasts_s` seconds; `slot` is the worker that it hits.
+
+    `number` counts the faults of its kind, so that those that can be done in several ways vary.
+    """
 
     at_s: float
     kind: Kind
     slot: int
     lasts_s: float
+    number: int = 0
 
 
 def faults(
-    seed: int, workers: int, session_s: float, window_s: float, brokers: int = 1
+    seed: int,
+    workers: int,
+    session_s: float,
+    window_s: float,
+    brokers: int = 1,
+    *,
+    hostile: bool = False,
 ) -> list[Fault]:
     """Faults all over the window, in order of time: each kind once, then as they come.
 
@@ -40,14 +56,18 @@ def faults(
     weights = {Kind.KILL: 4, Kind.TERM: 3, Kind.STOP: 3, Kind.GUEST: 2, Kind.BROKER: 1}
     if brokers > 1:
         weights[Kind.BROKER] = 5
-    first = list(Kind)
+    if hostile:
+        weights |= {Kind.CLOCK: 6, Kind.RIGHTS: 6}
+    first = list(weights)
     chance.shuffle(first)
+    begun = {kind: chance.randrange(100) for kind in HOSTILE if hostile}
     found: list[Fault] = []
     at_s = FIRST_S
     while at_s < window_s - REST_S:
         kind = first.pop() if first else chance.choices(list(weights), list(weights.values()))[0]
         lasts_s = chance.uniform(*_lasting(kind, session_s))
-        found.append(Fault(at_s, kind, chance.randrange(workers), lasts_s))
+        number = begun[kind] = begun.get(kind, -1) + 1
+        found.append(Fault(at_s, kind, chance.randrange(workers), lasts_s, number))
         at_s += chance.uniform(*GAP_S)
     return found
 
@@ -65,3 +85,7 @@ def _lasting(kind: Kind, session_s: float) -> tuple[float, float]:
             return 4.0, 10.0
         case Kind.BROKER:
             return 0.5, 4.0
+        case Kind.CLOCK:
+            return 3.0, 10.0
+        case Kind.RIGHTS:
+            return 5.0, 10.0

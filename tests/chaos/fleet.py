@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,10 +41,14 @@ class Worker:
 
 @dataclass
 class Fleet:
-    """Slots with a worker each, or an empty one that waits for its next worker."""
+    """Slots with a worker each, or an empty one that waits for its next worker.
+
+    `environment` gives the variables of the worker in a slot, beside those that all have.
+    """
 
     config: Path
     folder: Path
+    environment: Callable[[int], Mapping[str, str]] = lambda _slot: {}
     slots: dict[int, Worker | None] = field(default_factory=dict)
     started: list[Worker] = field(default_factory=list)
 
@@ -53,7 +57,15 @@ class Fleet:
         log = self.folder / f"worker-{len(self.started)}.log"
         mine = {name: v for name, v in os.environ.items() if not name.startswith("ANSWERBUS_")}  # noqa: TID251
         with log.open("wb") as output:
-            command = [sys.executable, "-m", "services.cli", "worker", "--config", str(self.config)]
+            mine |= self.environment(slot)
+            command = [
+                sys.executable,
+                "-m",
+                "tests.chaos.worker",
+                "worker",
+                "--config",
+                str(self.config),
+            ]
             process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=mine)
         worker = Worker(process, log)
         self.slots[slot] = worker
@@ -89,6 +101,11 @@ class Fleet:
                 ended = False
                 worker.send(signal.SIGKILL)
         return ended
+
+    def tell_tasks(self) -> None:
+        """Let all that run write into their logs what each task waits for."""
+        for worker in self._running():
+            worker.send(signal.SIGUSR1)
 
     def kill(self) -> None:
         """End whatever still runs."""

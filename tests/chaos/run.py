@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from infra.kafka.cluster import SIZE
 from infra.setup_error import SetupError
 from tests.chaos.audit.reading import UnreadableError
 from tests.chaos.chaos import Chaos, Outcome, Size
@@ -30,7 +31,12 @@ def main(
     requests: Annotated[int, typer.Option(min=1)] = 10_000,
     workflows: Annotated[int, typer.Option(min=1)] = 1_000,
     workers: Annotated[int, typer.Option(min=1)] = 3,
-    brokers: Annotated[int, typer.Option(min=1, help="3: one may be lost at any time")] = 1,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, help="3 (by default if hostile): one may be lost")
+    ] = None,
+    hostile: Annotated[
+        bool, typer.Option("--hostile", help="garbage batches, clocks that jump, rights that go")
+    ] = False,
     window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
     seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
@@ -41,8 +47,9 @@ def main(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")
-    window_s = window or max(20.0, requests / 50)
-    size = Size(requests, workflows, workers, window_s, seconds, brokers=brokers)
+    window_s = window or (max(75.0, requests / 20) if hostile else max(20.0, requests / 50))
+    count = brokers or (SIZE if hostile else 1)
+    size = Size(requests, workflows, workers, window_s, seconds, brokers=count, hostile=hostile)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:
             outcome = Chaos(chosen, size, keep or Path(folder), console).run()

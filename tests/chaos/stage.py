@@ -9,10 +9,20 @@ from functools import partial
 from itertools import count
 
 from infra.kafka import Cluster
+from tests.chaos.clocks import RIGHT, SHIFTS, Clocks
 from tests.chaos.faults import Fault, Kind
 from tests.chaos.fleet import RESTART_S, Fleet, Worker
+from tests.chaos.rights import TAKEN, WorkersRights
 
 _FIRST_GUEST = 1_000  # guests sit behind the slots of the fleet
+
+
+@dataclass(frozen=True)
+class Grips:
+    """What a hostile run lays hands on beside processes."""
+
+    clocks: Clocks
+    rights: WorkersRights
 
 
 @dataclass
@@ -22,7 +32,9 @@ class Stage:
     fleet: Fleet
     cluster: Cluster
     say: Callable[[str], None]
+    grips: Grips | None = None
     now_s: float = 0.0
+    begun: dict[str, int] = field(default_factory=dict)  # how many faults, by what they are
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
     _is_lost: bool = False
@@ -49,10 +61,13 @@ class Stage:
     @property
     def is_over(self) -> bool:
         """Whether everything has happened and all brokers are there."""
-        return not self._due and self._restarting is None
+        is_settled = self.grips is None or self.grips.rights.is_settled
+        return not self._due and self._restarting is None and is_settled
 
     def close(self) -> None:
         """Wait for brokers that are just being started, and stop all."""
+        if self.grips:
+            self.grips.rights.close()
         self._helper.shutdown()
         self.cluster.stop()
 
@@ -64,6 +79,7 @@ class Stage:
 
     def _begin(self, fault: Fault) -> None:
         slot, lasts_s = fault.slot, fault.lasts_s
+        self.begun[fault.kind.value] = self.begun.get(fault.kind.value, 0) + 1
         self.say(f"{fault.kind.value}: worker {slot}, {lasts_s:.1f} s")
         match fault.kind:
             case Kind.KILL:
@@ -78,6 +94,25 @@ class Stage:
                 self._after(lasts_s, lambda: self.fleet.send(guest, signal.SIGTERM))
             case Kind.BROKER:
                 self._lose_broker(lasts_s)
+            case Kind.CLOCK:
+                self._set_clock(slot, SHIFTS[fault.number % len(SHIFTS)], lasts_s)
+            case Kind.RIGHTS:
+                self._take_right(fault.number % len(TAKEN), lasts_s)
+
+    def _set_clock(self, slot: int, shift: str, lasts_s: float) -> None:
+        assert self.grips
+        clocks = self.grips.clocks
+        self.say(f"the clock of worker {slot}: {shift}")
+        clocks.set_off(slot, shift)
+        self._after(lasts_s, lambda: clocks.set_off(slot, RIGHT))
+
+    def _take_right(self, number: int, lasts_s: float) -> None:
+        assert self.grips
+        rights = self.grips.rights
+        if rights.take(number):
+            kind, name, operation = TAKEN[number]
+            self.say(f"no {operation.name} on the {kind.name} {name}")
+            self._after(lasts_s, lambda: rights.give_back(number))
 
     def _end(self, slot: int, number: signal.Signals, lasts_s: float) -> None:
         self.fleet.send(slot, number)

@@ -1,15 +1,23 @@
 """What a run will do is drawn from its seed: the same again, and of every kind."""
 
+import json
 import random
 from collections import Counter
+
+import pytest
 
 from tests.chaos import script
 from tests.chaos.audit.arrival import Arrival, arrival_of
 from tests.chaos.audit.canonical import owner
+from tests.chaos.audit.history import History
 from tests.chaos.audit.record import Record
 from tests.chaos.by_hand.story import START
-from tests.chaos.faults import Kind, faults
+from tests.chaos.clocks import SHIFTS
+from tests.chaos.faults import ORDINARY, Kind, faults
+from tests.chaos.garbage import Garbage, Placed, check, garbage
+from tests.chaos.rights import TAKEN
 from tests.chaos.workload import Publication, Workload, workload
+from tests.fuzz.batches import Codec, batch_of
 
 PARTITIONS = 12
 
@@ -28,7 +36,61 @@ def test_each_kind_of_fault_comes_once_before_any_comes_twice() -> None:
     for seed in range(20):
         kinds = [fault.kind for fault in faults(seed, 3, 6.0, 60.0)]
 
-        assert set(kinds[: len(Kind)]) == set(Kind)
+        assert set(kinds[: len(ORDINARY)]) == set(ORDINARY)
+        assert set(kinds) == set(ORDINARY)
+
+
+def test_a_hostile_run_is_drawn_from_its_seed_as_well() -> None:
+    plan = faults(1, 3, 6.0, 75.0, 3, hostile=True)
+
+    assert plan == faults(1, 3, 6.0, 75.0, 3, hostile=True)
+    assert plan != faults(2, 3, 6.0, 75.0, 3, hostile=True)
+    assert {fault.kind for fault in plan} == set(Kind)
+    assert garbage(1, 20, PARTITIONS, 60.0) == garbage(1, 20, PARTITIONS, 60.0)
+    assert garbage(1, 20, PARTITIONS, 60.0) != garbage(2, 20, PARTITIONS, 60.0)
+
+
+def test_all_rights_and_all_shifts_have_their_turn() -> None:
+    plans = [faults(seed, 3, 6.0, 75.0, 3, hostile=True) for seed in range(20)]
+    drawn = [(fault.kind, fault.number) for plan in plans for fault in plan]
+
+    assert {n % len(TAKEN) for kind, n in drawn if kind is Kind.RIGHTS} == set(range(len(TAKEN)))
+    assert {n % len(SHIFTS) for kind, n in drawn if kind is Kind.CLOCK} == set(range(len(SHIFTS)))
+
+
+def test_garbage_is_of_all_codecs_and_of_many_kinds() -> None:
+    planned = garbage(1, 400, PARTITIONS, 60.0)
+
+    assert {one.batch.draft.codec for one in planned} == set(Codec)
+    assert len({one.batch.kind for one in planned}) > 50
+    assert {one.partition for one in planned} == set(range(PARTITIONS))
+    assert [one.at_s for one in planned] == sorted(one.at_s for one in planned)
+
+
+@pytest.mark.parametrize(("letters", "found"), [(0, 3), (1, 0), (2, 3)])
+def test_each_record_of_garbage_is_told_once(letters: int, found: int) -> None:
+    one = Garbage(0.0, 4, batch_of(1, [b"a", b"b", b"c"]))
+    about = [letter_about(4, 7, 8), letter_about(4, 9, 9)] * letters
+    history = History("chaos", PARTITIONS, about, [])
+
+    violations = list(check(history, [Placed(one, 7)]))
+
+    assert len(violations) == found
+    assert all(violation.promise == "G1" for violation in violations)
+
+
+def letter_about(partition: int, first: int, last: int) -> Record:
+    expected = f"a batch that can be read; it stands at offsets {first} to {last}"
+    problems = [{"code": "unreadable_batch", "expected": expected if last > first else "a record"}]
+    place = f"chaos.requests.v1-{partition}-{first}"
+    body = {
+        "kind": "dead_letter",
+        "dead_letter_id": f"{place}.dead-letter",
+        "request": None,
+        "origin": {"partition": partition, "offset": first},
+        "cause": {"kind": "undecodable", "problems": problems},
+    }
+    return Record("dead-letters", partition, 0, START, b"", json.dumps(body).encode())
 
 
 def test_about_three_calls_in_ten_go_wrong() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -14,6 +14,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from tests.chaos.audit.record import Record
 from tests.chaos.workload import Publication
 
 ASK_LIMIT_S = 5.0
@@ -66,7 +67,15 @@ class Publisher:
 class Watcher:
     """Reads terminals as any downstream service would, and asks how far the group has read."""
 
-    def __init__(self, bootstrap: str, prefix: str, partitions: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        prefix: str,
+        partitions: int,
+        *,
+        reads_requests: bool = True,
+    ) -> None:
+        """Requests are read to know where they end, if this client can read them."""
         self._prefix, self._partitions = prefix, partitions
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._consumer = Consumer(
@@ -80,7 +89,7 @@ class Watcher:
         )
         names = ("requests", "results", "refusals", "dead-letters")
         self._requests = f"{prefix}.requests.v1"
-        topics = [f"{prefix}.{name}.v1" for name in names]
+        topics = [f"{prefix}.{name}.v1" for name in names[not reads_requests :]]
         self._consumer.assign(
             [TopicPartition(t, p, OFFSET_BEGINNING) for t in topics for p in range(partitions)]
         )
@@ -103,8 +112,12 @@ class Watcher:
         """Which of them have no terminal."""
         return sorted(set(request_ids) - self.ended)
 
-    def unread(self) -> list[int] | None:
-        """The partitions of requests that the group has not read to their end; None: no answer."""
+    def unread(self, requests: Sequence[Record] | None = None) -> list[int] | None:
+        """The partitions of requests that the group has not read to their end; None: no answer.
+
+        `requests` are the records of that topic, in order, where this client cannot read them.
+        """
+        self._last.update({record.partition: record.offset for record in requests or ()})
         places = [TopicPartition(self._requests, number) for number in range(self._partitions)]
         group = ConsumerGroupTopicPartitions(f"{self._prefix}.worker", places)
         try:

@@ -48,11 +48,12 @@ class RawProducer:
     async def produce(self, topic: str, partition: int, batch: bytes) -> Taken:
         """Send one batch and wait for what becomes of it; a new topic may have no leader yet."""
         async with asyncio.timeout(_ANSWER_S):
-            while (taken := await self._produce(topic, partition, batch)).error in _NOT_YET:
+            while (taken := await self.offer(topic, partition, batch)).error in _NOT_YET:
                 await asyncio.sleep(0.05)
         return taken
 
-    async def _produce(self, topic: str, partition: int, batch: bytes) -> Taken:
+    async def offer(self, topic: str, partition: int, batch: bytes) -> Taken:
+        """The same without patience."""
         number = next(self._numbers)
         body = struct.pack(">hhih", _PRODUCE, _VERSION, number, -1)  # no client id
         body += struct.pack(">hhi", -1, _ALL, _TIMEOUT_MS)  # no transactional id

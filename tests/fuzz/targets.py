@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tests.fuzz import answers, records, replies, schemas, stored
+from tests.fuzz import answers, fetched, records, replies, schemas, stored
 from tests.fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
@@ -11,6 +11,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         target.name: target
         for target in (
             records.TARGET,
+            fetched.TARGET,
             stored.TARGET,
             schemas.TARGET,
             answers.TARGET,

@@ -16,22 +16,33 @@ _TOLD = "import time; print(time.time())"
 
 
 def environment(shift: str | Path) -> Mapping[str, str]:
-    """Variables that set the clock off by `shift` (such as -26h), or by what a file says."""
+    """Variables that set the clock off by `shift` (such as -26h), or by what a file says.
+
+    Skips where there is no libfaketime that works, or fails if REQUIRE_FAKETIME=1.
+    """
+    return variables(_library(), shift)
+
+
+def variables(library: Path, shift: str | Path) -> Mapping[str, str]:
+    """The same, with this library."""
     chosen = (
         {"FAKETIME_TIMESTAMP_FILE": str(shift), "FAKETIME_NO_CACHE": "1"}
         if isinstance(shift, Path)
         else {"FAKETIME": shift}
     )
     # What somebody sets is the time of day; the clock that only runs is beyond everybody's reach.
-    return {"LD_PRELOAD": str(_library()), "FAKETIME_DONT_FAKE_MONOTONIC": "1", **chosen}
+    return {"LD_PRELOAD": str(library), "FAKETIME_DONT_FAKE_MONOTONIC": "1", **chosen}
 
 
 @cache
+def find_library() -> Path | None:
+    """The first libfaketime that works here."""
+    return next(filter(_works, _candidates()), None)
+
+
 def _library() -> Path:
-    """Skips where there is none that works, or fails if REQUIRE_FAKETIME=1."""
-    for library in _candidates():
-        if _works(library):
-            return library
+    if library := find_library():
+        return library
     reason = "no libfaketime that works here: pip install libfaketime, or apt-get install faketime"
     if os.getenv("REQUIRE_FAKETIME") == "1":
         pytest.fail(reason)

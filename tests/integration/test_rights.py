@@ -10,17 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
-from tests.integration.secured import (
-    DESCRIBE,
-    GROUP,
-    PASSWORD,
-    READ,
-    TOPIC,
-    TRANSACTIONAL_ID,
-    WRITE,
-    Secured,
-    secured_broker,
-)
+from tests.integration.rights import DESCRIBE, GROUP, PASSWORD, READ, TOPIC, TRANSACTIONAL_ID, WRITE
+from tests.integration.secured import Secured, secured_broker
 
 pytestmark = pytest.mark.kafka
 

@@ -14,16 +14,8 @@ import pytest
 from answerbus.client import BusRefused, Client
 from tests.integration.bus import ANSWERED, ROOT, Bus, create_topics
 from tests.integration.certificates import Authority
-from tests.integration.secured import (
-    DESCRIBE,
-    GROUP,
-    PASSWORD,
-    READ,
-    TOPIC,
-    USER,
-    WRITE,
-    Secured,
-)
+from tests.integration.rights import DESCRIBE, GROUP, PASSWORD, READ, TOPIC, USER, WRITE
+from tests.integration.secured import Secured
 
 pytestmark = pytest.mark.kafka
 

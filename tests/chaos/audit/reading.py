@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,27 @@ class UnreadableError(Exception):
     """There is nothing that could be audited; the text says why."""
 
 
-def read_history(bootstrap: str, prefix: str, journal: Path, *, is_whole: bool = True) -> History:
-    """Everything of the seven topics up to their ends now. Raises UnreadableError."""
+def read_history(
+    bootstrap: str,
+    prefix: str,
+    journal: Path,
+    *,
+    is_whole: bool = True,
+    requests: Sequence[Record] | None = None,
+) -> History:
+    """Everything of the seven topics up to their ends now. Raises UnreadableError.
+
+    `requests` are the records of that topic where this client cannot read them: one that no
+    client can read has no value.
+    """
     consumer = _consumer(bootstrap)
     try:
         places = _places(consumer, prefix)
-        partitions = sum(place.topic == f"{prefix}.requests.v1" for place in places)
-        records = sorted(_records(consumer, places), key=lambda r: (r.topic, r.partition, r.offset))
+        asked = f"{prefix}.requests.v1"
+        partitions = sum(place.topic == asked for place in places)
+        left = [place for place in places if requests is None or place.topic != asked]
+        found = [*(requests or ()), *_records(consumer, left)]
+        records = sorted(found, key=lambda r: (r.topic, r.partition, r.offset))
     except KafkaException as error:
         raise UnreadableError(f"the broker at {bootstrap}: {error}") from error
     finally:

@@ -1,0 +1,80 @@
+"""What USER may do on a broker: rights that an administrator gives, and takes back."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types hide them
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+USER, PASSWORD = "worker", "correct-horse"
+PASSWORD_ENV = "TEST_KAFKA_PASSWORD"
+ADMIN_LIMIT_S = 20.0
+READ, WRITE, DESCRIBE, ALL = (
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.DESCRIBE,
+    AclOperation.ALL,
+)
+TOPIC, GROUP, TRANSACTIONAL_ID = (
+    ResourceType.TOPIC,
+    ResourceType.GROUP,
+    ResourceType.TRANSACTIONAL_ID,
+)
+
+
+class Rights(ABC):
+    """See the module."""
+
+    @property
+    @abstractmethod
+    def plain(self) -> str:
+        """The administrator's way in."""
+
+    def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+        """Grant USER rights on what is called so, or begins so if the name ends with a star."""
+        bindings = [self._binding(AclBinding, kind, name, it) for it in operations]
+        self._do(lambda admin: admin.create_acls(bindings))
+
+    def revoke(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+        """Take back rights that were granted."""
+        assert self.remove(kind, name, *operations), f"{name}: there was no such right"
+
+    def remove(self, kind: ResourceType, name: str, *operations: AclOperation) -> bool:
+        """Take rights back; whether all of them were granted."""
+        filters = [self._binding(AclBindingFilter, kind, name, it) for it in operations]
+        return all(self._do(lambda admin: admin.delete_acls(filters)))
+
+    def allow_worker(self, prefix: str) -> None:
+        """All that a worker needs."""
+        self.allow(TOPIC, f"{prefix}.*", READ, WRITE, DESCRIBE)
+        self.allow(GROUP, f"{prefix}.worker", READ)
+        self.allow(TRANSACTIONAL_ID, f"{prefix}.lane.*", WRITE, DESCRIBE)
+
+    def set_scram_password(self, password: str) -> None:
+        """Let USER in by SCRAM, with this password and no other."""
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        change = UserScramCredentialUpsertion(USER, info, password.encode())
+        self._do(lambda admin: admin.alter_user_scram_credentials([change]))
+
+    def _do(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
+        """Ask the broker, and wait until it has done so."""
+        admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+        return [future.result(ADMIN_LIMIT_S) for future in asked(admin).values()]
+
+    def _binding(self, kind: Any, of: ResourceType, name: str, operation: AclOperation) -> Any:
+        pattern = (
+            ResourcePatternType.PREFIXED if name.endswith("*") else ResourcePatternType.LITERAL
+        )
+        plain = name.removesuffix("*")
+        return kind(of, plain, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
