@@ -99,8 +99,9 @@ class Outbox:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
+        """A library may swallow the cancellation of a commit: then the loop ends by itself."""
         self._task.cancel()
-        await asyncio.wait([self._task])
+        await asyncio.wait([self._task], timeout=COMMIT_TIMEOUT_S)
         await self._shard.close()
 
     async def flush(self) -> None:
@@ -108,7 +109,7 @@ class Outbox:
         await asyncio.wait([self._put(_Write((), None, 0, _future(), is_last=True))])
 
     async def _run(self) -> None:
-        while True:
+        while not self._lost:
             await self._something_to_do()
             batch, began = self._next_batch(), _now()
             try:

@@ -1,9 +1,14 @@
 """Steps in the background, one at a time: a new one takes the place of the one before."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 
 Step = Callable[[], Coroutine[None, None, None]]
+
+CLEAN_UP_S = 60.0  # for a step that was cancelled; what it waits for then is bounded by less
+
+_log = logging.getLogger(__name__)
 
 
 class Steps:
@@ -24,8 +29,19 @@ class Steps:
             cancel_once(self.current)
 
     async def _take_turn(self, step: Step) -> None:
-        async with self._turn:
+        """A step that does not end must not keep its lane shut: the next one fences it off."""
+        try:
+            async with asyncio.timeout(CLEAN_UP_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            _log.error("a step of a lane did not end in %.0f s; the next begins", CLEAN_UP_S)
+            self._turn = asyncio.Lock()
+            await self._turn.acquire()
+        turn = self._turn
+        try:
             await step()
+        finally:
+            turn.release()
 
 
 def cancel_once(task: asyncio.Task[None]) -> None:

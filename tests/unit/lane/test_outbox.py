@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -271,5 +272,25 @@ def test_what_is_apart_shares_no_transaction_with_what_was_written_before() -> N
             ["release c=v"],
         ]
         await stage.outbox.close()
+
+    run(main())
+
+
+def test_a_commit_that_swallows_its_cancellation_keeps_no_outbox_open() -> None:
+    """The loop of commits ends all the same, and with it the closing that waits for it."""
+
+    class DeafShard(NotingShard):
+        async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+
+    async def main() -> None:
+        shard = DeafShard()
+        outbox = Outbox(shard, lambda _: None)
+        outbox.put([record("a")], None)
+        await asyncio.sleep(0.1)
+        await outbox.close()
+
+        assert shard.closed == 1
 
     run(main())
