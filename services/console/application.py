@@ -25,6 +25,7 @@ from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
 _STATIC = Path(__file__).parent / "static"
+_STATIC_PATH = "/static"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def application(desk: Desk) -> web.Application:
             web.get("/contracts", reference.contracts),
             web.get("/topics", reference.topics),
             web.get("/asyncapi.json", reference.asyncapi),
-            web.static("/static", _STATIC),
+            web.static(_STATIC_PATH, _STATIC),
         ]
     )
     return app
@@ -95,6 +96,9 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         text = str(error) or "Kafka took too long to give the records: try again."
         return page(request, "message.html", 503, title="Kafka cannot be used", text=text)
     except Exception as error:
+        if isinstance(error, OSError) and request.path.startswith(_STATIC_PATH):
+            text = "There is no such file."  # nor can there be one of that name
+            return page(request, "message.html", 404, title="Not Found", text=text)
         _log.exception("%s failed", request.path)
         text = f"The page failed ({type(error).__name__}); the log says where."
         return page(request, "message.html", 500, title="An error of ours", text=text)

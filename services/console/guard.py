@@ -52,20 +52,24 @@ class Guard:
 
         Raises HTTPTooManyRequests for an address that tries too many.
         """
-        wait_s = self.pace.wait_s(address, asyncio.get_running_loop().time())
-        if wait_s is None:
-            text = f"Too many wrong tokens from your address: wait {WAIT_S_MAX:g} s."
-            raise web.HTTPTooManyRequests(text=text)
-        await asyncio.sleep(wait_s)
         holder = self.tokens.holder_of(token)
         if in_address and not self.tokens.is_for_address(token):
             holder = None
         if holder is None:
-            _log.warning("a wrong token from %s", address)
+            await self._slow_down(address)
             return None
-        self.pace.was_right(address)
+        # At once, whatever others try from the same address: behind a proxy all have one.
         _log.info("%s logged in as %s from %s", holder.name, holder.role.value, address)
         return self._begin(holder)
+
+    async def _slow_down(self, address: str | None) -> None:
+        wait_s = self.pace.wait_s(address, asyncio.get_running_loop().time())
+        if wait_s is None:
+            _log.warning("too many wrong tokens from %s", address)
+            text = f"Too many wrong tokens from your address: wait {WAIT_S_MAX:g} s."
+            raise web.HTTPTooManyRequests(text=text)
+        _log.warning("a wrong token from %s", address)
+        await asyncio.sleep(wait_s)
 
     def _begin(self, holder: Holder) -> str:
         csrf, secret = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))

@@ -28,12 +28,6 @@ class Pace:
         self._due_s[name] = due_s + INTERVAL_S
         return wait_s
 
-    def was_right(self, address: str | None) -> None:
-        """The try had a token: it does not count."""
-        name = _named(address)
-        if name in self._due_s:
-            self._due_s[name] -= INTERVAL_S
-
 
 def _named(address: str | None) -> str:
     try:

@@ -20,6 +20,7 @@ from services.moving.unread import forwarded
 from services.reading.reader import Reader, reading
 from services.settings import SetUpError
 from services.topics.broker import topics_on
+from services.topics.worker_groups import members_of
 from services.worker.arrivals import arrival
 from services.worker.clock import BrokerClock
 from services.worker.lane.shard import KafkaShard, Names
@@ -186,12 +187,10 @@ async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await admin.start()
-                answers = await admin.describe_consumer_groups([group_id])
+                members = await members_of(admin, group_id)
                 offsets = await admin.list_consumer_group_offsets(group_id)
         finally:
             await admin.close()
-    groups = (group for answer in answers for group in answer.to_object()["groups"])
-    members = sum(len(group["members"]) for group in groups)
     if members:
         raise SetUpError(
             f"{members} members are in the group {group_id}: stop all workers first. One that was "

@@ -27,11 +27,12 @@ class Repeats:
     def told(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
         """The records to tell now: what windows that have ended kept back, and maybe this one."""
         if record.levelno < logging.WARNING:
-            return [record]
+            return [*self._ended(now), record]
         key = self._key(record)
         before = self._said.get(key)
         if before is not None and now - before.began_at < WINDOW_S:
             before.kept_back += 1
+            before.last = _light(record)
             return self._ended(now)
         if before is not None:
             del self._said[key]

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
+from aiokafka.errors import GroupAuthorizationFailedError, for_code
 
 WORKER_CLIENT = "answerbus-worker"
 """The client id of a worker's consumer; other consumers may read the topic as they like."""
@@ -15,7 +16,7 @@ _GROUPS_AT_ONCE = 20  # asked about side by side
 
 async def members_of(admin: AIOKafkaAdminClient, group: str) -> int:
     """How many members a group has now. Raises KafkaError."""
-    return sum(len(found["members"]) for found in await _described(admin, [group]))
+    return len((await _described(admin, group))["members"])
 
 
 async def groups_of_workers(
@@ -30,7 +31,7 @@ async def groups_of_workers(
     described = [
         found
         for start in range(0, len(asked), _GROUPS_AT_ONCE)
-        for found in await _described(admin, asked[start : start + _GROUPS_AT_ONCE])
+        for found in await _visible(admin, asked[start : start + _GROUPS_AT_ONCE])
     ]
     return {
         found["group"]: any(_is_worker(member, topic) for member in found["members"])
@@ -39,15 +40,32 @@ async def groups_of_workers(
     }
 
 
-async def _described(admin: AIOKafkaAdminClient, groups: list[str]) -> list[Mapping[str, Any]]:
-    """One question for each group.
+async def _visible(admin: AIOKafkaAdminClient, groups: list[str]) -> list[Mapping[str, Any]]:
+    """Those of the groups that we have a right to see."""
+    found = await asyncio.gather(*(_if_visible(admin, group) for group in groups))
+    return [group for group in found if group is not None]
 
-    aiokafka reads the third version of the answer as the second, without the last field of each
-    group. What follows the first group would be read from the wrong byte on.
+
+async def _if_visible(admin: AIOKafkaAdminClient, group: str) -> Mapping[str, Any] | None:
+    try:
+        return await _described(admin, group)
+    except GroupAuthorizationFailedError:
+        return None
+
+
+async def _described(admin: AIOKafkaAdminClient, group: str) -> Mapping[str, Any]:
+    """One group as its coordinator knows it. Raises KafkaError.
+
+    One question for each: aiokafka reads the third version of the answer as the second, without the
+    last field of each group, so that it would read a second group from the wrong byte on. Nor does
+    it look at errors: a coordinator that moves would seem to have a group without members.
     """
-    answers = await asyncio.gather(*(admin.describe_consumer_groups([name]) for name in groups))
-    found: list[Any] = [answer.to_object() for parts in answers for answer in parts]
-    return [group for answer in found for group in answer["groups"]]
+    (answer,) = await admin.describe_consumer_groups([group])
+    (found,) = answer.to_object()["groups"]
+    if found["error_code"]:
+        raise for_code(found["error_code"])(group)
+    described: Mapping[str, Any] = found
+    return described
 
 
 def _is_worker(member: Mapping[str, Any], topic: str) -> bool:

@@ -137,6 +137,7 @@ class Worker:
         self._clock.told(told_ms, before_s, self._clock.steady_s())
 
     async def _drain(self, limit_s: float) -> None:
+        await asyncio.wait([self._starting])  # it may still ask for the time
         await self.membership.drain(limit_s)
         self._running.cancel()
         await asyncio.wait([self._running])

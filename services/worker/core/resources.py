@@ -101,6 +101,10 @@ class Resources:
         """Names in `$defs` count since there is `$defs`; before, a pointer may still lead there."""
         return keyword != "$defs" or self._draft >= Draft.D2019
 
+    def _name(self, place: Place, name: str, schema: JsonObject) -> None:
+        if self._anchors.setdefault((place.base, name), schema) is not schema:
+            self.twice.append(place)
+
     def _named(self, schema: JsonObject, place: Place) -> Place:
         """The place of a schema in its own resource, if it starts one; its names are kept."""
         own = schema.get("$id" if self._draft > Draft.D4 else "id")
@@ -113,11 +117,11 @@ class Resources:
                 if self._roots.setdefault(place.base, schema) is not schema:
                     self.twice.append(place)
             if fragment and self._draft < Draft.D2019:
-                self._anchors[place.base, fragment] = schema
+                self._name(place, fragment, schema)
         for keyword, since in (("$anchor", Draft.D2019), ("$dynamicAnchor", Draft.D2020)):
             name = schema.get(keyword)
             if isinstance(name, str) and self._draft >= since:
-                self._anchors[place.base, name] = schema
+                self._name(place, name, schema)
                 if keyword == "$dynamicAnchor":
                     self.dynamic.setdefault(name, {})[place.base] = schema
         if schema.get("$recursiveAnchor") is True and self._roots.get(place.base) is schema:

@@ -107,6 +107,7 @@ def malformed_posts(at: Wire) -> Iterable[bytes]:
 
 ODD_GETS = (
     *("/%ff", "/%00", "/%", "//", "/../../etc/passwd", "/static/%2e%2e/main.py", "/" + "x" * 9_000),
+    *("/static/" + "a" * 256, "/static/" + "a/" * 3_000),
     *("/letters/one?id=%ff%00", "/workflow?id=%ed%a0%80", "/tail?workflow=%00&kind=%ff", "*", "?"),
     *("/letters/list?page=%d9%a1&label%3Ax=%ff", "/?minutes=1e9", "/letters?by=label%3A%ff"),
     *("/letters/jobs/0", "/letters/jobs/99999999999", "http://[::1", "/login?token=%ed%a0%80"),
