@@ -89,9 +89,10 @@ class _Separation:
 
 def _is_doubtful(leaves: list[Shape]) -> bool:
     """Whether a string may be a text as well as JSON text."""
-    others = [leaf for leaf in leaves if not isinstance(leaf, Text)]
-    may_be_text = any("string" in types_written(leaf) for leaf in leaves)
-    return may_be_text and bool(others) and len(others) < len(leaves)
+    texts = len(_texts(leaves))
+    if not 0 < texts < len(leaves):
+        return False  # most unions, so that their leaves are looked at no closer
+    return any("string" in types_written(leaf) for leaf in leaves)
 
 
 def _texts(leaves: list[Shape]) -> list[Text]:

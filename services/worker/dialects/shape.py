@@ -192,8 +192,11 @@ class Shapes:
         found: dict[int, Shape] = {}
         waiting = list(reversed(shapes))
         while waiting:
-            here = self.seen(waiting.pop())
+            here = waiting.pop()
+            if isinstance(here, Ref | Union):
+                here = self.seen(here)
             if id(here) not in found:
                 found[id(here)] = here
-                waiting.extend(reversed(here.branches) if isinstance(here, Union) else ())
+                if isinstance(here, Union):
+                    waiting.extend(reversed(here.branches))
         return list(found.values())
