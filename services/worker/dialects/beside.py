@@ -68,8 +68,18 @@ class _Separation:
         return replace(
             union,
             branches=tuple(self._rebuilt(branch) for branch in branches),
-            fallback=self._rebuilt(union.fallback),
+            fallback=self._instead(union),
         )
+
+    def _instead(self, union: Union) -> Shape:
+        """The fallback; a text that is free there stands for itself, as beside anything typed."""
+        text = self._rebuilt(union.fallback)
+        leaves = self._shapes.leaves(union)
+        may_be_text = any("string" in types_written(leaf) for leaf in leaves)
+        if not (may_be_text and isinstance(text, Text) and "string" in text.types):
+            return text
+        forms = _two_forms(text, CARRIER_NAME)
+        return forms[0] if len(forms) == 1 else replace(union, branches=tuple(forms), fallback=text)
 
     def _flat(self, union: Union) -> list[Shape]:
         """The branches, with those of unions inside that have something free-form."""
