@@ -39,6 +39,7 @@ def tell_apart(root: Shape, definitions: dict[str, Shape]) -> Shapes:
 class _Separation:
     def __init__(self, shapes: Shapes) -> None:
         self._shapes = shapes
+        self._is_text: dict[int, bool] = {}  # of leaves; long chains of unions share them
 
     def shapes(self) -> Shapes:
         definitions = self._shapes.definitions
@@ -68,18 +69,23 @@ class _Separation:
         return replace(
             union,
             branches=tuple(self._rebuilt(branch) for branch in branches),
-            fallback=self._instead(union),
+            fallback=self._instead(union, leaves),
         )
 
-    def _instead(self, union: Union) -> Shape:
+    def _instead(self, union: Union, leaves: list[Shape]) -> Shape:
         """The fallback; a text that is free there stands for itself, as beside anything typed."""
         text = self._rebuilt(union.fallback)
-        leaves = self._shapes.leaves(union)
-        may_be_text = any("string" in types_written(leaf) for leaf in leaves)
-        if not (may_be_text and isinstance(text, Text) and "string" in text.types):
+        if not isinstance(text, Text) or "string" not in text.types:
+            return text
+        if not any(self._may_be_text(leaf) for leaf in leaves):
             return text
         forms = _two_forms(text, CARRIER_NAME)
         return forms[0] if len(forms) == 1 else replace(union, branches=tuple(forms), fallback=text)
+
+    def _may_be_text(self, leaf: Shape) -> bool:
+        if id(leaf) not in self._is_text:
+            self._is_text[id(leaf)] = "string" in types_written(leaf)
+        return self._is_text[id(leaf)]
 
     def _flat(self, union: Union) -> list[Shape]:
         """The branches, with those of unions inside that have something free-form."""
