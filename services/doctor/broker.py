@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, for_code
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
@@ -18,7 +18,7 @@ from services.doctor.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
 from services.topics.controller_time import controller_time_ms
 from services.topics.plan import Found
-from services.topics.worker_groups import groups_of_workers
+from services.topics.worker_groups import groups_of_workers, members_of
 
 _PRODUCE = 0  # Kafka's number of the call
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -82,18 +82,9 @@ def _milliseconds(count: int) -> timedelta:
 async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mapping[Any, Any]]:
     """Its members and committed offsets; of a right that is missing, the error names the group."""
     try:
-        return await _members(admin, group), await admin.list_consumer_group_offsets(group)
+        return await members_of(admin, group), await admin.list_consumer_group_offsets(group)
     except GroupAuthorizationFailedError as error:
         raise GroupAuthorizationFailedError(group) from error
-
-
-async def _members(admin: AIOKafkaAdminClient, group: str) -> int:
-    answers: list[Any] = await admin.describe_consumer_groups([group])
-    found = [one for answer in answers for one in answer.to_object()["groups"]]
-    for one in found:
-        if one["error_code"]:
-            raise for_code(one["error_code"])(group)
-    return sum(len(one["members"]) for one in found)
 
 
 async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
