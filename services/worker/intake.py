@@ -1,6 +1,5 @@
 """From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
+from answerbus.client.bounded import bounded
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.ledger import Watched
@@ -61,15 +61,15 @@ class PartitionIntake:
 
     async def start_offset(self) -> tuple[int, int]:
         consumer = self.inbox.consumer
-        async with asyncio.timeout(OFFSET_TIMEOUT_S):
-            earliest = (await consumer.beginning_offsets([self.place]))[self.place]
-            committed = await consumer.committed(self.place)
+        found = await bounded(consumer.beginning_offsets([self.place]), OFFSET_TIMEOUT_S)
+        committed = await bounded(consumer.committed(self.place), OFFSET_TIMEOUT_S)
+        earliest = found[self.place]
         is_anew = committed is None or self.place.partition in self.inbox.reading.anew
         return (earliest if is_anew else committed), earliest
 
     async def prove(self, offset: int) -> None:
-        async with asyncio.timeout(OFFSET_TIMEOUT_S):
-            await self.inbox.consumer.commit({self.place: OffsetAndMetadata(offset, "")})
+        told = {self.place: OffsetAndMetadata(offset, "")}
+        await bounded(self.inbox.consumer.commit(told), OFFSET_TIMEOUT_S)
 
 
 class Inbox:

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.structs import OffsetAndMetadata
 
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.topics import REQUESTS
 from services.kafka import client_options, topic_name
@@ -31,14 +33,14 @@ class OtherGroups:
 
     async def members_of(self, group: str) -> int:
         """How many members a group has now. Raises KafkaError, TimeoutError."""
-        async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
-            return await members_of(admin, group)
+        async with self._asking:
+            return await bounded(self._members_of(group), START_TIMEOUT_S)
 
     async def offset_of(self, group: str, partition: int) -> int:
         """What it has committed for the requests, 0 if nothing. Raises KafkaError, TimeoutError."""
         place = TopicPartition(topic_name(self._settings, REQUESTS), partition)
-        async with self._asking, asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
-            found = await admin.list_consumer_group_offsets(group, partitions=[place])
+        async with self._asking:
+            found = await bounded(self._offsets_of(group, place), START_TIMEOUT_S)
         return max(found[place].offset, 0) if place in found else 0
 
     async def run(self) -> None:
@@ -48,7 +50,7 @@ class OtherGroups:
             if looks % REMEMBERED_LOOKS == 0:
                 self._innocent = {self._settings.worker_group}
             try:
-                await self._look()
+                await bounded(self._look(), START_TIMEOUT_S)
             except Exception as error:
                 _log.debug("the groups cannot be listed: %s", type(error).__name__)
             looks += 1
@@ -56,7 +58,7 @@ class OtherGroups:
 
     async def _look(self) -> None:
         topic = topic_name(self._settings, REQUESTS)
-        async with asyncio.timeout(START_TIMEOUT_S), self._admin() as admin:
+        async with self._admin() as admin:
             found = await groups_of_workers(admin, topic, known=self._innocent)
         names = tuple(sorted(name for name, has_workers in found.items() if has_workers))
         self._innocent |= {name for name, has_workers in found.items() if not has_workers}
@@ -69,6 +71,18 @@ class OtherGroups:
                     ", ".join(names),
                     self._settings.worker_group,
                 )
+
+    async def _members_of(self, group: str) -> int:
+        async with self._admin() as admin:
+            return await members_of(admin, group)
+
+    async def _offsets_of(
+        self, group: str, place: TopicPartition
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        async with self._admin() as admin:
+            found: Mapping[TopicPartition, OffsetAndMetadata]
+            found = await admin.list_consumer_group_offsets(group, partitions=[place])
+            return found
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from aiokafka import TopicPartition
 
+from answerbus.client.bounded import bounded
 from answerbus.client.refusal import words_for_log
 from services.worker.lane.membership import Membership
 from services.worker.reading import Reading, Subscriber
@@ -31,8 +32,7 @@ async def renew(subscriber: Subscriber, membership: Membership, topic: str, limi
     membership.on_partitions_revoked(places)
     await _end(subscriber)
     try:
-        async with asyncio.timeout(limit_s):
-            await subscriber.start()
+        await bounded(subscriber.start(), limit_s)
     except BaseException:
         await _end(subscriber)
         raise
@@ -40,8 +40,7 @@ async def renew(subscriber: Subscriber, membership: Membership, topic: str, limi
 
 async def _end(subscriber: Subscriber) -> None:
     with suppress(Exception):  # it is given up because it is broken
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await subscriber.stop()
+        await bounded(subscriber.stop(), STOP_TIMEOUT_S)
     subscriber.consumer = None
 
 

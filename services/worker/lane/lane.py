@@ -15,6 +15,7 @@ from services.worker.lane.books import Books
 from services.worker.lane.gaps import Gaps
 from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.renewal import renewal
+from services.worker.lane.steps import Cancellation
 from services.worker.lane.suspects import SPARE_ATTEMPTS
 from services.worker.lane.valve import Valve
 
@@ -68,6 +69,7 @@ class Lane:
         self.is_careful = False  # what may end the worker is marked before (lane/watch.py)
         self.trial: set[Ticket] = set()
         self.errors: list[Watched] = []
+        self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/reading.py
         self.calm_at = self.trials_from = 0.0  # loop time
         self.entered_at = self.progressed_at = _now()
@@ -143,10 +145,10 @@ class Lane:
     def cancel_uncalled(self) -> None:
         """End the tasks whose call has not begun: their tickets come again."""
         if self.reading:
-            self.reading.cancel()
+            self.cancellation.of(self.reading)
         for ticket, task in self.tasks.items():
             if ticket not in self.calls:
-                task.cancel()
+                self.cancellation.of(task)
 
     def give_back(self) -> None:
         """Release the spends whose call will never begin, now that their tasks have been ended."""

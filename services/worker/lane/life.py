@@ -13,13 +13,14 @@ from services.worker.lane.gaps import Gaps
 from services.worker.lane.lane import Handle, Lane, State
 from services.worker.lane.outbox import LaneLost
 from services.worker.lane.reopening import open_once
-from services.worker.lane.steps import Steps, cancel_once
+from services.worker.lane.steps import CLEAN_UP_S, Steps
 from services.worker.lane.valve import Valve
 from services.worker.ports import Intake, Shard
 
 REOPEN_FIRST_S = 0.2
 REOPEN_MAX_S = 5.0
 SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
+ORPHAN_S = 300.0  # for a partition to come back, with the answers that are paid for
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 
 _log = logging.getLogger(__name__)
@@ -96,17 +97,19 @@ class Life:
 
     async def close(self) -> None:
         """End at once; what is in flight is written off by whoever opens next."""
-        self.lane.enter(State.CLOSED)
-        me = asyncio.current_task()
-        ending = [*self.lane.tasks.values(), self.lane.reading, self._steps.current]
-        others = [task for task in ending if task and task is not me and not task.done()]
-        for task in others:
-            cancel_once(task)
-        if others:
-            await asyncio.wait(others)
-        await self.lane.drop_outbox()
-        self.lane.valve.count_nothing()
-        self.lane.gaps.close()
+        lane, step = self.lane, self._steps.current
+        lane.enter(State.CLOSED)
+        ending = [task for task in (*lane.tasks.values(), lane.reading) if task]
+        for task in ending:
+            lane.cancellation.of(task)
+        if step and step is not asyncio.current_task():
+            self._steps.halt()
+            ending.append(step)
+        if ending:
+            await asyncio.wait(ending, timeout=CLEAN_UP_S)
+        await lane.drop_outbox()
+        lane.valve.count_nothing()
+        lane.gaps.close()
 
     async def _linger(self) -> None:
         """Bring the calls home, and write now and then, so that the new owner waits for them."""
@@ -118,9 +121,11 @@ class Life:
                 lane.outbox.put(presence.records, presence.offset)
         if lane.state is State.OPENING and lane.calls:
             # Without a producer nothing can be settled here, and none may be started for somebody
-            # else's partition. It may come back, though, as unopened as it is.
+            # else's partition. It may come back, though, as unopened as it is: what keeps it from
+            # being opened here (brokers, rights) keeps its new owner from it as well.
             await lane.drop_outbox()
-            await asyncio.sleep(lane.context.limits.handover_s)
+            lane.valve.count_nothing()
+            await asyncio.sleep(ORPHAN_S)
         await self._depart()
 
     async def _depart(self) -> None:
@@ -166,7 +171,7 @@ class Life:
     async def _give_up(self) -> None:
         """Nobody can settle the calls in flight here: let them, and what they hold, go."""
         for task in self.lane.tasks.values():
-            cancel_once(task)
+            self.lane.cancellation.of(task)
         self.lane.calls.clear()
         self.lane.valve.count_nothing()
         await self.lane.drop_outbox()

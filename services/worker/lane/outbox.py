@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.refusal import words_for_log
 from services.worker.fair_timeout import fair_timeout
 from services.worker.observer import Observer, Several
@@ -102,34 +103,38 @@ class Outbox:
         """A library may swallow the cancellation of a commit: then the loop ends by itself."""
         self._task.cancel()
         await asyncio.wait([self._task], timeout=COMMIT_TIMEOUT_S)
-        await self._shard.close()
+        with suppress(ClientCancelled):
+            await bounded(self._shard.close(), COMMIT_TIMEOUT_S)
 
     async def flush(self) -> None:
         """Wait until everything queued so far is committed or lost, and the offset with it."""
         await asyncio.wait([self._put(_Write((), None, 0, _future(), is_last=True))])
 
     async def _run(self) -> None:
-        while not self._lost:
-            await self._something_to_do()
-            batch, began = self._next_batch(), _now()
-            try:
+        batch: list[_Write] = []
+        try:
+            while not self._lost:
+                await self._something_to_do()
+                batch, began = self._next_batch(), _now()
                 async with fair_timeout(COMMIT_TIMEOUT_S):
                     await self._commit(batch)
-            except BaseException as error:
-                self._lost = True
-                self._fail(batch, error)
-                self._fail(self._writes, error)
-                if isinstance(error, Exception):
-                    self._observer.lost()
-                    self._on_lost(error)
-                    return
+                self._committed(batch, began)
+                await asyncio.sleep(LINGER_S)
+        except BaseException as error:
+            self._lost = True
+            self._fail(batch, error)
+            self._fail(self._writes, error)
+            if was_cancelled(error):
                 raise
-            self._observer.committed(_now() - began)
-            for write in batch:
-                self.backlog_bytes -= write.size_bytes
-                if not write.done.done():
-                    write.done.set_result(began)
-            await asyncio.sleep(LINGER_S)
+            self._observer.lost()
+            self._on_lost(error)
+
+    def _committed(self, batch: list[_Write], began: float) -> None:
+        self._observer.committed(_now() - began)
+        for write in batch:
+            self.backlog_bytes -= write.size_bytes
+            if not write.done.done():
+                write.done.set_result(began)
 
     async def _something_to_do(self) -> None:
         if self._offset == self._offset_committed:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,9 +11,11 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.structs import RecordMetadata
 
 from answerbus.broker_time import moment
+from answerbus.client.bounded import bounded
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.refusal import words_for_log
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.ports import MeasuredClock, OutRecord, StoredRecord
 
@@ -64,20 +65,21 @@ class KafkaShard:
             max_batch_size=PRODUCER_BATCH_BYTES,
             max_request_size=PRODUCER_REQUEST_BYTES_MAX,
         )
-        async with asyncio.timeout(START_TIMEOUT_S):
-            await self._producer.start()
+        await bounded(self._producer.start(), START_TIMEOUT_S)
 
     async def read(self, take: Callable[[StoredRecord], None]) -> None:
+        await bounded(self._read(take), READ_TIMEOUT_S)
+
+    async def _read(self, take: Callable[[StoredRecord], None]) -> None:
         topics = {self._names.topic(topic): topic for topic in (LEDGER, RETRIES)}
         places = [TopicPartition(name, self._names.partition) for name in topics]
-        async with asyncio.timeout(READ_TIMEOUT_S):
-            reader = self._reader or await self._start_reader(places)
-            ends = await reader.end_offsets(places)
-            while any([await reader.position(place) < ends[place] for place in places]):
-                found = await reader.getmany(timeout_ms=_POLL_MS)
-                for place, records in found.items():
-                    for record in records:
-                        take(_stored(topics[place.topic], record))
+        reader = self._reader or await self._start_reader(places)
+        ends = await reader.end_offsets(places)
+        while any([await reader.position(place) < ends[place] for place in places]):
+            found = await reader.getmany(timeout_ms=_POLL_MS)
+            for place, records in found.items():
+                for record in records:
+                    take(_stored(topics[place.topic], record))
 
     async def _start_reader(self, places: Sequence[TopicPartition]) -> RecordConsumer:
         self._reader = reader = RecordConsumer(
@@ -152,8 +154,7 @@ def _milliseconds(at: datetime) -> int:
 
 async def _stopped(client: RecordConsumer | AIOKafkaProducer, name: str) -> None:
     """Stop it, within a bounded time: without its broker it may hang."""
-    with suppress(Exception):
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await client.stop()
-            return
-    _log.warning("%s did not stop in time", name)
+    try:
+        await bounded(client.stop(), STOP_TIMEOUT_S)
+    except Exception as error:
+        _log.warning("%s did not stop: %s", name, words_for_log(error))

@@ -3,20 +3,29 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from weakref import WeakSet
+
+from answerbus.client.bounded import was_cancelled
 
 Step = Callable[[], Coroutine[None, None, None]]
 
 CLEAN_UP_S = 60.0  # for a step that was cancelled; what it waits for then is bounded by less
+AGAIN_S = 1.0  # until a step that ended without having been told to is done again
 
 _log = logging.getLogger(__name__)
 
 
 class Steps:
-    """The step before is cancelled, and the new one begins when it has cleaned up."""
+    """The step before is cancelled, and the new one begins when it has cleaned up.
+
+    A step ends when it has done its work or is cancelled by its successor. One that ends otherwise
+    is done again: a lane whose step is gone would stay where it is for good.
+    """
 
     def __init__(self) -> None:
         self.current: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
+        self._cancellation = Cancellation()
 
     def start(self, step: Step) -> None:
         """Do this, and no longer what was under way."""
@@ -26,7 +35,7 @@ class Steps:
     def halt(self) -> None:
         """Let what is under way end."""
         if self.current:
-            cancel_once(self.current)
+            self._cancellation.of(self.current)
 
     async def _take_turn(self, step: Step) -> None:
         """A step that does not end must not keep its lane shut: the next one fences it off."""
@@ -39,12 +48,35 @@ class Steps:
             await self._turn.acquire()
         turn = self._turn
         try:
-            await step()
+            while not await _is_done(step):
+                await asyncio.sleep(AGAIN_S)
         finally:
             turn.release()
 
 
-def cancel_once(task: asyncio.Task[None]) -> None:
-    """A second cancellation would interrupt the cleaning up that the first has begun."""
-    if not task.cancelling():
-        task.cancel()
+async def _is_done(step: Step) -> bool:
+    """Whether it came to its end. Raises CancelledError if it was cancelled."""
+    try:
+        await step()
+    except BaseException as error:
+        if was_cancelled(error):
+            raise
+        _log.exception("a step of a lane failed; it is done again")
+        return False
+    return True
+
+
+class Cancellation:
+    """Cancels a task once: a second time would interrupt the cleaning up that the first began.
+
+    How often a task was cancelled does not tell: its own time-outs count as well.
+    """
+
+    def __init__(self) -> None:
+        self._told: WeakSet[asyncio.Task[None]] = WeakSet()
+
+    def of(self, task: "asyncio.Task[None]") -> None:
+        """Tell the task to end, unless it was told before."""
+        if task not in self._told:
+            self._told.add(task)
+            task.cancel()

@@ -88,6 +88,7 @@ class Broker:
         self.owners: dict[int, object] = {}
         self.faults: deque[Fault | None] = deque()  # of the commits to come, in order
         self.unreachable = False
+        self.self_cancelled: list[str] = []  # methods of a shard that end so, once each
         self._undecided: dict[int, tuple[_Transaction, bool]] = {}
 
     def log(self, topic: Topic, partition: int = 0) -> Log:
@@ -98,6 +99,12 @@ class Broker:
         log = self.log(REQUESTS, partition)
         log.append(None, value, headers, self.clock.now())
         return log.end - 1
+
+    def cancel_itself(self, method: str) -> None:
+        """What a client library does whose own futures were cancelled: nobody asked for it."""
+        if method in self.self_cancelled:
+            self.self_cancelled.remove(method)
+            raise asyncio.CancelledError
 
     def fence(self, partition: int) -> int:
         """Shut out whoever wrote before; what it left open is decided here."""
@@ -155,10 +162,12 @@ class FakeShard:
 
     async def fence(self) -> None:
         await asyncio.sleep(COMMIT_S)
+        self._broker.cancel_itself("fence")
         self._reach()
         self._epoch = self._broker.fence(self._partition)
 
     async def read(self, take: Callable[[StoredRecord], None]) -> None:
+        self._broker.cancel_itself("read")
         for topic in (LEDGER, RETRIES):
             await asyncio.sleep(COMMIT_S)
             self._reach()
@@ -176,6 +185,7 @@ class FakeShard:
         assert not self.is_closed, "a closed shard is good for nothing"
         if not records and offset is None:
             return
+        self._broker.cancel_itself("commit")
         transaction = _Transaction(tuple(records), offset, self._epoch)
         fault = self._broker.faults.popleft() if self._broker.faults else None
         if fault in {Fault.HANGS, Fault.HANGS_AND_HAPPENS} and not self._is_fenced():
@@ -201,6 +211,7 @@ class FakeShard:
     async def close(self) -> None:
         await asyncio.sleep(COMMIT_S)
         self.is_closed = True
+        self._broker.cancel_itself("close")
 
     def _is_fenced(self) -> bool:
         return self._broker.is_fenced(self._partition, self._epoch)

@@ -6,6 +6,7 @@ import pytest
 
 from services.worker.context import Limits
 from services.worker.lane.lane import State
+from services.worker.lane.life import ORPHAN_S
 from services.worker.lane.opening import SILENCE_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage, now
@@ -115,7 +116,7 @@ def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
             await until(lambda: stage.worker.lane.state is State.OPENING)
         stage.worker.revoke()
         stage.worker.assign()
-        await asyncio.sleep(20)
+        await asyncio.sleep(ORPHAN_S / 2)
         stage.broker.unreachable = False
         stage.worker.assign(0)
         await stage.end()
@@ -135,7 +136,7 @@ def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
         stage.broker.unreachable = True
         stage.worker.revoke()
         stage.worker.assign()
-        await until(lambda: orphan.state is State.CLOSED, HANDOVER_S + 11)
+        await until(lambda: orphan.state is State.CLOSED, ORPHAN_S + 11)
 
         assert orphan.tasks == {}
         stage.broker.unreachable = False

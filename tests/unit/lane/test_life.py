@@ -333,3 +333,28 @@ def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt(blocked_s: float
         assert set(terminals(stage.broker).values()) == {"result"}
 
     run(main())
+
+
+@pytest.mark.parametrize("method", ["fence", "read", "commit", "close"])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_cancellation_that_nobody_asked_for_stops_no_lane(method: str, is_open: bool) -> None:
+    """Futures of a client library are cancelled by it too, and the error runs through its caller.
+
+    A lane that took it for its own cancellation stayed in `opening` for good, without a word.
+    """
+
+    async def main() -> None:
+        stage = Stage()
+        stage.publish("r-1", "r-2")
+        if is_open:
+            await stage.worker.open()
+            stage.broker.faults.append(Fault.REFUSED)
+        stage.broker.self_cancelled.append(method)
+        if not is_open:
+            await stage.worker.open()
+        await stage.end()
+
+        assert stage.broker.self_cancelled == []
+        assert set(stage.outcomes()) <= {"result", "released"}
+
+    run(main())

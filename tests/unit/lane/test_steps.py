@@ -2,7 +2,9 @@
 
 import asyncio
 
-from services.worker.lane.steps import CLEAN_UP_S, Steps
+import pytest
+
+from services.worker.lane.steps import CLEAN_UP_S, Cancellation, Steps
 from tests.unit.lane.virtual import run
 
 
@@ -62,3 +64,51 @@ def test_a_step_that_never_ends_keeps_no_lane_shut() -> None:
         return began
 
     assert run(play()) == [1001 + CLEAN_UP_S, 1001 + CLEAN_UP_S]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, RuntimeError])
+def test_a_step_that_ends_without_having_been_told_to_is_done_again(
+    error: type[BaseException],
+) -> None:
+    async def play() -> int:
+        began = 0
+
+        async def step() -> None:
+            nonlocal began
+            began += 1
+            await asyncio.sleep(0.1)
+            if began < 3:
+                raise error
+
+        steps = Steps()
+        steps.start(step)
+        assert steps.current is not None
+        await steps.current
+        return began
+
+    assert run(play()) == 3
+
+
+def test_a_task_is_cancelled_once_also_while_a_time_out_of_its_own_ends_it() -> None:
+    async def play() -> bool:
+        was_cleaned_up = False
+
+        async def work() -> None:
+            nonlocal was_cleaned_up
+            try:
+                async with asyncio.timeout(1):
+                    await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.1)
+                was_cleaned_up = True
+
+        task, cancellation = asyncio.create_task(work()), Cancellation()
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(1, cancellation.of, task)
+        await asyncio.sleep(1.05)
+        cancellation.of(task)
+        await asyncio.wait([task])
+        assert task.cancelled()
+        return was_cleaned_up
+
+    assert run(play())

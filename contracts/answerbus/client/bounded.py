@@ -1,0 +1,58 @@
+"""Calls a client library within a bounded time, whatever it does with cancellations.
+
+A library may swallow the cancellation by which a time-out ends it, and wait on; or it may await a
+future that it has cancelled itself, and its caller takes that for a cancellation of its own. Both
+were seen of aiokafka while brokers were restarted and rights withdrawn.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+CLEAN_UP_S = 1.0  # for work that was cancelled, before it is left behind
+
+T = TypeVar("T")
+
+
+class ClientCancelled(Exception):
+    """The library cancelled a call of its own accord."""
+
+    def __str__(self) -> str:
+        return "Kafka's client cancelled its own request; it was not told to"
+
+
+async def bounded(work: Coroutine[Any, Any, T], limit_s: float) -> T:
+    """The result of the work, done in a task of its own.
+
+    Raises what the work raises, TimeoutError at the limit, and ClientCancelled if the work ended
+    in a cancellation that did not come from here.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait([task], timeout=limit_s)
+    finally:
+        if is_late := not task.done():
+            await _end(task)
+    if is_late:
+        raise TimeoutError
+    if task.cancelled():
+        raise ClientCancelled
+    return task.result()
+
+
+def was_cancelled(error: BaseException) -> bool:
+    """Whether somebody cancelled the running task, or wants it to end otherwise.
+
+    A cancellation that a library brought upon itself looks the same, but for the count.
+    """
+    if isinstance(error, Exception):
+        return False
+    task = asyncio.current_task()
+    return not isinstance(error, asyncio.CancelledError) or task is None or task.cancelling() > 0
+
+
+async def _end(task: "asyncio.Task[Any]") -> None:
+    """Cancel, and wait a moment; what is deaf to it goes on without us."""
+    task.cancel()
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    await asyncio.wait([task], timeout=CLEAN_UP_S)
