@@ -32,6 +32,7 @@ $(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
 	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable './contracts[client]' --editable '.[dev]'
 	@$(PIP) check
+	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
 
 format: install  ## Bring the code into shape, and mend what ruff can mend
