@@ -1,23 +1,23 @@
 """One batch of records, read so that each offset in it is a record or stands as unreadable."""
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.record.default_records import DefaultRecordBatch
 
+from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.frames import (
     HEADERS_MAX,
     TOO_MANY_HEADERS,
     Frame,
     Headers,
     Parts,
-    frame_at,
     parts_of,
 )
+from answerbus.client.records.payload import Payload
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Extent, Fault, Unreadable
 
@@ -95,87 +95,107 @@ class BatchReader:
     parsed: DefaultRecordBatch  # of the whole batch; aiokafka's parser
     head: Head
     wanted: int
+    allowance: Allowance
     _next: int = field(init=False)  # the least offset that the next record can have
 
     def __post_init__(self) -> None:
         self._next = self.head.base_offset
 
-    def records(self) -> Iterable[Record]:
-        """All records from `wanted` on, maybe some before, and what stands for unreadable ones."""
+    def records(self) -> Iterable[Record | None]:
+        """All records from `wanted` on, maybe some before, and what stands for unreadable ones.
+
+        None: what follows has to be unpacked first.
+        """
         head = self.head
         if not 0 <= head.records <= min(head.last_offset_delta + 1, RECORDS_MAX):
             return (self.rest(Fault(f"a batch of at most {RECORDS_MAX:,} records, with offsets")),)
-        payload = self.batch[HEAD_BYTES:]
-        if head.codec:
-            unpacked = unpack(head.codec, payload)
-            if isinstance(unpacked, Fault):
-                return (self.rest(unpacked),)
-            payload = unpacked
-        found: list[Record] = []
-        if len(payload) <= QUICK_BYTES_MAX:
-            self._quick(payload, found)
-            if len(found) == head.records:
-                return found
-        return chain(found, self._thorough(payload, len(found)))
+        if not head.codec:
+            return self._all(Payload(self.batch, HEAD_BYTES))
+        payload = unpack(head.codec, self.batch[HEAD_BYTES:], self._held)
+        return (self.rest(payload),) if isinstance(payload, Fault) else self._all(payload)
 
-    def _quick(self, payload: bytes, found: list[Record]) -> None:
+    def _held(self, unpacked: memoryview) -> Payload:
+        """All of it behind the batch's head if it is small, else the part that is wanted."""
+        if len(unpacked) <= QUICK_BYTES_MAX:
+            self.allowance.take(len(unpacked))
+            head = bytearray(self.batch[:HEAD_BYTES])
+            head[_CODEC_AT] &= ~_CODEC
+            return Payload(b"".join((head, unpacked)), HEAD_BYTES)
+        packed = self.batch[HEAD_BYTES:]
+        payload = Payload(b"", 0, self.head.codec, packed, self.allowance)
+        payload.skip(unpacked, self._unwanted)
+        payload.hold(unpacked)
+        return payload
+
+    @property
+    def _unwanted(self) -> int:
+        """Records before the first that anyone asks for, if their count says so."""
+        head = self.head
+        is_full = head.records == head.last_offset_delta + 1
+        return min(max(0, self.wanted - head.base_offset), head.records) if is_full else 0
+
+    def _all(self, payload: Payload) -> Iterator[Record | None]:
+        """A bug of ours, or of a library, costs no more than the rest of the batch."""
+        try:
+            done = 0
+            if payload.at and len(payload.held) <= HEAD_BYTES + QUICK_BYTES_MAX:
+                done = yield from self._quick(payload.held)
+            if done < self.head.records:
+                yield from self._thorough(payload, done)
+        except Exception as error:
+            yield self.rest(broken_by(error))
+
+    def _quick(self, plain: bytes) -> Generator[Record, None, int]:
         """Through aiokafka's parser, until it fails. It reads one byte too far: bytes end in 0."""
         head, (topic, partition) = self.head, self.place
-        parsed, room = iter(self._plain(payload)), head.end - head.records
-        append_time = head.max_timestamp if head.is_append_time else None
+        parsed = iter(DefaultRecordBatch(plain) if head.codec else self.parsed)
+        room, append_time = head.end - head.records, head.is_append_time
         for index in range(head.records):
             try:
                 record = next(parsed)
             except Exception:  # the thorough parser says where and why
-                return
+                return index
             offset, key, value, headers = record.offset, record.key, record.value, record.headers
-            timestamp = record.timestamp if append_time is None else append_time
+            timestamp = head.max_timestamp if append_time else record.timestamp
             if not self._next <= offset <= room + index or len(headers) > HEADERS_MAX:
                 fault = None if len(headers) <= HEADERS_MAX else TOO_MANY_HEADERS
-                parts = Parts(timestamp, offset, key, value, tuple(headers), fault)
-                found.append(self._checked(index, parts))
+                told = () if fault else tuple(headers)
+                yield self._checked(index, Parts(timestamp, offset, key, value, told, fault))
                 continue
             self._next = offset + 1
-            found.append(
-                ConsumerRecord(
-                    topic,
-                    partition,
-                    offset,
-                    timestamp,
-                    int(append_time is not None),
-                    key,
-                    value,
-                    None,
-                    -1 if key is None else len(key),
-                    -1 if value is None else len(value),
-                    tuple(headers),
-                )
+            yield ConsumerRecord(
+                topic,
+                partition,
+                offset,
+                timestamp,
+                int(append_time),
+                key,
+                value,
+                None,
+                -1 if key is None else len(key),
+                -1 if value is None else len(value),
+                tuple(headers),
             )
+        return head.records
 
-    def _plain(self, payload: bytes) -> DefaultRecordBatch:
-        """The parser over records that are not compressed, or no longer."""
-        if not self.head.codec:
-            return self.parsed
-        head = bytearray(self.batch[:HEAD_BYTES])
-        head[_CODEC_AT] &= ~_CODEC
-        return DefaultRecordBatch(bytes(head) + payload)
-
-    def _thorough(self, payload: bytes, done: int) -> Iterator[Record]:
+    def _thorough(self, payload: Payload, done: int) -> Iterator[Record | None]:
         """Through our own parser, behind the records that are done."""
-        head, at, skipped = self.head, 0, done
-        is_full = head.records == head.last_offset_delta + 1
-        if is_full:
-            skipped = max(done, self.wanted - head.base_offset)
-        for index in range(head.records):
-            frame = frame_at(payload, at)
-            if isinstance(frame, Fault):
-                yield self.rest(frame)
+        head, unwanted = self.head, self._unwanted
+        payload.skip(payload.held, max(done, unwanted) - payload.index)
+        if unwanted:
+            self._next = head.base_offset + payload.index
+        while payload.index < head.records:
+            found = payload.next()
+            if found is None:
+                yield None
+                payload.unpack_again()
+            elif isinstance(found, Fault):
+                yield self.rest(found)
                 return
-            at = frame.end
-            if index >= skipped:
-                yield self._parsed(index, payload, frame)
-            elif is_full:
-                self._next = head.base_offset + index + 1
+            else:
+                record = self._parsed(payload.index - 1, *found)
+                del found  # so that nothing here keeps what the payload lets go of
+                yield record
 
     def _parsed(self, index: int, payload: bytes, frame: Frame) -> Record:
         parts = parts_of(payload, frame, self.head.base_offset, self.head.first_timestamp)
@@ -241,3 +261,8 @@ def stretch(
     return Unreadable(
         place.topic, place.partition, offset, end, timestamp, "batch", fault.expected, None, batch
     )
+
+
+def broken_by(error: Exception) -> Fault:
+    """What is said of bytes that a parser stumbles over."""
+    return Fault(f"a batch that can be read ({type(error).__name__})")

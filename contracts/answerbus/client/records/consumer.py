@@ -1,17 +1,21 @@
 """aiokafka's consumer, which no record can stop."""
 
+import asyncio
+import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.protocol.fetch import FetchRequest
 
-from answerbus.client.records.allowance import Allowance
+from answerbus.client.records.allowance import UNPACKED_BYTES_MAX, Allowance
 from answerbus.client.records.batch import Record
 from answerbus.client.records.notices import Notices
 from answerbus.client.records.partition import PartitionRecords
 
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say
+_WAIT_MS: Final = 60_000  # for one record, and then again
 
 
 class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no types
@@ -22,9 +26,11 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
     parsed, by ours.
     """
 
-    def __init__(self, *topics: str, **options: Any) -> None:
+    def __init__(
+        self, *topics: str, unpacked_bytes_max: int = UNPACKED_BYTES_MAX, **options: Any
+    ) -> None:
         self.notices = Notices()
-        self._allowance = Allowance()
+        self._allowance = Allowance(unpacked_bytes_max)
         self._fetching: Fetcher | None = None
         super().__init__(*topics, **{"max_poll_records": RECORDS_PER_POLL_MAX, **options})
 
@@ -32,20 +38,61 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
         """See aiokafka. Of what is left, partitions that gave nothing come first the next time."""
-        self._allowance.renew()
+        until = time.monotonic() + timeout_ms / 1000
+        while True:
+            found = await self._look(places, max_records)
+            left_s = until - time.monotonic()
+            if found or left_s <= 0:
+                return found
+            if self._allowance.stopped:
+                await asyncio.sleep(0)  # others have their turn
+            elif not await self._is_fetched(left_s):
+                return {}
+
+    async def getone(self, *places: TopicPartition) -> Record:
+        """See aiokafka."""
+        while True:
+            found = await self.getmany(*places, timeout_ms=_WAIT_MS, max_records=1)
+            for (record,) in found.values():
+                return record
+
+    async def _look(
+        self, places: Sequence[TopicPartition], max_records: int | None
+    ) -> dict[TopicPartition, list[Record]]:
+        """What has been fetched, without waiting.
+
+        What has more than the allowance let it give, and was dropped, is put back: to fetch it
+        again at each poll would be most of the work. aiokafka has not run since, so that nothing
+        else was fetched for its place.
+        """
+        self._allowance.renew(len(self.assignment()))
         found: dict[TopicPartition, list[Record]] = await super().getmany(
-            *places, timeout_ms=timeout_ms, max_records=max_records
+            *places, max_records=max_records
         )
         waiting = self._fetcher._records  # noqa: SLF001 - see the class
+        for records in reversed(self._allowance.stopped):
+            waiting[records.place] = FetchResult(
+                records.place,
+                assignment=self._subscription.subscription.assignment,
+                partition_records=records,
+                backoff=0,
+            )
+            waiting.move_to_end(records.place, last=False)
         for place in found:
             if place in waiting:
                 waiting.move_to_end(place)
         return found
 
-    async def getone(self, *places: TopicPartition) -> Record:
-        """See aiokafka."""
-        self._allowance.renew()
-        return await super().getone(*places)
+    async def _is_fetched(self, limit_s: float) -> bool:
+        """Wait until something is; raises what the fetcher was told."""
+        with self._subscription.fetch_context():
+            waiter = self._fetcher._create_fetch_waiter()  # noqa: SLF001 - see the class
+            done, _ = await asyncio.wait([waiter], timeout=limit_s)
+        if not done:
+            waiter.cancel()
+            return False
+        waiter.result()
+        return not self._closed
 
     @property
     def _fetcher(self) -> Any:

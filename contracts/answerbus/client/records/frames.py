@@ -37,7 +37,7 @@ class Parts:
     fault: Fault | None = None
 
 
-def frame_at(payload: bytes, at: int) -> Frame | Fault:
+def frame_at(payload: bytes | memoryview, at: int) -> Frame | Fault:
     """The record that begins here, as its length says."""
     try:
         length, start = _varint(payload, at, len(payload))
@@ -96,7 +96,7 @@ def _nullable(payload: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return payload[at : at + length], at + length
 
 
-def _varint(payload: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(payload: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
     """A zigzag number of 64 bits."""
     value = 0
     for count in range(_VARINT_BYTES_MAX):

@@ -1,14 +1,16 @@
 """Records of the formats 0 and 1, which brokers before Kafka 0.11 wrote."""
 
 import struct
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from answerbus.client.records.batch import Record, stretch
+from answerbus.client.records.allowance import Allowance
+from answerbus.client.records.batch import RECORDS_MAX, Record, stretch
+from answerbus.client.records.frames import Frame
+from answerbus.client.records.payload import Payload
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Fault
 
@@ -22,11 +24,18 @@ _CODEC = 0x07
 _BROKEN = Fault("a message of format 0 or 1 that is whole")
 
 
-def legacy_records(place: TopicPartition, message: bytes) -> Sequence[Record]:
-    """One message, or those that it wraps; what cannot be read stands as one that is unreadable."""
+def legacy_records(
+    place: TopicPartition, message: bytes, allowance: Allowance
+) -> Iterable[Record | None]:
+    """One message, or those that it wraps; what cannot be read stands as one that is unreadable.
+
+    None: what follows has to be unpacked first.
+    """
     offset, _ = _OVERHEAD.unpack_from(message)
     try:
-        found = _records(place, message)
+        if not message[_ATTRIBUTES_AT] & _CODEC:
+            return (_record(place, message, offset),)
+        found = _wrapped(place, message, allowance)
     except Exception:  # whatever the parser stumbles over
         found = _BROKEN
     if isinstance(found, Fault):
@@ -34,37 +43,72 @@ def legacy_records(place: TopicPartition, message: bytes) -> Sequence[Record]:
     return found
 
 
-def _records(place: TopicPartition, message: bytes) -> list[ConsumerRecord] | Fault:
+def _wrapped(
+    place: TopicPartition, message: bytes, allowance: Allowance
+) -> Iterator[Record | None] | Fault:
+    """Each message was tried before the first is given: they stand or fall together."""
     offset, _ = _OVERHEAD.unpack_from(message)
-    codec = message[_ATTRIBUTES_AT] & _CODEC
-    if not codec:
-        return [_record(place, message, offset)]
-    wrapper = _record(place, message, offset)
-    inner = unpack(codec, wrapper.value or b"")
-    if isinstance(inner, Fault):
-        return inner
-    messages = list(_split(inner))
-    if not messages:
-        return _BROKEN
-    last, _ = _OVERHEAD.unpack_from(messages[-1])
+    codec, packed = message[_ATTRIBUTES_AT] & _CODEC, _record(place, message, offset).value or b""
+    payload = Payload(b"", 0, codec, packed, allowance, _frame_at)
+
+    def begin(unpacked: memoryview) -> tuple[int, int] | Fault:
+        payload.hold(unpacked)
+        return _sound(place, unpacked, offset if message[_MAGIC_AT] else None, offset)
+
+    found = unpack(codec, packed, begin)
+    return found if isinstance(found, Fault) else _each(place, message, payload, *found)
+
+
+def _sound(
+    place: TopicPartition, unpacked: memoryview, wrapper: int | None, end: int
+) -> tuple[int, int] | Fault:
+    """How many messages there are, and what to add to their offsets; raises on a broken one."""
+    at, count, last = 0, 0, -1
+    while at < len(unpacked):
+        frame = _frame_at(unpacked, at)
+        if isinstance(frame, Fault) or count >= RECORDS_MAX:
+            return _BROKEN
+        one = bytes(unpacked[at : frame.end])
+        offset, _ = _OVERHEAD.unpack_from(one)
+        if (count and offset <= last) or one[_ATTRIBUTES_AT] & _CODEC:
+            return _BROKEN
+        _record(place, one, offset)
+        at, count, last = frame.end, count + 1, offset
     # Format 1 counts within its wrapper, which has the offset of the last.
-    first = offset - last if message[_MAGIC_AT] else 0
-    records = [_record(place, one, first + _OVERHEAD.unpack_from(one)[0]) for one in messages]
-    offsets = [record.offset for record in records]
-    is_rising = all(one < other for one, other in pairwise(offsets))
-    nests = any(one[_ATTRIBUTES_AT] & _CODEC for one in messages)
-    return records if is_rising and offsets[-1] == offset and not nests else _BROKEN
+    first = 0 if wrapper is None else wrapper - last
+    return (count, first) if count and first + last == end else _BROKEN
 
 
-def _split(inner: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(inner):
-        _, size = _OVERHEAD.unpack_from(inner, at)
-        end = at + OVERHEAD_BYTES + size
-        if size < MESSAGE_BYTES_MIN or end > len(inner):
-            raise ValueError("a message's size is beyond the end")
-        yield inner[at:end]
-        at = end
+def _each(
+    place: TopicPartition, message: bytes, payload: Payload, count: int, first: int
+) -> Iterator[Record | None]:
+    end, _ = _OVERHEAD.unpack_from(message)
+    at = first
+    while payload.index < count:
+        found = payload.next()
+        if found is None:
+            yield None
+            payload.unpack_again()
+            continue
+        if isinstance(found, Fault):  # there is no memory to unpack it again
+            yield stretch(place, at, end + 1, found, -1, message)
+            return
+        held, frame = found
+        one = held[frame.whole : frame.end]
+        del found, held  # so that nothing here keeps what the payload lets go of
+        offset = first + _OVERHEAD.unpack_from(one)[0]
+        at = offset + 1
+        yield _record(place, one, offset)
+
+
+def _frame_at(payload: bytes | memoryview, at: int) -> Frame | Fault:
+    start = at + OVERHEAD_BYTES
+    if start > len(payload):
+        return _BROKEN
+    _, size = _OVERHEAD.unpack_from(payload, at)
+    if size < MESSAGE_BYTES_MIN or start + size > len(payload):
+        return _BROKEN
+    return Frame(at, start, start + size)
 
 
 def _record(place: TopicPartition, message: bytes, offset: int) -> ConsumerRecord:

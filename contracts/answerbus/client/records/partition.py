@@ -11,7 +11,14 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from answerbus.client.records.allowance import Allowance
-from answerbus.client.records.batch import HEAD_BYTES, BatchReader, Head, Record, stretch
+from answerbus.client.records.batch import (
+    HEAD_BYTES,
+    BatchReader,
+    Head,
+    Record,
+    broken_by,
+    stretch,
+)
 from answerbus.client.records.legacy import MESSAGE_BYTES_MIN, OVERHEAD_BYTES, legacy_records
 from answerbus.client.records.unreadable import Fault, Unreadable
 
@@ -28,7 +35,9 @@ class PartitionRecords:
     """Iterates over records, and over Unreadable where there are none; nothing in them raises.
 
     It has the interface of aiokafka's class of that name: `next_fetch_offset` is where to fetch
-    next. It ends early when the allowance is spent: what is left is then fetched again.
+    next. Each iteration goes on where the one before ended. It ends early when the allowance is
+    spent, and is then in its list; it may be iterated over again, or be dropped and fetched again.
+    Nothing in it refers to itself, so that what is dropped is freed at once.
     """
 
     def __init__(
@@ -41,89 +50,88 @@ class PartitionRecords:
         allowance: Allowance,
         tell: Callable[[Unreadable], None],
     ) -> None:
-        self.next_fetch_offset = offset
-        self._place, self._fetched = place, fetched
+        self.place, self.next_fetch_offset = place, offset
         self._aborted = list(aborted)  # producers, and where their transactions began, in order
         self._aborting: set[int] = set()
         self._committed_only = isolation_level == READ_COMMITTED
         self._allowance, self._tell = allowance, tell
-        self._records = self._read()
+        self._batches = _batches(fetched)
+        self._batch: bytes | None = None  # that is next, or under way
+        self._found: Iterator[Record | None] | None = None  # of the batch under way
+        self._is_due = True  # what follows has to be unpacked, or begun, first
 
     def __iter__(self) -> Iterator[Record]:
-        return self
+        while self._may_go_on():
+            begun = self._allowance.begin()
+            try:
+                for record in self._under_way():
+                    if record is None:
+                        self._is_due = True
+                        break
+                    if record.offset < self.next_fetch_offset:
+                        continue  # a fetch begins with the whole batch that its offset stands in
+                    if isinstance(record, Unreadable):
+                        self.next_fetch_offset = record.end
+                        self._tell(record)
+                    else:
+                        self.next_fetch_offset = record.offset + 1
+                    yield record
+                else:
+                    self._pass_batch()
+            finally:
+                self._allowance.end(begun)
 
     def __next__(self) -> Record:
-        return next(self._records)
+        return next(iter(self))
 
-    def _read(self) -> Iterator[Record]:
-        for batch in self._batches():
-            if self._allowance.is_spent:
-                return
-            begun = self._allowance.begin()
-            for record in self._records_of(batch):
-                if record.offset < self.next_fetch_offset:
-                    continue  # a fetch begins with the whole batch that its offset stands in
-                if isinstance(record, Unreadable):
-                    self.next_fetch_offset = record.end
-                    self._tell(record)
-                else:
-                    self.next_fetch_offset = record.offset + 1
-                yield record
-            self.next_fetch_offset = max(self.next_fetch_offset, _end_of(batch))
-            self._allowance.end(begun)
+    def _may_go_on(self) -> bool:
+        if not self._is_due:
+            return True
+        if self._batch is None:
+            self._batch = next(self._batches, None)
+            if self._batch is None:
+                return False
+        if self._allowance.is_spent:
+            self._allowance.stopped.append(self)
+            return False
+        return True
 
-    def _batches(self) -> Iterator[bytes]:
-        """Each whole batch; the last one of a fetch may be cut."""
-        fetched, at = self._fetched, 0
-        while at + OVERHEAD_BYTES + MESSAGE_BYTES_MIN <= len(fetched):
-            _, size = _SIZE.unpack_from(fetched, at)
-            end = at + OVERHEAD_BYTES + max(size, MESSAGE_BYTES_MIN)
-            if end > len(fetched):
-                return
-            yield fetched[at:end]
-            at = end
+    def _under_way(self) -> Iterator[Record | None]:
+        self._is_due = False
+        if self._found is None:
+            self._found = iter(self._records_of(self._batch or b""))
+        return self._found
 
-    def _records_of(self, batch: bytes) -> Iterable[Record]:
+    def _pass_batch(self) -> None:
+        if self._batch is not None:
+            self.next_fetch_offset = max(self.next_fetch_offset, _end_of(self._batch))
+        self._batch, self._found, self._is_due = None, None, True
+
+    def _records_of(self, batch: bytes) -> Iterable[Record | None]:
         """A bug of ours, or of a library, costs no more than one batch."""
         try:
-            found = self._of_batch(batch) if _has_head(batch) else self._of_message(batch)
+            return self._of_batch(batch) if _has_head(batch) else self._of_message(batch)
         except Exception as error:
-            return (self._whole(batch, _broken_by(error)),)
-        return found if isinstance(found, list | tuple) else self._guarded(batch, found)
+            return (_whole(self.place, batch, broken_by(error)),)
 
-    def _guarded(self, batch: bytes, found: Iterable[Record]) -> Iterator[Record]:
-        at, _ = _SIZE.unpack_from(batch)
-        try:
-            for record in found:
-                at = record.end if isinstance(record, Unreadable) else record.offset + 1
-                yield record
-        except Exception as error:
-            yield self._whole(batch, _broken_by(error), at)
-
-    def _of_batch(self, batch: bytes) -> Iterable[Record]:
+    def _of_batch(self, batch: bytes) -> Iterable[Record | None]:
         head, parsed = Head.of(batch), DefaultRecordBatch(batch)
         if not parsed.validate_crc():
-            return (self._whole(batch, _BAD_SUM),)
+            return (_whole(self.place, batch, _BAD_SUM),)
         if (self._committed_only and self._is_aborted(head, parsed)) or head.is_control:
             return ()
-        return BatchReader(self._place, batch, parsed, head, self.next_fetch_offset).records()
+        wanted = self.next_fetch_offset
+        return BatchReader(self.place, batch, parsed, head, wanted, self._allowance).records()
 
-    def _of_message(self, message: bytes) -> Iterable[Record]:
+    def _of_message(self, message: bytes) -> Iterable[Record | None]:
         magic = message[_MAGIC_AT]
         if magic < _MAGIC and LegacyRecordBatch(message, magic).validate_crc():
-            return legacy_records(self._place, message)
+            return legacy_records(self.place, message, self._allowance)
         if magic > _MAGIC:
-            return (self._whole(message, Fault(f"a batch of format 0, 1 or 2, not {magic}")),)
-        return (self._whole(message, _BAD_SUM if magic < _MAGIC else _TOO_SHORT),)
-
-    def _whole(self, batch: bytes, fault: Fault, at: int | None = None) -> Unreadable:
-        """What stands for all of a batch, or from an offset on."""
-        base, _ = _SIZE.unpack_from(batch)
-        offset = base if at is None else at
-        timestamp = Head.of(batch).max_timestamp if _has_head(batch) else -1
-        return stretch(
-            self._place, offset, max(_end_of(batch), offset + 1), fault, timestamp, batch
-        )
+            fault = Fault(f"a batch of format 0, 1 or 2, not {magic}")
+        else:
+            fault = _BAD_SUM if magic < _MAGIC else _TOO_SHORT
+        return (_whole(self.place, message, fault),)
 
     def _is_aborted(self, head: Head, parsed: DefaultRecordBatch) -> bool:
         """Whether the batch belongs to an aborted transaction; keeps count of which are."""
@@ -143,8 +151,23 @@ def _ends_an_abort(control: DefaultRecordBatch) -> bool:
     return bool(ControlRecord.parse(marker.key) == ABORT_MARKER)
 
 
-def _broken_by(error: Exception) -> Fault:
-    return Fault(f"a batch that can be read ({type(error).__name__})")
+def _batches(fetched: bytes) -> Iterator[bytes]:
+    """Each whole batch; the last one of a fetch may be cut."""
+    at = 0
+    while at + OVERHEAD_BYTES + MESSAGE_BYTES_MIN <= len(fetched):
+        _, size = _SIZE.unpack_from(fetched, at)
+        end = at + OVERHEAD_BYTES + max(size, MESSAGE_BYTES_MIN)
+        if end > len(fetched):
+            return
+        yield fetched[at:end]
+        at = end
+
+
+def _whole(place: TopicPartition, batch: bytes, fault: Fault) -> Unreadable:
+    """What stands for all of a batch."""
+    offset, _ = _SIZE.unpack_from(batch)
+    timestamp = Head.of(batch).max_timestamp if _has_head(batch) else -1
+    return stretch(place, offset, max(_end_of(batch), offset + 1), fault, timestamp, batch)
 
 
 def _has_head(batch: bytes) -> bool:

@@ -3,7 +3,7 @@
 import mmap
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import cramjam
 
@@ -24,6 +24,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16  # the magic, a version and the least version that can read it
 _NO_ROOM = "failed to write whole buffer"  # what cramjam says of an output that is full
 
+T = TypeVar("T")
 _Into = Callable[[bytes, memoryview], int]
 _PLAIN: Final[dict[int, _Into]] = {
     GZIP: cramjam.gzip.decompress_into,
@@ -32,28 +33,35 @@ _PLAIN: Final[dict[int, _Into]] = {
 }
 
 
-def unpack(codec: int, packed: bytes) -> bytes | Fault:
-    """What was packed, or why it cannot be had; never more than UNPACKED_BYTES_MAX."""
+def unpack(codec: int, packed: bytes, keep: Callable[[memoryview], T]) -> T | Fault:
+    """What `keep` makes of what was packed, or why it cannot be had.
+
+    Never more than UNPACKED_BYTES_MAX, which are gone when `keep` ends.
+    """
     if codec not in CODECS:
         return Fault(f"a codec that is known, not number {codec}")
     if len(packed) <= _SMALL_PACKED_BYTES_MAX:
-        small = bytearray(_SMALL_BYTES_MAX)
-        found = _unpack_into(codec, packed, memoryview(small))
-        if found is not TOO_LARGE:
-            return found
+        small = memoryview(bytearray(_SMALL_BYTES_MAX))
+        size = _unpack_into(codec, packed, small)
+        if size is not TOO_LARGE:
+            return size if isinstance(size, Fault) else keep(small[:size])
     # A map of memory of which only the pages that are written to exist.
     with mmap.mmap(-1, UNPACKED_BYTES_MAX) as large, memoryview(large) as out:
-        return _unpack_into(codec, packed, out)
+        size = _unpack_into(codec, packed, out)
+        if isinstance(size, Fault):
+            return size
+        with out[:size] as unpacked:
+            return keep(unpacked)
 
 
-def _unpack_into(codec: int, packed: bytes, out: memoryview) -> bytes | Fault:
+def _unpack_into(codec: int, packed: bytes, out: memoryview) -> int | Fault:
     try:
         size = _snappy(packed, out) if codec == SNAPPY else _PLAIN[codec](packed, out)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of cramjam is no Exception
         return TOO_LARGE if _NO_ROOM in str(error) else _broken(codec, error)
-    return TOO_LARGE if isinstance(size, _NoRoom) else bytes(out[:size])
+    return TOO_LARGE if isinstance(size, _NoRoom) else size
 
 
 class _NoRoom:
