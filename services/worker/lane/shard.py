@@ -27,6 +27,8 @@ RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
 PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
 LOG_APPEND_TIME = 1  # a timestamp that the broker has set
+# Of its past that a lane has unpacked; a worker's lanes may open all at once.
+UNPACKED_BYTES_MAX = 1024 * 1024
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
@@ -87,6 +89,7 @@ class KafkaShard:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            unpacked_bytes_max=UNPACKED_BYTES_MAX,
         )
         await reader.start()
         reader.assign(places)

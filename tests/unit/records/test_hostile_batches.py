@@ -6,15 +6,24 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 import pytest
 from aiokafka import ConsumerRecord
 
 from answerbus.client.records.allowance import Allowance
+from answerbus.client.records.batch import Record
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from answerbus.client.records.unreadable import Unreadable
-from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes, batch_of
+from tests.fuzz.batches import (
+    Codec,
+    Draft,
+    Sent,
+    batch_bytes,
+    batch_of,
+    payload_of,
+    record_bytes,
+)
 from tests.fuzz.damage import DAMAGES, HEAVY
 from tests.unit.records.fetched import read, reading, stretch_of
 
@@ -23,6 +32,17 @@ BASE = 1_000
 BEHIND = 2**33  # above what any count of offsets reaches
 GOOD = batch_bytes(Draft([Sent(b"good")]), BEHIND)
 CHUNK = 100
+
+
+NAMES = [(b"\xff", b"no text")]
+
+
+class OneAtATime(Allowance):
+    """After each part it is the next poll's turn."""
+
+    def begin(self) -> tuple[int, float]:
+        self._taken_s = 1.0
+        return super().begin()
 
 
 def at_base(data: bytes) -> bytes:
@@ -188,6 +208,38 @@ def test_a_poll_reads_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert len(list(reader)) == 3
     assert reader.next_fetch_offset == 3
+
+
+def spoilt(data: bytes, at: int) -> bytes:
+    """A record's length that is beyond the end, in the payload of a batch."""
+    return data[:at] + b"\xfe\xff\xff\xff\x0f" + data[at + 5 :]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+@pytest.mark.parametrize("broken", [None, 0, 1, 900, 2_999])
+@pytest.mark.parametrize("offset", [0, 1, 700])
+def test_what_is_read_in_parts_is_what_is_read_at_once(
+    codec: Codec, broken: int | None, offset: int
+) -> None:
+    """The share of each partition is smaller than the batch, and each poll gives few records."""
+    records = [Sent(b"%d" % n * 200, b"k", NAMES if n == 800 else ()) for n in range(3_000)]
+    draft = Draft(records, codec)
+    if broken is not None:
+        at = len(b"".join(record_bytes(one, n) for n, one in enumerate(records[:broken])))
+        draft = replace(draft, payload=spoilt(payload_of(draft), at))
+    data = batch_bytes(draft) + GOOD
+    allowance = OneAtATime()
+    reader = reading(data, offset, allowance=allowance)
+    found: list[Record] = []
+    polls = 0
+    while not found or found[-1].offset != BEHIND:
+        allowance.renew(256)
+        found += islice(reader, 100)
+        polls += 1
+        assert polls < 100
+
+    assert found == read(data, offset)
+    assert reader.next_fetch_offset == BEHIND + 1
 
 
 def test_a_batch_of_another_format_is_passed_by() -> None:

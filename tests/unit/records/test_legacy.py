@@ -1,11 +1,15 @@
 """Formats 0 and 1, which only brokers before Kafka 0.11 wrote."""
 
+import tracemalloc
+from itertools import islice
+
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
+from answerbus.client.records.allowance import SHARE_BYTES_MIN, Allowance
 from answerbus.client.records.unreadable import Unreadable
 from tests.fuzz.batches import Codec
-from tests.unit.records.fetched import read
+from tests.unit.records.fetched import read, reading
 
 FORMATS = [(0, Codec.NONE), (0, Codec.GZIP), (0, Codec.SNAPPY)]
 FORMATS += [(1, codec) for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)]
@@ -41,3 +45,30 @@ def test_what_is_cut_or_broken_stands_as_unreadable(magic: int, codec: Codec) ->
         broken = bytearray(sound)
         broken[at] ^= 0xFF
         assert all(isinstance(one, Unreadable) for one in read(bytes(broken))), at
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4])
+def test_a_large_wrapper_is_held_in_parts(codec: Codec) -> None:
+    count = 4_000
+    messages = bytearray(large_message_set(codec, [b"%5d" % n * 100 for n in range(count)]))
+    messages[:8] = (count - 1).to_bytes(8, "big")
+    allowance = Allowance()
+    reader = reading(bytes(messages), allowance=allowance)
+    tracemalloc.start()
+    values, held = [], []
+    while len(values) < count:
+        allowance.renew(256)
+        given = [one.value for one in islice(reader, 50)]
+        held.append(tracemalloc.get_traced_memory()[0])
+        values += [int(value[:5]) for value in given]
+    tracemalloc.stop()
+
+    assert values == list(range(count))
+    assert max(held) < len(messages) + SHARE_BYTES_MIN + 50 * 1_000 + 500_000
+
+
+def large_message_set(codec: Codec, values: list[bytes]) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic=1, compression_type=codec, batch_size=2**24)
+    for offset, value in enumerate(values):
+        builder.append(offset, timestamp=1_000, key=b"k", value=value)
+    return bytes(builder.build())

@@ -121,7 +121,7 @@ class BatchReader:
             head = bytearray(self.batch[:HEAD_BYTES])
             head[_CODEC_AT] &= ~_CODEC
             return Payload(b"".join((head, unpacked)), HEAD_BYTES)
-        packed = self.batch[HEAD_BYTES:]
+        packed = memoryview(self.batch)[HEAD_BYTES:]
         payload = Payload(b"", 0, self.head.codec, packed, self.allowance)
         payload.skip(unpacked, self._unwanted)
         payload.hold(unpacked)

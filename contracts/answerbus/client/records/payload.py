@@ -23,7 +23,7 @@ class Payload:
     held: bytes = b""
     at: int = 0  # of the next record, in what is held
     codec: int = 0
-    packed: bytes = b""
+    packed: bytes | memoryview = b""
     allowance: Allowance | None = None
     measure: Measure = frame_at
     index: int = 0
@@ -63,7 +63,7 @@ class Payload:
     def unpack_again(self) -> None:
         """Hold the part that comes next."""
         self.held, self._before, self.at = b"", self._before + self.at, 0
-        found = unpack(self.codec, self.packed, self.hold)
+        found = unpack(self.codec, bytes(self.packed), self.hold)
         if isinstance(found, Fault):
             self._fault = found
 
