@@ -12,7 +12,7 @@ from services.worker.dialects.beside import tell_apart
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
 from services.worker.dialects.circles import cut_circles
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.freeform import as_itself, as_text, one_text
+from services.worker.dialects.freeform import as_itself, as_text, one_as_text, one_text
 from services.worker.dialects.lists import read_list
 from services.worker.dialects.names import Names
 from services.worker.dialects.notes import Notes
@@ -142,15 +142,25 @@ class Reader:
         types = types_of(atoms)
         note_unenforced(atoms, types, self.notes)
         values = choices(atoms)
-        if values is not None and self._can_list(values):
-            note_beside_choices(atoms, values, self.notes)
-            chosen = one_of(values, types, self._rules)
-            if is_looser(chosen, values):
-                self.notes.not_enforced("enum", atoms[0].path)
-            return self._one_of(chosen, self._free(atoms), "enum", atoms[0].path)
-        kinds = self._kinds(atoms, types) if values is None else ["any"]
-        shapes = [self._typed(kind, atoms) for kind in kinds]
+        if values is not None:
+            return self._chosen(values, atoms, types)
+        shapes = [self._typed(kind, atoms) for kind in self._kinds(atoms, types)]
         return self._one_of(shapes, self._free(atoms), "type", atoms[0].path if atoms else "")
+
+    def _chosen(self, values: list[JsonValue], atoms: Atoms, types: frozenset[str] | None) -> Shape:
+        """One of `values`; scalars as they are, so that a text is none of the objects or lists."""
+        path = atoms[0].path
+        note_beside_choices(atoms, values, self.notes)
+        fitting = [value for value in values if types is None or type_of(value) & types]
+        is_packed = () if self._rules.verbatim else (dict, list)
+        plain_ones = [value for value in fitting if not isinstance(value, is_packed)]
+        chosen: list[Shape] = [*(listed := one_of(plain_ones, self._rules))]
+        if is_looser(listed, plain_ones):
+            self.notes.not_enforced("enum", path)
+        if len(plain_ones) < len(fitting):
+            self.notes.as_text(path)
+            chosen.append(one_as_text([v for v in fitting if isinstance(v, is_packed)]))
+        return self._one_of(chosen, self._free(atoms), "enum", path)
 
     def _typed(self, kind: str, atoms: Atoms) -> Shape:
         free = self._free(atoms, None if kind == "any" else frozenset([kind]))
@@ -170,10 +180,6 @@ class Reader:
     def _free(self, atoms: Atoms, types: frozenset[str] | None = None) -> Text | Plain:
         """The shape of anything that satisfies `atoms`, and is of `types` if they are known."""
         return as_itself(atoms) if self._rules.verbatim else as_text(atoms, types)
-
-    def _can_list(self, values: Sequence[JsonValue]) -> bool:
-        """Whether a provider can be told to choose from `values`."""
-        return self._rules.verbatim or not any(type_of(v) & {"object", "array"} for v in values)
 
     def _kinds(self, atoms: Atoms, types: frozenset[str] | None) -> list[str]:
         """The types of value to make a shape for; "any" stands for those nothing is said of."""

@@ -272,3 +272,44 @@ def test_the_loose_form_of_an_action_is_still_read() -> None:
     tagged: JsonValue = {"actions": [{"kind": "tool_call", "name": "n", "args": {"kind": "x"}}]}
 
     assert same_json(check('{"name": "n", "args": {"kind": "x"}}', found, wire), tagged)
+
+
+MIXED: JsonValue = ["5", 5, {"x": 1}, [1.5], None, True, {"x": "5"}]
+
+
+@pytest.mark.parametrize("dialect", [*PACKING, *AS_IT_IS])
+@pytest.mark.parametrize("value", ["5", 5, None, True])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_scalar_to_choose_beside_objects_is_what_it_is(
+    dialect: DialectName, value: JsonValue, order: int
+) -> None:
+    assert isinstance(MIXED, list)
+    schema = members(a={"enum": MIXED[::order]})
+
+    assert same_json(published(dialect, schema, json.dumps({"a": value})), {"a": value})
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+@pytest.mark.parametrize("value", [{"x": 1}, {"x": "5"}, [1.5]])
+def test_an_object_to_choose_beside_texts_is_carried(
+    dialect: DialectName, value: JsonValue
+) -> None:
+    _, wire = asked(dialect, members(a={"enum": MIXED}))
+    written = {"a": {"json_text": json.dumps(value)}}
+
+    assert same_json(
+        published(dialect, members(a={"enum": MIXED}), json.dumps(written)), {"a": value}
+    )
+    assert wire.schema is not None
+    assert not is_valid(wire.schema, {"a": "6"})
+    assert json.dumps(value, separators=(",", ":")) in json.dumps(wire.schema).replace("\\", "")
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+@pytest.mark.parametrize("written", ["5", "null", "[]", "6"])
+def test_a_text_beside_objects_to_choose_is_no_number(dialect: DialectName, written: str) -> None:
+    """No text is among them, so that a string is JSON text of an object."""
+    schema = members(a={"enum": [5, None, {"x": 1}]})
+
+    assert isinstance(published(dialect, schema, json.dumps({"a": written})), failure.Invalid)
+    assert same_json(published(dialect, schema, '{"a": "{\\"x\\": 1}"}'), {"a": {"x": 1}})
