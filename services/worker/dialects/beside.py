@@ -9,6 +9,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from services.worker.dialects.objects import unused
+from services.worker.dialects.reach import bound_reach
 from services.worker.dialects.shape import (
     Array,
     Member,
@@ -33,13 +34,13 @@ _HINT = (
 
 def tell_apart(root: Shape, definitions: dict[str, Shape]) -> Shapes:
     """The same shapes, with no string that could be a text as well as JSON text."""
-    return _Separation(Shapes(root, definitions)).shapes()
+    return _Separation(bound_reach(Shapes(root, definitions))).shapes()
 
 
 class _Separation:
     def __init__(self, shapes: Shapes) -> None:
         self._shapes = shapes
-        self._is_text: dict[int, bool] = {}  # of leaves; long chains of unions share them
+        self._is_text: dict[int, bool] = {}  # of leaves, which unions share
 
     def shapes(self) -> Shapes:
         definitions = self._shapes.definitions

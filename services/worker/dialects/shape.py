@@ -147,6 +147,7 @@ class Shapes:
         self.definitions = definitions
         self._given_up: set[int] = set()
         self._nullable: dict[int, bool] = {}
+        self._leaves: dict[int, tuple[Shape, list[Shape]]] = {}  # long chains of unions share them
 
     def seen(self, shape: Shape) -> Shape:
         """What really stands there: the end of references, and the fallback of a given-up union."""
@@ -161,7 +162,13 @@ class Shapes:
 
     def leaves(self, shape: Shape) -> list[Shape]:
         """The shapes that a value may have here, unions in unions resolved; circles add nothing."""
-        return [here for here in self._within(shape) if not isinstance(here, Union)]
+        if id(shape) not in self._leaves:
+            leaves = [here for here in self._within(shape) if not isinstance(here, Union)]
+            self._leaves[id(shape)] = (
+                shape,
+                leaves,
+            )  # the shape as well, so that its id stays its own
+        return self._leaves[id(shape)][1]
 
     def is_circular(self, union: Union) -> bool:
         """Whether a union is one of its own branches, or of theirs."""
@@ -181,6 +188,7 @@ class Shapes:
         """Take the fallback of `union` from now on."""
         self._given_up.add(id(union))
         self._nullable.clear()
+        self._leaves.clear()
 
     def starting_at(self, root: Shape) -> "Shapes":
         """The same shapes seen from another root."""
