@@ -119,7 +119,7 @@ def _texts(leaves: list[Shape]) -> list[Text]:
 def _two_forms(text: Text, name: str) -> list[Shape]:
     scalars: list[JsonValue] = [*sorted(text.types & _AS_THEMSELVES)]
     carried = text.types & _CARRIED
-    inner = Member(name, Text(f"{_HINT} {text.hint}", carried), optional=False)
+    inner = Member(name, Text(f"{_HINT} {text.words}", carried), optional=False)
     forms: list[Shape] = []
     if scalars:
         forms.append(Plain({"type": scalars[0] if len(scalars) == 1 else scalars}))

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
 from services.worker.dialects.choices import type_of
+from services.worker.dialects.describe import joined
 from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import TYPES, JsonObject, Plain, Shape, Text
 
@@ -30,11 +31,16 @@ def as_itself(atoms: Atoms) -> Plain:
 def as_text(atoms: Atoms, types: frozenset[str] | None = None) -> Text:
     """The shape of what satisfies `atoms` and is of `types`, with a hint for a description."""
     allowed = frozenset(TYPES) if types is None else types
-    schema = atoms[0].schema if len(atoms) == 1 else {}
+    ruling = [atom.schema for atom in atoms if atom.rules]
+    schema = {k: v for k, v in ruling[0].items() if k != "description"} if len(ruling) == 1 else {}
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
-        return Text(f"{_AS_JSON_TEXT}; it must satisfy this JSON Schema: {text}", allowed)
-    return Text(f"{description(atoms)} {_AS_JSON_TEXT}.".lstrip(), allowed)
+        return Text(
+            f"{_AS_JSON_TEXT}; it must satisfy this JSON Schema: {text}",
+            allowed,
+            description(atoms),
+        )
+    return Text(f"{_AS_JSON_TEXT}.", allowed, description(atoms))
 
 
 def one_as_text(values: Sequence[JsonValue]) -> Text:
@@ -51,7 +57,7 @@ def one_text(shapes: Sequence[Shape]) -> list[Shape]:
     if len(texts) < 2:
         return [*shapes]
     all_types = frozenset[str]().union(*(text.types for text in texts))
-    whole = as_text((), all_types)
+    whole = replace(as_text((), all_types), description=joined(*(t.description for t in texts)))
     others = [whole if shape is texts[0] else shape for shape in shapes]
     return [shape for shape in others if shape is whole or not isinstance(shape, Text)]
 

@@ -36,10 +36,16 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Any value of `types`; it travels as JSON text inside a string. `hint` tells the model so."""
+    """Any value of `types`; it travels as JSON text inside a string. `words` tell the model so."""
 
-    hint: str
+    words: str
     types: frozenset[str] = frozenset(TYPES)
+    description: str = ""
+
+    @property
+    def hint(self) -> str:
+        """All that is said of the place."""
+        return f"{self.description}\n{self.words}".lstrip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +116,7 @@ class Union:
     fallback: "Shape"
     keyword: str
     path: str
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +124,7 @@ class Ref:
     """A shape that is defined elsewhere, under `name`."""
 
     name: str
+    description: str = ""
 
 
 Shape = Plain | Text | Array | Object | Union | Ref | Never
@@ -163,7 +171,9 @@ class Shapes:
     def leaves(self, shape: Shape) -> list[Shape]:
         """The shapes that a value may have here, unions in unions resolved; circles add nothing."""
         if id(shape) not in self._leaves:
-            leaves = [here for here in self._within(shape) if not isinstance(here, Union)]
+            leaves: list[Shape] = [
+                here for here in self._within(shape) if not isinstance(here, Union)
+            ]
             self._leaves[id(shape)] = (
                 shape,
                 leaves,
