@@ -174,7 +174,9 @@ def _closed(**members: Any) -> dict[str, Any]:
 
 
 _DOUBTFUL = [_closed(x={"type": "object"}), _closed(x={"type": "string"})]  # two readings of "{}"
-_EITHER = st.sampled_from([{"x": {}}, {"x": {"a": "5"}}, {"x": "5"}, {"x": "{}"}])
+_EITHER: SearchStrategy[JsonValue] = st.sampled_from(
+    [{"x": {}}, {"x": {"a": "5"}}, {"x": "5"}, {"x": "{}"}]
+)
 FREE = st.sampled_from(
     [
         Made({"anyOf": _DOUBTFUL}, _EITHER),

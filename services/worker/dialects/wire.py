@@ -12,7 +12,7 @@ from services.worker.core.asked import Asked, Unusable, WireSchema
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects import text
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.decode import decode
+from services.worker.dialects.decode import decode, decode_and_note
 from services.worker.dialects.describe import instructions, lost_descriptions
 from services.worker.dialects.emit import emit_and_tell
 from services.worker.dialects.names import portable_name
@@ -41,6 +41,10 @@ class Compiled:
     schema: JsonObject
     notes: tuple[str, ...]
     lost: dict[str, str] = field(default_factory=dict)
+
+    def remarks(self, value: JsonValue) -> tuple[str, ...]:
+        """What was dropped from `value`."""
+        return () if self.is_verbatim else decode_and_note(self.shapes, value)[1]
 
     def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
         """The answer that was written as `value`."""
@@ -103,6 +107,7 @@ def compile_asked(
         schema=compiled.schema,
         shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
         decode=compiled.decode,
+        remarks=compiled.remarks,
         notes=compiled.notes,
         instructions=instructions(compiled.lost),
     )

@@ -134,7 +134,7 @@ def test_what_multiplies_is_compiled_or_refused_in_little_time(rules: Rules, sch
 @pytest.mark.parametrize("end", [{}, members(1, {"type": "string"})], ids=["free", "object"])
 def test_a_chain_of_unions_takes_far_less_than_that(rules: Rules, length: int, end: Any) -> None:
     chain = {f"d{i}": {"anyOf": [ref(f"d{i + 1}"), {"type": "null"}]} for i in range(length)}
-    schema = {**ref("d0"), "$defs": chain | {f"d{length}": end}}
+    schema: Any = {**ref("d0"), "$defs": chain | {f"d{length}": end}}
     began = time.process_time()
     wire = compile_shapes(schema, rules)
 

@@ -176,6 +176,58 @@ def test_a_member_that_is_said_twice_is_asked_again(dialect: DialectName, rest: 
     assert [problem.code for problem in checked.problems] == ["json_text"]
 
 
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+@pytest.mark.parametrize(
+    "nonsense",
+    ["none", "No further members.", "n/a", "[]", "5", '"x"', "true", "'a'", " ", [], 5, True],
+)
+def test_nonsense_in_the_extra_member_says_nothing_and_is_noted(
+    dialect: DialectName, nonsense: JsonValue
+) -> None:
+    checked = published(dialect, OPEN, json.dumps({"a": 1, REST: nonsense}))
+
+    assert same_json(checked, {"a": 1})
+    assert isinstance(checked, Accepted)
+    assert checked.notes == (f"what the model wrote into `/{REST}` was no member, and was dropped",)
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+@pytest.mark.parametrize("nothing", [None, "", "null", "{}", "  null "])
+def test_an_empty_extra_member_is_no_news(dialect: DialectName, nothing: JsonValue) -> None:
+    checked = published(dialect, OPEN, json.dumps({"a": 1, REST: nothing}))
+
+    assert checked == Accepted({"a": 1})
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+@pytest.mark.parametrize("broken", ["{'b': 1}", '{"b": 1', ' {"b": NaN}', '{"a": 2}', {"b": 1}])
+def test_members_that_cannot_be_read_are_asked_for_again(
+    dialect: DialectName, broken: JsonValue
+) -> None:
+    """They were meant to be published."""
+    checked = published(dialect, OPEN, json.dumps({"a": 1, REST: broken}))
+
+    assert isinstance(checked, failure.Invalid)
+    assert [(p.path, p.code) for p in checked.problems] == [(f"/{REST}", "json_text")]
+
+
+@pytest.mark.parametrize("dialect", PACKING)
+def test_what_was_dropped_deep_inside_is_noted_once_for_each_place(dialect: DialectName) -> None:
+    schema = members(items={"type": "array", "items": OPEN})
+    items: list[JsonValue] = [{"a": 1, REST: "none"}, {"a": 2, REST: None}, {"a": 3, REST: "-"}]
+    checked = published(dialect, schema, json.dumps({"items": items}))
+
+    assert same_json(checked, {"items": [{"a": 1}, {"a": 2}, {"a": 3}]})
+    assert isinstance(checked, Accepted)
+    assert [note.split("`")[1] for note in checked.notes] == [
+        f"/items/0/{REST}",
+        f"/items/2/{REST}",
+    ]
+
+
 @pytest.mark.parametrize("dialect", PACKING)
 def test_nothing_beside_the_box_of_a_root_is_lost(dialect: DialectName) -> None:
     checked = published(dialect, {"type": "integer"}, '{"answer": 1, "unit": "km"}')

@@ -278,7 +278,7 @@ def test_an_answer_is_read_back(schema: Any, written: JsonValue, read: JsonValue
         (fixed({"a": {"type": "object"}}), {"a": '{"x": 1, "x": 2}'}, "/a"),
         (fixed({"a": {"type": "object"}}), {"a": '{"x": NaN}'}, "/a"),
         ({"type": "array"}, {"answer": ""}, "/answer"),
-        ({"type": "object", "properties": {"a": True}}, {"a": None, REST: "[]"}, f"/{REST}"),
+        ({"type": "object", "properties": {"a": True}}, {"a": None, REST: "{b: 1}"}, f"/{REST}"),
         ({"type": "object", "properties": {"a": True}}, {"a": None, REST: '{"a": 1}'}, f"/{REST}"),
         ({"type": "object", "properties": {"a": True}}, {"a": None, REST: {"b": 1}}, f"/{REST}"),
     ],
