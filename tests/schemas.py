@@ -153,6 +153,8 @@ TYPED = st.sampled_from(
         Made({"const": 5}, st.just(5)),
         Made({"enum": [1, "5"]}, st.sampled_from([1, "5"])),
         Made({"enum": ["null", None, 0.5, True]}, st.sampled_from(["null", None, 0.5, True])),
+        Made({"enum": ["5", 5, {"x": 1}, [5]]}, st.sampled_from(["5", 5, {"x": 1}, [5]])),
+        Made({"enum": [5, None, ["5"]]}, st.sampled_from([5, None, ["5"]])),
         Made({"type": "boolean"}, st.booleans()),
         Made({"type": "null"}, st.none()),
         Made({"type": "string", "maxLength": 3}, st.sampled_from(["", "5", "{}", "[]"])),
@@ -164,8 +166,23 @@ TYPED = st.sampled_from(
         ),
     ]
 )
+
+
+def _closed(**members: Any) -> dict[str, Any]:
+    closed = {"type": "object", "additionalProperties": False}
+    return closed | {"properties": members, "required": list(members)}
+
+
+_DOUBTFUL = [_closed(x={"type": "object"}), _closed(x={"type": "string"})]  # two readings of "{}"
+_EITHER: SearchStrategy[JsonValue] = st.sampled_from(
+    [{"x": {}}, {"x": {"a": "5"}}, {"x": "5"}, {"x": "{}"}]
+)
 FREE = st.sampled_from(
     [
+        Made({"anyOf": _DOUBTFUL}, _EITHER),
+        Made({"anyOf": [*_DOUBTFUL, {"type": ["string", "null"]}]}, _EITHER | st.none() | TEXTS),
+        Made({"minimum": 3}, ANYTHING),
+        Made({"anyOf": [{}, {"minimum": 3}]}, ANYTHING),
         Made({}, ANYTHING),
         Made(True, ANYTHING),
         Made({"description": "Whatever it is."}, ANYTHING),
@@ -200,8 +217,9 @@ def free_beside_typed(draw: DrawFn) -> Made:
     parts = draw(st.permutations([draw(TYPED), draw(FREE)]))
     schemas, answers = [part.schema for part in parts], [part.answers for part in parts]
     value = st.one_of(*answers, CONFUSABLE)
-    both: Any = {draw(st.sampled_from(["anyOf", "oneOf"])): schemas}
     one_by_one: Any = {"type": "array", "prefixItems": schemas}
+    either = {"anyOf": [schemas[0], {"$ref": "#/$defs/v"}], "$defs": {"v": schemas[1]}}
+    both: Any = {draw(st.sampled_from(["anyOf", "oneOf"])): schemas}
     conditional: Any = {
         "type": "object",
         "if": {"properties": {"kind": {"const": "k"}}, "required": ["kind"]},
@@ -209,20 +227,33 @@ def free_beside_typed(draw: DrawFn) -> Made:
         "else": {"properties": {"a": schemas[1]}},
         "properties": {"kind": {"type": "string"}, "a": both},
     }
-    named = st.dictionaries(NAMES, value, max_size=2)
-    places: list[Made] = [
-        Made(both, value),
-        Made({"allOf": [both, {"description": "d"}]}, value),
-        Made({"anyOf": [both, {"type": "null"}]}, value | st.none()),
-        Made({"$ref": "#/$defs/v", "$defs": {"v": both}}, value),
-        Made({"anyOf": [schemas[0], {"$ref": "#/$defs/v"}], "$defs": {"v": schemas[1]}}, value),
-        Made({"type": "array", "items": both}, st.lists(value, max_size=3)),
+    of_two = [
+        Made(either, value),
         Made(one_by_one, st.tuples(*answers).map(list) | st.lists(value, max_size=3)),
-        Made({"prefixItems": schemas[:1], "type": "array"}, st.lists(value, max_size=3)),
-        Made({"type": "object", "properties": {"a": both}, "required": ["a"]}, named),
-        Made({"type": "object", "properties": {"a": both}, "additionalProperties": False}, named),
-        Made({"type": "object", "additionalProperties": both}, named),
-        Made({"type": "object", "patternProperties": {"^[a-c]$": both}}, named),
-        Made(conditional, named),
+        Made(conditional, st.dictionaries(NAMES, value, max_size=2)),
     ]
-    return draw(st.sampled_from(places))
+    return draw(st.sampled_from([*_places(both, value), *of_two]))
+
+
+@st.composite
+def free_alone(draw: DrawFn) -> Made:
+    """A value of free form, or one of several of all kinds, somewhere in a schema."""
+    made = draw(FREE | TYPED)
+    return draw(st.sampled_from(_places(made.schema, made.answers | CONFUSABLE)))
+
+
+def _places(schema: Any, value: SearchStrategy[JsonValue]) -> list[Made]:
+    """Schemas with another one in each kind of place."""
+    named = st.dictionaries(NAMES, value, max_size=2)
+    return [
+        Made(schema, value),
+        Made({"allOf": [schema, {"description": "d"}]}, value),
+        Made({"anyOf": [schema, {"type": "null"}]}, value | st.none()),
+        Made({"$ref": "#/$defs/v", "$defs": {"v": schema}}, value),
+        Made({"type": "array", "items": schema}, st.lists(value, max_size=3)),
+        Made({"prefixItems": [schema], "type": "array"}, st.lists(value, max_size=3)),
+        Made({"type": "object", "properties": {"a": schema}, "required": ["a"]}, named),
+        Made({"type": "object", "properties": {"a": schema}, "additionalProperties": False}, named),
+        Made({"type": "object", "additionalProperties": schema}, named),
+        Made({"type": "object", "patternProperties": {"^[a-c]$": schema}}, named),
+    ]

@@ -140,7 +140,8 @@ def _union_faults(
     schema: dict[str, JsonValue], path: str, names: set[str], subset: Subset
 ) -> list[str]:
     branches = schema["anyOf"]
-    if schema.keys() != {"anyOf"} or not isinstance(branches, list) or not branches:
+    is_bare = schema.keys() <= {"anyOf", "description"}
+    if not is_bare or not isinstance(branches, list) or not branches:
         return [f"{path}: a bad union"]
     return [
         fault

@@ -76,6 +76,21 @@ def test_a_contracts_type_is_the_contract_and_str_is_text() -> None:
     assert of(str).ref == TextRef()
 
 
+def without_closing(schema: Any) -> Any:
+    """As pydantic has it: test_closed_classes.py says which objects are closed."""
+    match schema:
+        case dict():
+            return {
+                keyword: without_closing(value)
+                for keyword, value in schema.items()
+                if keyword != "additionalProperties"
+            }
+        case list():
+            return [without_closing(item) for item in schema]
+        case _:
+            return schema
+
+
 @pytest.mark.parametrize(
     ("form", "name", "description"),
     [
@@ -92,7 +107,7 @@ def test_any_other_type_is_its_schema(form: Any, name: str, description: str) ->
 
     assert isinstance(ref, InlineRef)
     assert (ref.name, ref.description, ref.wrapped) == (name, description, False)
-    assert ref.json_schema == of(form).adapter.json_schema()
+    assert without_closing(ref.json_schema) == without_closing(of(form).adapter.json_schema())
 
 
 def test_a_specialist_of_a_type_is_its_schema_wrapped() -> None:
@@ -100,7 +115,7 @@ def test_a_specialist_of_a_type_is_its_schema_wrapped() -> None:
 
     assert isinstance(ref, InlineRef)
     assert (ref.name, ref.description, ref.wrapped) == ("Weather", "How it is outside.", True)
-    assert ref.json_schema == TypeAdapter(Weather).json_schema()
+    assert ref.json_schema == TypeAdapter(Weather).json_schema() | {"additionalProperties": False}
     assert of(Specialist).ref == of(Specialist[JsonValue]).ref == SPECIALIST.ref
 
 

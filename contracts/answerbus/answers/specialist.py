@@ -82,16 +82,17 @@ def noted(notes: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(clip(note, limits.NOTE_BYTES_MAX) for note in first + last)
 
 
-def wrap(inner: JsonValue, description: str) -> dict[str, JsonValue]:
+def wrap(inner: JsonValue) -> dict[str, JsonValue]:
     """The JSON Schema of a wrapped answer around the caller's schema `inner`.
 
+    What the caller says `output` is stands in the prompt, behind a fence.
     `inner` must be self-contained at its new place: its own references stay relative to it.
     """
     return {
         "type": "object",
         "properties": {
             "success": {"type": "boolean", "description": _SUCCESS},
-            "output": {"anyOf": [inner, {"type": "null"}], "description": description or _OUTPUT},
+            "output": {"anyOf": [inner, {"type": "null"}], "description": _OUTPUT},
             "notes": {"type": "array", "items": {"type": "string"}, "description": _NOTES},
             "failure_reason": {"type": ["string", "null"], "description": _FAILURE_REASON},
         },

@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from typing_extensions import TypeForm
 
 from answerbus.answers.specialist import SPECIALIST, Specialist
+from answerbus.client.closed_schema import ClosedSchema
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
@@ -97,7 +98,7 @@ def _inline(form: Any, adapter: TypeAdapter[Any]) -> InlineRef:
     wrapped = isinstance(form, type) and issubclass(form, Specialist)
     if wrapped:
         adapter = TypeAdapter(form.__pydantic_generic_metadata__["args"][0])
-    schema = adapter.json_schema()
+    schema = adapter.json_schema(schema_generator=ClosedSchema)
     title = re.sub(r"[^A-Za-z0-9_]+", "_", schema.get("title", "")).strip("_")
     return InlineRef(
         name=title[:NAME_CHARS_MAX] or "answer",

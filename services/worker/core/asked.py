@@ -34,6 +34,10 @@ def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
     return answer
 
 
+def _nothing_dropped(_: JsonValue) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The authority on one schema reference.
@@ -69,8 +73,8 @@ class WireSchema:
 
     `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
     it into `instructions`). `shown` is what a model sees in its prompt, if not `schema` itself.
-    `decode` undoes what compiling did to an answer's shape. `notes` list each rule that the
-    provider will not enforce.
+    `decode` undoes what compiling did to an answer's shape, `remarks` says what it dropped. `notes`
+    list each rule that the provider will not enforce.
     """
 
     dialect: str
@@ -78,6 +82,7 @@ class WireSchema:
     schema: JsonObject | None
     decode: Callable[[JsonValue], JsonValue | failure.Invalid]
     shown: JsonObject | None = None
+    remarks: Callable[[JsonValue], tuple[str, ...]] = _nothing_dropped
     notes: tuple[str, ...] = ()
     instructions: str = ""
 

@@ -1,6 +1,6 @@
 """The one check of an answer: size, JSON, wire shape, authority; nothing is ever repaired."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
@@ -51,7 +51,10 @@ def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
     # What came as JSON text is an answer's inside only now.
     if nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
-    return _publishable(asked.read(decoded))
+    checked = _publishable(asked.read(decoded))
+    if isinstance(checked, Accepted):
+        return replace(checked, notes=checked.notes + wire.remarks(parsed.value))
+    return checked
 
 
 def check_as_text(content: str, asked: Asked) -> Checked | None:

@@ -91,11 +91,12 @@ class Resources:
             if self._draft >= Draft.D2019 or reference(schema) is None:
                 place = self._named(schema, place)
             self._places[id(schema)] = schema, place
-            waiting.extend(
+            within = [
                 (inner, Place((*place.steps, *steps), place.base))
                 for steps, inner in subschemas(schema)
                 if isinstance(inner, dict) and self._knows(steps[0])
-            )
+            ]
+            waiting.extend(reversed(within))  # in the order of the document: the first has a name
 
     def _knows(self, keyword: Step) -> bool:
         """Names in `$defs` count since there is `$defs`; before, a pointer may still lead there."""

@@ -136,7 +136,7 @@ def _inline(ref: InlineRef) -> Asked | Unusable:
         return bare
     return replace(
         bare,
-        schema=_wrapped_schema(authority.document, ref.description),
+        schema=_wrapped_schema(authority.document),
         read=partial(read_wrapped, authority),
         add_notes=add_notes,
     )
@@ -147,12 +147,12 @@ def _read_inline(authority: Authority, value: JsonValue) -> Accepted | failure.I
     return failure.Invalid(problems=problems) if problems else Accepted(value)
 
 
-def _wrapped_schema(document: Document, description: str) -> JsonObject:
+def _wrapped_schema(document: Document) -> JsonObject:
     inner = embedded(document, OUTPUT_PLACE)
     # The whole is read by the rules of the draft that the caller's part is written in.
     declared = _as_object(document.root).get("$schema")
     draft: JsonObject = {} if declared is None else {"$schema": declared}
-    return draft | wrap(inner, description)
+    return draft | wrap(inner)
 
 
 def _as_object(schema: AnySchema) -> JsonObject:

@@ -56,21 +56,29 @@ class Atom:
 Atoms = tuple[Atom, ...]
 
 
-def referred(document: Document, node: Node) -> Node | None:
+def referred(document: Document, node: Node) -> tuple[Node, list[str]] | None:
     """The schema that a node merely points to, by `$ref` or by `allOf` of one.
 
-    None if it says more itself, and where references go round in a circle.
+    With the descriptions on the way there. None if the node says more itself, and where references
+    go round in a circle.
     """
+    texts: list[str] = []
     seen: set[int] = set()
     through_ref = False
     while isinstance(node.schema, dict) and id(node.schema) not in seen:
         seen.add(id(node.schema))
         deeper = _deeper(document, node.path, node.schema)
         if len(deeper) != 1 or _says_more(document, node.schema):
-            return node if through_ref else None
+            return (node, texts) if through_ref else None
+        texts.extend(_words(node.schema))
         through_ref = through_ref or reference(node.schema) is not None
         node = deeper[0]
-    return node if through_ref and isinstance(node.schema, bool) else None
+    return (node, texts) if through_ref and isinstance(node.schema, bool) else None
+
+
+def _words(schema: JsonObject) -> list[str]:
+    text = schema.get("description")
+    return [text] if isinstance(text, str) else []
 
 
 def _says_more(document: Document, schema: JsonObject) -> bool:
@@ -98,6 +106,9 @@ def atoms_of(document: Document, parts: Sequence[Node | Atom]) -> Atoms | None:
         atom = Atom(part.path, part.schema, document.draft)
         if _says_more(document, part.schema):
             found.setdefault(atom.key, atom)
+        elif _words(part.schema):
+            words = atom.leave_out(frozenset(part.schema) - {"description"})
+            found.setdefault(words.key, words)
         waiting.extend(reversed(_deeper(document, part.path, part.schema)))
     return tuple(found.values())
 

@@ -33,12 +33,11 @@ def _listed(atoms: Atoms) -> Iterator[list[JsonValue]]:
             yield [atom.schema["const"]]
 
 
-def one_of(values: list[JsonValue], types: frozenset[str] | None, rules: Rules) -> list[Plain]:
-    """One of several scalars, of those that are of the right type.
+def one_of(fitting: list[JsonValue], rules: Rules) -> list[Plain]:
+    """One of several values.
 
     Where a dialect cannot list values of every type, each type is a scalar of its own.
     """
-    fitting = [value for value in values if types is None or type_of(value) & types]
     if rules.enum_types >= ALL_SCALARS:
         return [_choice(fitting, rules)] if fitting else []
     kinds = dict.fromkeys(max(type_of(value)) for value in fitting)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from services.worker.dialects.describe import described
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import (
@@ -39,7 +40,7 @@ def cut_circles(
     def mended(owner: str) -> Callable[[Ref, bool], Shape]:
         def mend(ref: Ref, optional: bool) -> Shape:  # noqa: FBT001 - a place
             cut = (owner, ref.name) in closing and not (optional and only_required)
-            return _inside_itself(ref.name, definitions) if cut else ref
+            return described(_inside_itself(ref.name, definitions), ref.description) if cut else ref
 
         return mend
 

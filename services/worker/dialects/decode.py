@@ -4,8 +4,9 @@ from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.failure import Problem
-from answerbus.limits import PROBLEMS_MAX
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
 from answerbus.problems import pointer
+from answerbus.wire import clip
 from services.worker.dialects.choices import picked, type_of
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.fitting import Fitting
@@ -31,19 +32,27 @@ def decode(shapes: Shapes, value: JsonValue) -> JsonValue | failure.Invalid:
     What is not as the wire schema says stays as it is: to find its faults is the authority's
     part. Only text that should be JSON and is not is a fault here.
     """
+    return decode_and_note(shapes, value)[0]
+
+
+def decode_and_note(
+    shapes: Shapes, value: JsonValue
+) -> tuple[JsonValue | failure.Invalid, tuple[str, ...]]:
+    """The answer that was meant, and what was dropped on the way."""
     decoder = _Decoder(shapes)
     try:
         decoded = decoder.read(shapes.root, value, ())
     except TooComplexError as error:
-        return failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),))
+        return failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),)), ()
     if decoder.problems:
-        return failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX]))
-    return decoded
+        return failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])), ()
+    return decoded, tuple(decoder.notes[:NOTES_MAX])
 
 
 class _Decoder:
     def __init__(self, shapes: Shapes) -> None:
         self.problems: list[Problem] = []
+        self.notes: list[str] = []
         self._shapes = shapes
         self._fitting = Fitting(shapes)
 
@@ -109,8 +118,18 @@ class _Decoder:
         # What is written as itself as well would be said twice.
         if isinstance(rest, dict) and not rest.keys() & (members.keys() | read.keys()):
             read.update(rest)
-        elif rest is not None:
+        elif isinstance(rest, dict) or _opens_an_object(text):
             expected = (
                 "null, or JSON text of an object with members that have no place of their own"
             )
             self.problems.append(Problem.of(pointer(path), "json_text", expected))
+        elif rest is not None:
+            note = f"what the model wrote into `{pointer(path)}` was no member, and was dropped"
+            self.notes.append(clip(note, NOTE_BYTES_MAX))
+
+
+def _opens_an_object(written: JsonValue) -> bool:
+    """Whether members were meant, however they came out; else it is a way to say that none are."""
+    if isinstance(written, str):
+        return written.lstrip().startswith("{")
+    return isinstance(written, dict)

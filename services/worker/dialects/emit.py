@@ -1,8 +1,11 @@
 """Writes shapes down as the JSON Schema that strict providers take: closed, and all required."""
 
+from dataclasses import replace
+
 from pydantic import JsonValue
 
 from services.worker.dialects.choices import same
+from services.worker.dialects.describe import joined
 from services.worker.dialects.freeform import rest_schema
 from services.worker.dialects.shape import (
     Array,
@@ -26,10 +29,16 @@ def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
 
     `keeps_null`: an optional member may be left out or null, where both are allowed.
     """
+    return emit_and_tell(shapes, keeps_null=keeps_null)[0]
+
+
+def emit_and_tell(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
+    """The wire schema, and the descriptions that one place or another had no room for."""
     writer = _Writer(shapes, keeps_null)
     schema = writer.write(shapes.seen(shapes.root))
     definitions = writer.definitions()
-    return schema | {"$defs": definitions} if definitions else schema
+    whole = schema | {"$defs": definitions} if definitions else schema
+    return whole, frozenset(writer.untold)
 
 
 class _Writer:
@@ -37,6 +46,7 @@ class _Writer:
         self._shapes = shapes
         self._keeps_null = keeps_null
         self._used: list[str] = []
+        self.untold: set[str] = set()
 
     def definitions(self) -> JsonObject:
         """What was referred to, and what that refers to in turn."""
@@ -62,11 +72,21 @@ class _Writer:
             case Ref():
                 if shape.name not in self._used:
                     self._used.append(shape.name)
-                return {"$ref": f"#/$defs/{shape.name}"}
+                return self._said({"$ref": f"#/$defs/{shape.name}"}, shape.description)
             case Never():
                 # No valid answer has anything here, so that this is as good as any schema, and
                 # unlike `false` it is one that every provider takes.
                 return {"type": "null"}
+
+    def _said(self, schema: JsonObject, text: str) -> JsonObject:
+        """The schema with a description before its own; beside a reference nothing may stand."""
+        if not text:
+            return schema
+        own = schema.get("description")
+        if "$ref" in schema:
+            self.untold.add(text)
+            return schema
+        return schema | {"description": joined(text, own if isinstance(own, str) else "")}
 
     def _object(self, shape: Object) -> JsonObject:
         required = shape.required
@@ -98,19 +118,39 @@ class _Writer:
         return None if inner._used else written
 
     def _member(self, member: Member, owner: Object) -> JsonObject:
-        written = self.write(member.shape)
         if owner.may_omit:
             drops_null = member.optional and not self._keeps_null
-            return _without_null(written) if drops_null else written
+            written = self.write(member.shape)
+            return self._without_null(written) if drops_null else written
         if not member.optional or self._shapes.accepts_null(member.shape):
-            return written
-        return _nullable(written)
+            return self.write(member.shape)
+        if isinstance(member.shape, Ref):  # beside the alternative there is a place for words
+            bare = self.write(replace(member.shape, description=""))
+            return self._said(_nullable(bare), member.shape.description)
+        return _nullable(self.write(member.shape))
 
     def _union(self, shape: Union) -> JsonObject:
         circular = self._shapes.is_circular(shape)  # which no grammar can be made of
         branches = self._shapes.leaves(shape) if circular else shape.branches
         possible = [branch for branch in branches if not self._is_never(branch)]
-        return self._any_of([self.write(branch) for branch in possible or branches])
+        written = self._any_of([self.write(branch) for branch in possible or branches])
+        return self._said(written, shape.description)
+
+    def _without_null(self, schema: JsonObject) -> JsonObject:
+        """The schema of an optional member that is left out where it would be null."""
+        kinds, choices, branches = (schema.get(word) for word in ("type", "enum", "anyOf"))
+        if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1:
+            left = [kind for kind in kinds if kind != "null"]
+            shorter: JsonObject = {"type": left[0] if len(left) == 1 else left}
+            if isinstance(choices, list):
+                shorter["enum"] = [choice for choice in choices if choice is not None]
+            return schema | shorter
+        if isinstance(branches, list):
+            others = [b for b in branches if isinstance(b, dict) and b.get("type") != "null"]
+            if len(others) > 1:
+                return schema | {"anyOf": list[JsonValue](others)}
+            return self._said(others[0], str(schema.get("description") or ""))
+        return schema
 
     def _is_never(self, shape: Shape) -> bool:
         """Whether nothing can stand here, as shows when all definitions are read."""
@@ -137,27 +177,13 @@ def _kinds(schema: JsonObject) -> list[str]:
     return [str(kind) for kind in kinds] if isinstance(kinds, list) else [str(kinds)]
 
 
-def _without_null(schema: JsonObject) -> JsonObject:
-    """The schema of an optional member that is left out where it would be null."""
-    kinds, choices, branches = (schema.get(word) for word in ("type", "enum", "anyOf"))
-    if isinstance(kinds, list) and "null" in kinds and len(kinds) > 1:
-        left = [kind for kind in kinds if kind != "null"]
-        shorter: JsonObject = {"type": left[0] if len(left) == 1 else left}
-        if isinstance(choices, list):
-            shorter["enum"] = [choice for choice in choices if choice is not None]
-        return schema | shorter
-    if isinstance(branches, list):
-        others = [b for b in branches if isinstance(b, dict) and b.get("type") != "null"]
-        return others[0] if len(others) == 1 else {"anyOf": list[JsonValue](others)}
-    return schema
-
-
 def _nullable(schema: JsonObject) -> JsonObject:
     """The schema, or null in its place."""
     kind, choices = schema.get("type"), schema.get("enum")
     if isinstance(kind, str) and kind not in {"object", "array"}:
         with_null: JsonObject = {"enum": [*choices, None]} if isinstance(choices, list) else {}
         return schema | {"type": [kind, "null"]} | with_null
-    if schema.keys() == {"anyOf"} and isinstance(schema["anyOf"], list):
-        return {"anyOf": [*schema["anyOf"], {"type": "null"}]}
+    branches = schema.get("anyOf")
+    if isinstance(branches, list):
+        return schema | {"anyOf": [*branches, {"type": "null"}]}
     return {"anyOf": [schema, {"type": "null"}]}

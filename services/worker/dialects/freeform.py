@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.atoms import Atoms
+from services.worker.dialects.choices import type_of
+from services.worker.dialects.describe import joined
 from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import TYPES, JsonObject, Plain, Shape, Text
 
+_AS_JSON_TEXT = "A JSON value, written as JSON text into this string"
 _HINT_CHARS_MAX = 500
 _PACKED_CHARS_MAX = 4_000
 
@@ -28,12 +31,24 @@ def as_itself(atoms: Atoms) -> Plain:
 def as_text(atoms: Atoms, types: frozenset[str] | None = None) -> Text:
     """The shape of what satisfies `atoms` and is of `types`, with a hint for a description."""
     allowed = frozenset(TYPES) if types is None else types
-    hint = "A JSON value, written as JSON text into this string"
-    schema = atoms[0].schema if len(atoms) == 1 else {}
+    ruling = [atom.schema for atom in atoms if atom.rules]
+    schema = {k: v for k, v in ruling[0].items() if k != "description"} if len(ruling) == 1 else {}
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
-        return Text(f"{hint}; it must satisfy this JSON Schema: {text}", allowed)
-    return Text(f"{description(atoms)} {hint}.".lstrip(), allowed)
+        return Text(
+            f"{_AS_JSON_TEXT}; it must satisfy this JSON Schema: {text}",
+            allowed,
+            description(atoms),
+        )
+    return Text(f"{_AS_JSON_TEXT}.", allowed, description(atoms))
+
+
+def one_as_text(values: Sequence[JsonValue]) -> Text:
+    """The shape of one of several objects and lists, which are told if that takes few words."""
+    types = frozenset[str]().union(*map(type_of, values))
+    listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    which = f"; it must be one of these: {listed}" if len(listed) <= _PACKED_CHARS_MAX else "."
+    return Text(_AS_JSON_TEXT + which, types)
 
 
 def one_text(shapes: Sequence[Shape]) -> list[Shape]:
@@ -42,7 +57,7 @@ def one_text(shapes: Sequence[Shape]) -> list[Shape]:
     if len(texts) < 2:
         return [*shapes]
     all_types = frozenset[str]().union(*(text.types for text in texts))
-    whole = as_text((), all_types)
+    whole = replace(as_text((), all_types), description=joined(*(t.description for t in texts)))
     others = [whole if shape is texts[0] else shape for shape in shapes]
     return [shape for shape in others if shape is whole or not isinstance(shape, Text)]
 

@@ -12,13 +12,14 @@ from services.worker.dialects.beside import tell_apart
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
 from services.worker.dialects.circles import cut_circles
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.freeform import as_itself, as_text, one_text
+from services.worker.dialects.describe import described, joined
+from services.worker.dialects.freeform import as_itself, as_text, one_as_text, one_text
 from services.worker.dialects.lists import read_list
 from services.worker.dialects.names import Names
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.objects import read_object
 from services.worker.dialects.rules import Rules
-from services.worker.dialects.scalars import plain
+from services.worker.dialects.scalars import description, plain
 from services.worker.dialects.shape import TYPES, Never, Plain, Ref, Shape, Shapes, Text, Union
 from services.worker.dialects.unenforced import note_beside_choices, note_unenforced
 
@@ -38,7 +39,7 @@ class Reader:
         """The schema has passed the guard, or is ours."""
         self.notes = Notes()
         self._rules = rules
-        self._document = Document(schema)
+        self.document = Document(schema)
         self._names = Names()
         self._named: dict[_Key, str] = {}
         self._definitions: dict[str, Shape] = {}
@@ -48,7 +49,7 @@ class Reader:
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""
-        root = self.read([Node("", self._document.root)])
+        root = self.read([Node("", self.document.root)])
         while self._waiting:
             name, atoms = self._waiting.popleft()
             self._definitions[name] = self._inside(atoms)
@@ -74,13 +75,15 @@ class Reader:
         if self._count > READS_MAX:
             raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
         (first, *others) = parts or [Node("", schema=True)]
-        target = referred(self._document, first) if isinstance(first, Node) and not others else None
-        atoms = atoms_of(self._document, parts if target is None else [target])
+        found = referred(self.document, first) if isinstance(first, Node) and not others else None
+        target, texts = found or (None, [])
+        atoms = atoms_of(self.document, parts if target is None else [target])
         if atoms is None:
             return Never()
         if atoms and (target or _key(atoms) in self._open or len(self._open) >= _INLINE_DEPTH_MAX):
-            return self._defined(atoms, target.path if target else atoms[0].path)
-        return self._inside(atoms)
+            ref = self._defined(atoms, target.path if target else atoms[0].path)
+            return described(ref, joined(*texts))
+        return described(self._inside(atoms), joined(*texts))
 
     def _defined(self, atoms: Atoms, path: str) -> Ref:
         key = _key(atoms)
@@ -98,20 +101,23 @@ class Reader:
 
     def _union(self, atoms: Atoms, unions: list[tuple[Atom, str]]) -> Shape:
         """One union as branches, each merged with all else that holds; further ones are noted."""
+        text = description(atoms)
         base = _without_unions(atoms)
         chosen = next((found for found in unions if not base or self._adds(*found, base)), None)
         for atom, keyword in unions:
             if (atom, keyword) != chosen:
                 self.notes.not_enforced(keyword, atom.path)
         if chosen is None:
-            return self._single(base)
+            return described(self._single(base), text)
         atom, keyword = chosen
+        wordless = _wordless(base)  # the union says it once
         branches = [
-            self.read([*base, Node(f"{atom.path}/{keyword}/{i}", schema)])
+            self.read([*wordless, Node(f"{atom.path}/{keyword}/{i}", schema)])
             for i, schema in _branches(atom, keyword)
         ]
         fallback = self._single(base) if _has(base, _STRUCTURE) else self._free(atoms)
-        return self._one_of(branches, fallback, keyword, atom.path)
+        whole = self._one_of(branches, described(fallback, text), keyword, atom.path)
+        return described(whole, text)
 
     def _one_of(self, shapes: Sequence[Shape], fallback: Shape, keyword: str, path: str) -> Shape:
         itself = self._named.get(self._open[-1])
@@ -133,7 +139,7 @@ class Reader:
         """Whether each branch says what an answer looks like, and not just what it must have."""
         wanted = _STRUCTURE if _has(base, ("type",)) else (*_STRUCTURE, "type")
         branches = (
-            atoms_of(self._document, [Node("", schema)]) for _, schema in _branches(atom, keyword)
+            atoms_of(self.document, [Node("", schema)]) for _, schema in _branches(atom, keyword)
         )
         return all(branch is None or _has(branch, wanted) for branch in branches)
 
@@ -142,15 +148,28 @@ class Reader:
         types = types_of(atoms)
         note_unenforced(atoms, types, self.notes)
         values = choices(atoms)
-        if values is not None and self._can_list(values):
-            note_beside_choices(atoms, values, self.notes)
-            chosen = one_of(values, types, self._rules)
-            if is_looser(chosen, values):
-                self.notes.not_enforced("enum", atoms[0].path)
-            return self._one_of(chosen, self._free(atoms), "enum", atoms[0].path)
-        kinds = self._kinds(atoms, types) if values is None else ["any"]
-        shapes = [self._typed(kind, atoms) for kind in kinds]
-        return self._one_of(shapes, self._free(atoms), "type", atoms[0].path if atoms else "")
+        if values is not None:
+            return self._chosen(values, atoms, types)
+        kinds = self._kinds(atoms, types)
+        wordless = _wordless(atoms) if len(kinds) > 1 else atoms
+        shapes = [self._typed(kind, wordless) for kind in kinds]
+        path = atoms[0].path if atoms else ""
+        return described(self._one_of(shapes, self._free(atoms), "type", path), description(atoms))
+
+    def _chosen(self, values: list[JsonValue], atoms: Atoms, types: frozenset[str] | None) -> Shape:
+        """One of `values`; scalars as they are, so that a text is none of the objects or lists."""
+        path = atoms[0].path
+        note_beside_choices(atoms, values, self.notes)
+        fitting = [value for value in values if types is None or type_of(value) & types]
+        is_packed = () if self._rules.verbatim else (dict, list)
+        plain_ones = [value for value in fitting if not isinstance(value, is_packed)]
+        chosen: list[Shape] = [*(listed := one_of(plain_ones, self._rules))]
+        if is_looser(listed, plain_ones):
+            self.notes.not_enforced("enum", path)
+        if len(plain_ones) < len(fitting):
+            self.notes.as_text(path)
+            chosen.append(one_as_text([v for v in fitting if isinstance(v, is_packed)]))
+        return described(self._one_of(chosen, self._free(atoms), "enum", path), description(atoms))
 
     def _typed(self, kind: str, atoms: Atoms) -> Shape:
         free = self._free(atoms, None if kind == "any" else frozenset([kind]))
@@ -163,17 +182,13 @@ class Reader:
                 shape = read_list(atoms, self.read, free, self._rules, self.notes)
             case _:
                 shape = plain(kind, atoms, self._rules, self.notes)
-        if isinstance(shape, Text) and atoms:
+        if isinstance(shape, Text) and any(atom.rules for atom in atoms):
             self.notes.as_text(atoms[0].path)
         return shape
 
     def _free(self, atoms: Atoms, types: frozenset[str] | None = None) -> Text | Plain:
         """The shape of anything that satisfies `atoms`, and is of `types` if they are known."""
         return as_itself(atoms) if self._rules.verbatim else as_text(atoms, types)
-
-    def _can_list(self, values: Sequence[JsonValue]) -> bool:
-        """Whether a provider can be told to choose from `values`."""
-        return self._rules.verbatim or not any(type_of(v) & {"object", "array"} for v in values)
 
     def _kinds(self, atoms: Atoms, types: frozenset[str] | None) -> list[str]:
         """The types of value to make a shape for; "any" stands for those nothing is said of."""
@@ -203,6 +218,11 @@ def _has(atoms: Atoms, keywords: Sequence[str]) -> bool:
 def _branches(atom: Atom, keyword: str) -> list[tuple[int, AnySchema]]:
     value = atom.get(keyword)
     return schemas_in(value) if isinstance(value, list) else []
+
+
+def _wordless(atoms: Atoms) -> Atoms:
+    """The same without descriptions; atoms that say nothing else are dropped."""
+    return tuple(atom.leave_out(frozenset(["description"])) for atom in atoms if atom.rules)
 
 
 def _without_unions(atoms: Atoms) -> Atoms:

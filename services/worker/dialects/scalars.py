@@ -4,6 +4,7 @@ from pydantic import JsonValue
 
 from services.worker.core.keywords import Draft
 from services.worker.dialects.atoms import Atom, Atoms
+from services.worker.dialects.describe import joined
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.numbers import bounds
 from services.worker.dialects.rules import Rules
@@ -42,9 +43,9 @@ def _described(atoms: Atoms) -> JsonObject:
 
 
 def description(atoms: Atoms) -> str:
-    """The first description that there is, or none."""
+    """All that is said in words of what satisfies `atoms`."""
     texts = (atom.get("description") for atom in atoms)
-    return next((text for text in texts if isinstance(text, str)), "")
+    return joined(*(text for text in texts if isinstance(text, str)))
 
 
 def _text_rules(atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | None:

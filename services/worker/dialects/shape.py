@@ -36,10 +36,16 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Any value of `types`; it travels as JSON text inside a string. `hint` tells the model so."""
+    """Any value of `types`; it travels as JSON text inside a string. `words` tell the model so."""
 
-    hint: str
+    words: str
     types: frozenset[str] = frozenset(TYPES)
+    description: str = ""
+
+    @property
+    def hint(self) -> str:
+        """All that is said of the place."""
+        return f"{self.description}\n{self.words}".lstrip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +116,7 @@ class Union:
     fallback: "Shape"
     keyword: str
     path: str
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +124,7 @@ class Ref:
     """A shape that is defined elsewhere, under `name`."""
 
     name: str
+    description: str = ""
 
 
 Shape = Plain | Text | Array | Object | Union | Ref | Never
@@ -147,6 +155,7 @@ class Shapes:
         self.definitions = definitions
         self._given_up: set[int] = set()
         self._nullable: dict[int, bool] = {}
+        self._leaves: dict[int, tuple[Shape, list[Shape]]] = {}  # long chains of unions share them
 
     def seen(self, shape: Shape) -> Shape:
         """What really stands there: the end of references, and the fallback of a given-up union."""
@@ -161,7 +170,15 @@ class Shapes:
 
     def leaves(self, shape: Shape) -> list[Shape]:
         """The shapes that a value may have here, unions in unions resolved; circles add nothing."""
-        return [here for here in self._within(shape) if not isinstance(here, Union)]
+        if id(shape) not in self._leaves:
+            leaves: list[Shape] = [
+                here for here in self._within(shape) if not isinstance(here, Union)
+            ]
+            self._leaves[id(shape)] = (
+                shape,
+                leaves,
+            )  # the shape as well, so that its id stays its own
+        return self._leaves[id(shape)][1]
 
     def is_circular(self, union: Union) -> bool:
         """Whether a union is one of its own branches, or of theirs."""
@@ -181,6 +198,7 @@ class Shapes:
         """Take the fallback of `union` from now on."""
         self._given_up.add(id(union))
         self._nullable.clear()
+        self._leaves.clear()
 
     def starting_at(self, root: Shape) -> "Shapes":
         """The same shapes seen from another root."""

@@ -1,7 +1,7 @@
 """Compiles an authority schema to a wire schema: the steps that all strict dialects share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -12,8 +12,9 @@ from services.worker.core.asked import Asked, Unusable, WireSchema
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects import text
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.decode import decode
-from services.worker.dialects.emit import emit
+from services.worker.dialects.decode import decode, decode_and_note
+from services.worker.dialects.describe import instructions, lost_descriptions
+from services.worker.dialects.emit import emit_and_tell
 from services.worker.dialects.names import portable_name
 from services.worker.dialects.reading import Reader
 from services.worker.dialects.room import make_room
@@ -30,7 +31,7 @@ class Compiled:
 
     `shapes` say how answers are written; where the root is no object, it is the member `answer`
     of one. `is_verbatim`: they are written as they are meant. `keeps_null`: an optional member may
-    be left out or null.
+    be left out or null. `lost` are descriptions without a place in `schema`, by JSON pointer.
     """
 
     shapes: Shapes
@@ -39,6 +40,11 @@ class Compiled:
     keeps_null: bool
     schema: JsonObject
     notes: tuple[str, ...]
+    lost: dict[str, str] = field(default_factory=dict)
+
+    def remarks(self, value: JsonValue) -> tuple[str, ...]:
+        """What was dropped from `value`."""
+        return () if self.is_verbatim else decode_and_note(self.shapes, value)[1]
 
     def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
         """The answer that was written as `value`."""
@@ -68,13 +74,15 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
+    wire, untold = emit_and_tell(shapes, keeps_null=rules.keeps_null)
     return Compiled(
         shapes,
         is_boxed,
         rules.verbatim,
         rules.keeps_null,
-        emit(shapes, keeps_null=rules.keeps_null),
+        wire,
         reader.notes.texts(),
+        lost_descriptions(reader.document, wire, untold),
     )
 
 
@@ -99,7 +107,9 @@ def compile_asked(
         schema=compiled.schema,
         shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
         decode=compiled.decode,
+        remarks=compiled.remarks,
         notes=compiled.notes,
+        instructions=instructions(compiled.lost),
     )
 
 

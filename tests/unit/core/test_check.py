@@ -99,7 +99,7 @@ def test_no_answer_nests_deeper_than_the_events_that_carry_it() -> None:
     assert isinstance(checked(nested(ANSWER_DEPTH_MAX), True), Accepted)
     for content, dialect in (
         (nested(ANSWER_DEPTH_MAX + 1), "prompted"),
-        (json.dumps({"answer": nested(ANSWER_DEPTH_MAX + 1)}), "openai"),
+        (json.dumps({"answer": {"json_text": nested(ANSWER_DEPTH_MAX + 1)}}), "openai"),
     ):
         result = checked(content, True, dialect)  # type: ignore[arg-type]
         assert isinstance(result, Invalid)

@@ -296,6 +296,57 @@ def test_what_leads_out_is_told_from_what_attacks(schema: Any, kind: type) -> No
     assert "passwd" not in repr(refused)
 
 
+SECOND = "/$defs/b"
+NAMED_TWICE: list[tuple[Any, list[str]]] = [
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, [SECOND]),
+    ({"$ref": "#x", "$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, [SECOND]),
+    ({"$anchor": "x", "items": {"$anchor": "x", "type": "null"}}, ["/items"]),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, [SECOND]),
+    ({"$defs": {"a": {"$dynamicAnchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, [SECOND]),
+    ({"$id": "s", "$defs": {"a": {"$id": "t", "items": {"$anchor": "x"}, "$anchor": "x"}}},
+     ["/$defs/a/items"]),
+    ({"$defs": {"a": {"$id": "x"}, "b": {"$id": "x"}}}, [SECOND]),
+    ({"$defs": {"a": {"$id": "x"}, "b": {"$id": "./x#"}}}, [SECOND]),
+    ({"$id": "http://example.org/x", "$defs": {"b": {"$id": "/x"}}}, [SECOND]),
+    ({"$schema": D2019, "$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, [SECOND]),
+    ({"$schema": D7, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#x"}}}, ["/definitions/b"]),
+    ({"$schema": D4, "definitions": {"a": {"id": "#x"}, "b": {"id": "#x"}}}, ["/definitions/b"]),
+    # A schema under a keyword that nobody knows is one because a reference leads there.
+    ({"$ref": "#/own", "own": {"$anchor": "x"}, "$defs": {"b": {"$anchor": "x"}}}, ["/own"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "places"), NAMED_TWICE, ids=json.dumps)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_one_name_of_two_schemas_is_not_supported(
+    schema: Any, places: list[str], *, wrapped: bool
+) -> None:
+    refused = compile_schema(schema)
+
+    assert isinstance(refused, UnsupportedSchema)
+    assert [(problem.path, problem.code) for problem in refused.problems] == [
+        (place, "id") for place in places
+    ]
+    ref = InlineRef(name="x", wrapped=wrapped, json_schema=schema)
+    assert resolve(ref, Registry([])) == Unusable(refused)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$anchor": "x", "$dynamicAnchor": "x"},
+        {"$anchor": "x", "$defs": {"b": {"$id": "b", "$anchor": "x"}}},
+        {"$anchor": "x", "const": {"$anchor": "x"}, "examples": [{"$anchor": "x"}]},
+        {"$anchor": "x", "properties": {"$anchor": {"$anchor": "y"}}},
+        {"$schema": D7, "definitions": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}},
+        {"$ref": "#x", "$defs": {"a": {"$anchor": "x", "type": "null"}, "b": {"$ref": "#x"}}},
+    ],
+    ids=json.dumps,
+)
+def test_a_name_is_taken_once_in_its_own_resource(schema: Any) -> None:
+    assert isinstance(compile_schema(schema), Authority)
+
+
 def test_a_schema_that_multiplies_through_anchors_and_scopes_is_refused_in_time() -> None:
     anchors = {
         f"d{i}": {"$anchor": f"a{i}", "allOf": [{"$ref": f"#a{i + 1}"}] * 2} for i in range(40)

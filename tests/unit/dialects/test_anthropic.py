@@ -144,17 +144,17 @@ def test_a_choice_in_another_case_is_the_one_that_it_can_only_be(
 
 
 def test_a_tag_in_another_case_still_tells_the_alternatives_apart() -> None:
-    one = closed({"kind": {"const": "one"}, "value": {}}, "kind", "value")
+    one = closed({"kind": {"const": "one"}, "value": {"type": "object"}}, "kind", "value")
     two = closed({"kind": {"const": "two"}, "value": TEXT}, "kind", "value")
     made = wire("anthropic", closed({"v": {"oneOf": [one, two]}}, "v"))
 
-    assert made.decode({"v": {"kind": "ONE", "value": "1"}}) == {"v": {"kind": "one", "value": 1}}
+    assert made.decode({"v": {"kind": "ONE", "value": "{}"}}) == {"v": {"kind": "one", "value": {}}}
     assert made.decode({"v": {"kind": "Two", "value": "1"}}) == {"v": {"kind": "two", "value": "1"}}
 
 
 def test_alternatives_that_may_look_the_same_are_not_guessed_at() -> None:
     """Without their optional members both are `{"x": ...}`, and `x` is read in two ways."""
-    one = closed({"x": {}, "y": TEXT}, "x")
+    one = closed({"x": {"type": "object"}, "y": TEXT}, "x")
     two = closed({"x": TEXT, "z": TEXT}, "x")
 
     made = wire("anthropic", closed({"v": {"anyOf": [one, two]}}, "v"))

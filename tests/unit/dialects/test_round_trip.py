@@ -16,7 +16,7 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.encoding import encode, is_read_back
 from tests.oracle import is_valid
-from tests.schemas import SCHEMAS, free_beside_typed, recursive
+from tests.schemas import SCHEMAS, free_alone, free_beside_typed, recursive
 from tests.strict_subset import faults
 
 pytestmark = pytest.mark.wide
@@ -38,7 +38,7 @@ MANY = settings(
 
 @EACH
 @MANY
-@given(SCHEMAS | recursive() | free_beside_typed(), st.data())
+@given(SCHEMAS | recursive() | free_beside_typed() | free_alone(), st.data())
 def test_what_is_valid_survives_the_wire(rules: Rules, made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
     authority = compile_schema(made.schema)
     compiled = compile_shapes(made.schema, rules)
