@@ -116,3 +116,13 @@ def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
         f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
         "see `answerbus doctor`, then start the worker again."
     )
+
+
+def not_joined(settings: KafkaSettings, trouble: str | None) -> SetUpError:
+    """What ended a worker that waited in vain to become a member of its group."""
+    cause = f"the group has no coordinator ({trouble})" if trouble else "the group does not rest"
+    return SetUpError(
+        f"The worker has not become a member of the consumer group {settings.worker_group} at "
+        f"{settings.bootstrap_servers} within {settings.join_limit_s:.0f} s: {cause}; see "
+        "`answerbus doctor`, then start the worker again."
+    )

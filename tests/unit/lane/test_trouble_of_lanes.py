@@ -11,7 +11,8 @@ from services.worker.core.ticket import Ticket
 from services.worker.handle import handle
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.pulse import Pulse
-from services.worker.health.verdict import Bounds, Verdict, Watched, body_of, judge
+from services.worker.health.verdict import Verdict, body_of, judge
+from services.worker.health.watched import Bounds, Watched
 from services.worker.lane.lane import Lane, State
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
