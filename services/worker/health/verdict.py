@@ -62,7 +62,7 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "sick_profiles": verdict.sick,
         "other_groups": watched.others.names,
         "held_by": {str(p): holder.told() for p, holder in verdict.held.items()},
-        "in_flight": sum(len(life.lane.calls) for life in lives),
+        "in_flight": sum(_in_flight(life.lane) for life in lives),
         "held": context.tally.held,
         "duplicates": context.tally.duplicates,
         "forwarded": context.tally.forwarded,
@@ -71,6 +71,11 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
         "kafka_silent_s": round(watched.probe.silent_s, 1),
         "loop": {"stalls": watched.pulse.stalls, "worst_s": round(watched.pulse.worst_s(), 2)},
     }
+
+
+def _in_flight(lane: Lane) -> int:
+    """A closed lane stays known until the next assignment; its calls have been ended."""
+    return 0 if lane.state is State.CLOSED else len(lane.calls)
 
 
 def _is_opening(lane: Lane) -> bool:

@@ -117,6 +117,24 @@ def test_a_provider_that_asks_for_patience_has_it() -> None:
     run(main())
 
 
+def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 500.0))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await stage.called("r-1")
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 1
+        await stage.worker.life.close()
+
+        assert stage.worker.membership.lives, "until the next assignment"
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 0
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
 def test_a_call_beyond_its_timeout_is_named() -> None:
     async def main() -> None:
         stage = Stage(called(answered(), NEVER_S))
