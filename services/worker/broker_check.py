@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.refusal import refusal_of, words_of
 from answerbus.client.way_in import refusal_at
 from answerbus.partition import Layout
@@ -86,7 +86,7 @@ async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout 
         async with topics_on(bus) as topics:
             found = await topics.look()
         return found, await bus.layout() if found else None
-    except BusRefused as error:
+    except (BusRefused, LanesDisagree) as error:
         raise SetUpError(str(error)) from None
     except BusUnavailable as error:
         reason = type(error.__cause__ or error).__name__
