@@ -1,5 +1,6 @@
 """From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
