@@ -22,6 +22,9 @@ class SetUpError(Exception):
     """A set-up that cannot work; the text says in one sentence what to change (exit code 3)."""
 
 
+CONNECT_LIMIT_S = 20.0  # until a broker answers
+
+
 class KafkaSettings(Section):
     """`[kafka]`: where the broker is and how to speak with it (names as aiokafka's)."""
 
@@ -46,6 +49,11 @@ class KafkaSettings(Section):
     def worker_group(self) -> str:
         """The consumer group of the workers."""
         return self.group_id or f"{self.topic_prefix}.worker"
+
+    @property
+    def join_limit_s(self) -> float:
+        """How long a member that is dead, and one that is slow, may keep a new one waiting."""
+        return CONNECT_LIMIT_S + (self.session_timeout_ms + self.rebalance_timeout_ms) / 1000
 
 
 class WorkerSettings(Section):

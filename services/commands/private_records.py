@@ -1,16 +1,18 @@
 """What stands in the private topics that no worker can read, and what is lost with it."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.client.bus import Bus
-from answerbus.ledger import LaneRecord, Skipped
+from answerbus.lane_records import KEPT, LaneRecords
+from answerbus.ledger import LANE_KEY, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.reading.private import Fault, passes_by, private_event
 from services.reading.reader import Reader, reading
 from services.reading.stored import Place, Stored
 
 PRIVATE = (LEDGER, RETRIES)
+_SHUT = "other lanes differ, and this one stays shut"
 _CLOSED = "a later copy of it would be worked on again"
 
 
@@ -28,12 +30,20 @@ class Lanes:
     """What one partition of the private topics holds, as far as operators want to see it."""
 
     partition: int
-    lane: LaneRecord | None = None
     unreadable: list[Unreadable] = field(default_factory=list)
+    _records: LaneRecords = field(default_factory=LaneRecords)
+    _stored: dict[int, Stored] = field(default_factory=dict)  # of the lane, by offset
+
+    @property
+    def lane(self) -> LaneRecord | None:
+        """What it says of itself."""
+        return self._records.last
 
     def take(self, stored: Stored) -> None:
         """The next record of one of the topics."""
         if stored.value is None:
+            if stored.topic is LEDGER and stored.key == LANE_KEY.encode():
+                self._records.end()
             return
         if stored.fault is not None:
             self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
@@ -44,10 +54,22 @@ class Lanes:
                 self.unreadable.append(Unreadable(stored, event))
             case Skipped():
                 self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
+                if stored.topic is LEDGER and (said := self._records.skip(event)):
+                    passed = Unreadable(self._stored[said.offset], Fault(event.problem), event)
+                    self.unreadable.append(passed)
             case LaneRecord():
-                self.lane = event
+                self._records.take(stored.offset, stored.value, event)
+                self._stored[stored.offset] = stored
+                if len(self._stored) > KEPT:
+                    del self._stored[next(iter(self._stored))]
             case _:
                 pass
+
+    def differ(self, wrong: Mapping[int, str]) -> None:
+        """Its last record is no use where the other lanes say something else."""
+        said, why = self._records.said, wrong.get(self.partition)
+        if said and why:
+            self.unreadable.append(Unreadable(self._stored[said.offset], Fault(f"{why}; {_SHUT}")))
 
 
 def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
@@ -58,10 +80,13 @@ def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
 
 async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[Lanes]:
     """Each partition, or those that are chosen. Raises BusUnavailable."""
+    wrong = (await bus.lanes()).wrong
     async with reading(bus, PRIVATE) as reader:
         for partition in reader.partitions:
             if chosen is None or partition in chosen:
-                yield await _lanes(reader, partition)
+                found = await _lanes(reader, partition)
+                found.differ(wrong)
+                yield found
 
 
 async def _lanes(reader: Reader, partition: int) -> Lanes:
@@ -78,10 +103,12 @@ async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
         return None
     async with reading(bus, PRIVATE) as reader:
         found, there = Lanes(place.partition), None
+        wrong = (await bus.lanes()).wrong
         async for batch in reader.to_end(PRIVATE, place.partition):
             for stored in batch:
                 found.take(stored)
                 there = stored if stored.place == place else there
+        found.differ(wrong)
     return next((one for one in found.unreadable if one.stored.place == place), there)
 
 
@@ -100,6 +127,6 @@ def meaning(stored: Stored) -> str:
         case "closed":
             return f"that {name!a} has had its outcome: {_CLOSED}"
         case "lane":
-            return "how often the lane was opened without progress"
+            return "how often the lane was opened without progress, and whom it suspects of that"
         case _:
             return "nothing: no worker writes under such a key"

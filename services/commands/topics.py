@@ -13,7 +13,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
-from services.topics.plan import Change, Create, Keep, Refused, Step, plan
+from services.topics.plan import Change, Create, Grow, Keep, Refused, Step, plan
 from services.topics.size import beyond
 
 _DAY_MS = 86_400_000
@@ -122,6 +122,8 @@ def _said(step: Step) -> str:
     match step:
         case Create():
             return "[green]create[/]"
+        case Grow():
+            return f"[yellow]grow[/] from {step.found} partitions"
         case Change():
             changes = (f"{diff.name} {diff.found} -> {diff.wanted}" for diff in step.differences)
             return "[yellow]change[/] " + ", ".join(changes)
@@ -135,7 +137,7 @@ def _as_data(step: Step, settings: KafkaSettings) -> Mapping[str, object]:
     return {
         "topic": step.topic.full_name(settings.topic_prefix),
         "partitions": settings.partitions,
-        "action": {Create: "create", Change: "change", Keep: "ok"}[type(step)],
+        "action": {Create: "create", Grow: "grow", Change: "change", Keep: "ok"}[type(step)],
         "changes": {
             diff.name: {"from": diff.found, "to": diff.wanted}
             for diff in (step.differences if isinstance(step, Change) else ())

@@ -7,7 +7,7 @@ from services.doctor.facts import BrokerTime, Cluster, Group, Look
 from services.doctor.finding import Finding, Verdict
 from services.settings import KafkaSettings
 from services.topics.clock_offset import OFFSET_S_MAX
-from services.topics.plan import Change, Create, Found, Refused, plan
+from services.topics.plan import Change, Create, Found, Grow, Refused, plan
 from services.topics.size import beyond, unfinished
 
 PRODUCE_VERSION_MIN = 10  # Kafka 3.7
@@ -55,7 +55,7 @@ def _topics(look: Look, settings: KafkaSettings) -> Finding:
     faults = [
         text
         for step in steps
-        if isinstance(step, Create | Change)
+        if isinstance(step, Create | Grow | Change)
         for text in _faults(step, step.topic.full_name(prefix))
     ]
     if faults:
@@ -67,9 +67,12 @@ def _topics(look: Look, settings: KafkaSettings) -> Finding:
     return Finding("topics", "ok", text)
 
 
-def _faults(step: Create | Change, name: str) -> Iterator[str]:
+def _faults(step: Create | Grow | Change, name: str) -> Iterator[str]:
     if isinstance(step, Create):
         yield f"{name} is missing"
+        return
+    if isinstance(step, Grow):
+        yield f"{name} has {step.found} partitions, fewer than are in use"
         return
     for diff in step.differences:
         yield f"{diff.name} of {name} is {diff.found} and should be {diff.wanted}"

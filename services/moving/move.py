@@ -51,6 +51,9 @@ async def move(
 ) -> Moved:
     """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was."""
     layout = await bus.layout(*TOPICS)
+    if (lanes_said := await bus.lanes()).wrong:
+        said = str(lanes_said)
+        raise SetUpError(f"{said[0].upper()}{said[1:]}. Nothing was moved.")
     counts = await bus.counts(*TOPICS)
     moved = Moved(layout.partitions, partitions)
     if layout.partitions == partitions and layout.moving_to is None:

@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import TOPICS, Topic
 from services.settings import SetUpError
-from services.topics.plan import Change, Create, Found, Step
+from services.topics.plan import Change, Create, Found, Grow, Step
 
 LOOKS_MAX = 200
 _LOOK_AGAIN_S = 0.1
@@ -61,6 +61,8 @@ class TopicsOnBroker:
                 "create", (error for error in answer.topic_errors if error[1] != _ALREADY_THERE)
             )
             await self._until_visible(missing)
+        if few := [step.topic for step in steps if isinstance(step, Grow)]:
+            await self.grow(few, partitions)
         changes = [
             ConfigResource(ConfigResourceType.TOPIC, self._names[step.topic], dict(step.settings))
             for step in steps

@@ -49,6 +49,17 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Grow:
+    """The topic has fewer partitions than are in use: somebody has deleted it and made it again.
+
+    What it holds stays where it is; requests that stand elsewhere are forwarded to their owners.
+    """
+
+    topic: Topic
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """The topic is as it should be."""
 
@@ -62,7 +73,7 @@ class Refused:
     reason: str
 
 
-Step = Create | Change | Keep
+Step = Create | Grow | Change | Keep
 
 
 def plan(
@@ -80,12 +91,12 @@ def plan(
             f"The topics have {used} partitions and `kafka.partitions` is {partitions}: set it to "
             f"{used}, or change the number with `answerbus topics move`, since workflows move."
         )
-    if few := [f"{name} {count}" for name, count in counts.items() if count < used]:
-        return Refused(
-            f"Some topics have fewer partitions than the {used} of this deployment "
-            f"({', '.join(few)}): delete them, and run this again."
-        )
-    return tuple(_step(topic, found.get(topic)) for topic in TOPICS)
+    few = {topic: there.partitions for topic, there in found.items() if there.partitions < used}
+    steps = (_step(topic, found.get(topic)) for topic in TOPICS)
+    return (
+        *(Grow(topic, count) for topic, count in few.items()),
+        *(step for step in steps if not (isinstance(step, Keep) and step.topic in few)),
+    )
 
 
 def _step(topic: Topic, found: Found | None) -> Step:

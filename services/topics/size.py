@@ -17,8 +17,9 @@ def unusable(found: Mapping[Topic, Found], layout: Layout, prefix: str) -> str |
         if there.partitions < layout.partitions:
             return (
                 f"The topic {topic.full_name(prefix)} has {there.partitions} partitions and this "
-                f"deployment has {layout.partitions}: delete that topic, and make it again with "
-                f"`answerbus topics apply` and `kafka.partitions` {layout.partitions}."
+                f"deployment has {layout.partitions}: `answerbus topics apply` with "
+                f"`kafka.partitions` {layout.partitions} gives it the missing ones, and keeps what "
+                "it holds."
             )
     return None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.refusal import refusal_of, words_of
 from answerbus.client.way_in import refusal_at
 from answerbus.partition import Layout
@@ -86,7 +86,7 @@ async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout 
         async with topics_on(bus) as topics:
             found = await topics.look()
         return found, await bus.layout() if found else None
-    except BusRefused as error:
+    except (BusRefused, LanesDisagree) as error:
         raise SetUpError(str(error)) from None
     except BusUnavailable as error:
         reason = type(error.__cause__ or error).__name__
@@ -115,4 +115,14 @@ def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
     return SetUpError(
         f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
         "see `answerbus doctor`, then start the worker again."
+    )
+
+
+def not_joined(settings: KafkaSettings, trouble: str | None) -> SetUpError:
+    """What ended a worker that waited in vain to become a member of its group."""
+    cause = f"the group has no coordinator ({trouble})" if trouble else "the group does not rest"
+    return SetUpError(
+        f"The worker has not become a member of the consumer group {settings.worker_group} at "
+        f"{settings.bootstrap_servers} within {settings.join_limit_s:.0f} s: {cause}; see "
+        "`answerbus doctor`, then start the worker again."
     )

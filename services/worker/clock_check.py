@@ -14,6 +14,7 @@ from services.settings import KafkaSettings, SetUpError
 from services.topics.clock_offset import clock_problem
 from services.topics.controller_time import controller_time_ms
 from services.worker.clock import BrokerClock
+from services.worker.rounds import rounds
 
 ASKS = 3  # the first includes the connecting
 ASK_TIMEOUT_S = 10.0
@@ -38,14 +39,18 @@ async def check_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
 async def watch_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
     """Keep it measured for ever, and log when this machine's clock becomes wrong, or right."""
     was_wrong = False
-    while True:
-        if clock.age_s > ASK_EVERY_S:
-            await _ask(settings, clock)
+
+    async def look() -> None:
+        nonlocal was_wrong
         problem = clock_problem(clock.ahead_s)
         if bool(problem) != was_wrong:
             was_wrong = bool(problem)
             _log.warning(problem or "the clock of this machine is right again")
-        await asyncio.sleep(LOOK_EVERY_S)
+        if clock.age_s > ASK_EVERY_S:
+            async with asyncio.timeout(2 * ASK_TIMEOUT_S):  # to close a client may take for ever
+                await _ask(settings, clock)
+
+    await rounds("the measuring of the clock", look, LOOK_EVERY_S)
 
 
 async def _ask(settings: KafkaSettings, clock: BrokerClock) -> None:

@@ -18,7 +18,7 @@ from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
 from services.worker.core.ticket import Ticket
 from services.worker.fair_timeout import fair_timeout
 from services.worker.lane import commits
-from services.worker.lane.commits import Permit
+from services.worker.lane.commits import NoRoom, Permit
 from services.worker.lane.lane import Lane
 from services.worker.lane.watch import lone_call, preparation, watched
 from services.worker.limits.isolation import ANYBODY, Company, Stay
@@ -26,6 +26,7 @@ from services.worker.limits.visit import Visit
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
+NO_ROOM_S = 1.0  # until one that has to wait for suspects asks again, from behind all others
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
 
 _log = logging.getLogger(__name__)
@@ -90,6 +91,8 @@ async def called(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit) -> Call |
     if isinstance(permit, BudgetExhausted):
         await commits.bury(lane, ticket, permit)
         return None
+    if isinstance(permit, NoRoom):
+        return NO_ROOM_S
     if isinstance(permit, Reserved):
         return None  # the queue gives it another turn when something of the account is free
     if not await may_call(lane, ticket, visit, permit):

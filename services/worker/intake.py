@@ -1,9 +1,11 @@
 """From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -88,6 +90,7 @@ class Inbox:
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
             logger=None,
         )
+        self.broker.start_limit_s = settings.join_limit_s
         self._settings = settings
         self._group_id = group_id
         self._watched: RecordConsumer | None = None  # of which `reading` knows
@@ -198,8 +201,21 @@ class _NoConsumer:
         pass
 
 
+class NotJoined(Exception):
+    """The first consumer did not become a member of the group in time."""
+
+
 class _Broker(KafkaBroker):
-    """FastStream's, whose consumers no record can stop."""
+    """FastStream's, whose consumers no record can stop, and whose start has an end."""
+
+    start_limit_s = inf
+
+    async def start(self) -> None:
+        try:
+            async with asyncio.timeout(self.start_limit_s):
+                await super().start()
+        except TimeoutError:
+            raise NotJoined from None
 
     async def _connect(self) -> Callable[..., Any]:
         builder = await super()._connect()

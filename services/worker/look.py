@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
+from services.worker.ends import Asked, Ends, cause_of, ends_of, has_no_leader
 from services.worker.lane.lane import State
 from services.worker.lane.life import Life
-from services.worker.reading import Place, Reading, TopicMissing
+from services.worker.reading import Reading, TopicMissing
+from services.worker.waits import Place
 
 TIMEOUT_S = 10.0  # the broker is asked; without it the client waits
 TIMEOUT_OF_MISSING_S = 2.0  # the client asks again and again for a topic that it does not know
@@ -25,44 +26,47 @@ class TopicMadeAnew(Exception):
 
 
 async def look(
-    consumer: AIOKafkaConsumer, topic: str, lives: Mapping[int, Life], reading: Reading
+    consumer: Asked, topic: str, lives: Mapping[int, Life], reading: Reading
 ) -> Mapping[int, int]:
-    """Where our partitions end; what lanes have not read is noted. Raises if Kafka does not say.
+    """Where our partitions end; what lanes have not read is noted. Raises if Kafka does not answer.
 
-    TopicMissing: Kafka says that there is no such topic.
+    TopicMissing: Kafka says that there is no such topic. A partition of which it says nothing, as
+    long as it answers for others or says that nobody leads it, is noted with the cause.
     """
-    try:
-        ends = await _ends(consumer, topic)
-    except Exception:
-        reading.look({})  # nobody knows, and an outage is no fault of the consumer
-        raise
-    reading.look({p: await _place(consumer, topic, p, ends[p]) for p in _taking(lives, ends)})
-    for partition in _taking(lives, ends):
-        _compare(partition, lives[partition], ends[partition], reading)
-    return ends
-
-
-async def _ends(consumer: AIOKafkaConsumer, topic: str) -> Mapping[int, int]:
+    began = asyncio.get_running_loop().time()
     places = consumer.assignment() or {TopicPartition(topic, 0)}
     is_known = consumer.partitions_for_topic(topic) is not None
+    limit_s = TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S
+    ends = await ends_of(consumer, places, reading.apart, limit_s)
+    silent = [place for place in places if place.partition not in ends.told]
+    if not ends.told and (error := await _why_silent(consumer, topic, silent, ends)):
+        reading.hush({place.partition: None for place in silent}, began)
+        raise error
+    causes = {p.partition: cause_of(consumer, p, ends.failed[p.partition]) for p in silent}
+    reading.hush(causes, began)
+    taking = _taking(lives, ends.told)
+    reading.look({p: await _place(consumer, topic, p, ends.told[p]) for p in taking})
+    for partition in _taking(lives, ends.told):
+        _compare(partition, lives[partition], ends.told[partition], reading)
+    return ends.told
+
+
+async def _why_silent(
+    consumer: Asked, topic: str, silent: Sequence[TopicPartition], ends: Ends
+) -> BaseException | None:
+    """Why nothing was told; None where Kafka is there and says that nobody leads a partition."""
     try:
-        async with asyncio.timeout(TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S):
-            ends = await consumer.end_offsets(places)
+        async with asyncio.timeout(TIMEOUT_S):
+            known = await consumer.topics()
     except (KafkaError, TimeoutError):
-        with suppress(KafkaError, TimeoutError):
-            await _require(consumer, topic)
-        raise
-    return {place.partition: end for place, end in ends.items()}
-
-
-async def _require(consumer: AIOKafkaConsumer, topic: str) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
-        if topic in await consumer.topics():
-            return
-    raise TopicMissing(
-        f"the topic {topic} is missing, or there is no right to see it: create it with "
-        "`answerbus topics apply`, or grant the user Describe"
-    )
+        return ends.failed[silent[0].partition]
+    if topic not in known:
+        return TopicMissing(
+            f"the topic {topic} is missing, or there is no right to see it: create it with "
+            "`answerbus topics apply`, or grant the user Describe"
+        )
+    is_led = not any(has_no_leader(consumer, place) for place in silent)
+    return ends.failed[silent[0].partition] if is_led else None
 
 
 def _taking(lives: Mapping[int, Life], ends: Mapping[int, int]) -> list[int]:
@@ -77,7 +81,7 @@ def _taking(lives: Mapping[int, Life], ends: Mapping[int, int]) -> list[int]:
     ]
 
 
-async def _place(consumer: AIOKafkaConsumer, topic: str, partition: int, end: int) -> Place:
+async def _place(consumer: Asked, topic: str, partition: int, end: int) -> Place:
     try:
         async with asyncio.timeout(POSITION_TIMEOUT_S):
             return Place(await consumer.position(TopicPartition(topic, partition)), end)

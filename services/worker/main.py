@@ -5,7 +5,6 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,29 +17,29 @@ from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
-from services.settings import Settings, SetUpError, otlp_endpoint, secrets_of
+from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
 from services.worker import backends, broker_check, collector
 from services.worker.clock import BrokerClock
 from services.worker.clock_check import check_clock, watch_clock
 from services.worker.context import Context, Limits
+from services.worker.coordinator import Coordinator
 from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
-from services.worker.health.verdict import Bounds, Watched
-from services.worker.intake import Inbox
-from services.worker.lane.forwarding import ForwardingShard
+from services.worker.health.watched import Bounds, Watched
+from services.worker.intake import Inbox, NotJoined
+from services.worker.lane.forwarding import shards_of
 from services.worker.lane.life import Life, life_of
 from services.worker.lane.membership import Membership
-from services.worker.lane.shard import KafkaShard, Names
+from services.worker.lane.shard import Names
 from services.worker.limits.slots import Slots
 from services.worker.measures import Measures
 from services.worker.observer import Observer, Several
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
-from services.worker.ports import Shard
 from services.worker.renewal import Renewal, renew
 from services.worker.spans import Spans
 
@@ -101,7 +100,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     def new_life(partition: int) -> Life:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
-        shard = _shards(names, clock, context.partitions)
+        shard = shards_of(names, clock, context.partitions)
         return life_of(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
@@ -109,7 +108,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
     watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
-    watched = replace(watched, clock_ahead_s=lambda: clock.ahead_s)
+    coordinator = Coordinator(kafka)
+    watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
     mask = Mask(secrets_of(settings))
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
@@ -125,15 +125,18 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
-    watching = [asyncio.create_task(w) for w in (others.run(), watch_clock(kafka, clock))]
+    watches = (
+        others.run(),
+        watch_clock(kafka, clock),
+        coordinator.run(lambda: membership.is_outside),
+    )
+    watching = [asyncio.create_task(watch) for watch in watches]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         application = FastStream(
             inbox.broker, logger=None, after_startup=[watch], on_shutdown=[drain]
         )
-        await application.run()
-    except KafkaError as error:
-        raise broker_check.not_started(kafka, error) from error
+        await _run(application, kafka, coordinator)
     finally:
         for task in watching:
             task.cancel()
@@ -142,17 +145,14 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     _log.info("worker %s has drained", context.worker)
 
 
-def _shards(names: Names, clock: BrokerClock, partitions: int) -> Callable[[], Shard]:
-    """What makes the shard of a lane each time it is opened."""
-    if names.partition < partitions:
-        return lambda: KafkaShard(names, clock)
-    _log.warning(
-        "partition %d of requests is beyond the %d of this deployment: its records are "
-        "forwarded to their owners; `answerbus topics move` changes the number",
-        names.partition,
-        partitions,
-    )
-    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)
+async def _run(application: FastStream, kafka: KafkaSettings, coordinator: Coordinator) -> None:
+    try:
+        await application.run()
+    except NotJoined:
+        await coordinator.ask()
+        raise broker_check.not_joined(kafka, coordinator.trouble) from None
+    except KafkaError as error:
+        raise broker_check.not_started(kafka, error) from error
 
 
 def _context(

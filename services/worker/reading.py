@@ -1,13 +1,13 @@
 """Whether requests are read: what the group's consumer said last, and how long records wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from aiokafka.errors import ConsumerStoppedError
 
 from answerbus.client.refusal import words_of
+from services.worker.waits import Place, Unread, Waits
 
 
 class TopicMissing(Exception):
@@ -28,42 +28,18 @@ class Subscriber(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a lane that takes requests in stands, and where its partition ends.
+class Reading:
+    """What is known of it at this moment; times are the loop's.
 
-    `position` is None where the consumer does not know from where to read.
+    A consumer that was never polled has been silent since `polled_from`, by default from now on.
     """
 
-    position: int | None
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """Records that wait behind `position`, which has not moved since (loop time)."""
-
-    position: int | None
-    end: int
-    since: float
-
-    def says(self, cause: str) -> str:
-        """For an operator."""
-        first = "an unknown place" if self.position is None else f"offset {self.position}"
-        return (
-            f"records from {first} to {self.end} have not been read for {_now() - self.since:.0f} "
-            f"s: {cause}"
-        )
-
-
-class Reading:
-    """What is known of it at this moment; times are the loop's."""
-
-    def __init__(self) -> None:
+    def __init__(self, polled_from: float | None = None) -> None:
         self.error: BaseException | None = None  # of the last poll, if it failed
         self.failing_since: float | None = None
         self.polled_at: float | None = None  # when a poll last ended, well or not
-        self.unread: Mapping[int, Unread] = {}  # by partition
+        self._polled_from = _now() if polled_from is None else polled_from
+        self._waits = Waits()
         self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
         self.anew: set[int] = set()  # partitions that are read from their beginning
 
@@ -86,14 +62,23 @@ class Reading:
         if self.failing_since is None:
             self.failing_since = self.polled_at
 
+    @property
+    def unread(self) -> Mapping[int, Unread]:
+        """What waits, by partition."""
+        return self._waits.unread
+
     def look(self, places: Mapping[int, Place]) -> None:
-        """Compare the places of all lanes that take requests in with those of the last look."""
-        now, before = _now(), self.unread
-        self.unread = {
-            partition: Unread(place.position, place.end, _since(place, before.get(partition), now))
-            for partition, place in places.items()
-            if place.position is None or place.position < place.end
-        }
+        """Note where all lanes stand that take requests in."""
+        self._waits.look(places, _now())
+
+    def hush(self, causes: Mapping[int, str | None], began: float) -> None:
+        """Note of which partitions Kafka did not say where they end, asked at `began`; and why."""
+        self._waits.hush(causes, began, _now())
+
+    @property
+    def apart(self) -> Collection[int]:
+        """The partitions of which Kafka did not say where they end, though it did of others."""
+        return {number for number, silence in self._waits.silent.items() if silence.cause}
 
     def unread_s(self, partition: int) -> float:
         """How long the records of a partition have waited."""
@@ -101,17 +86,21 @@ class Reading:
         return _now() - unread.since if unread else 0.0
 
     def trouble_of(self, partition: int, bound_s: float) -> str | None:
-        """Why the records of a partition have waited for longer than the bound."""
-        if self.unread_s(partition) <= bound_s:
-            return None
-        return self.unread[partition].says(self._cause())
+        """Why the records of a partition have waited for longer than the bound, or may wait."""
+        now, silence = _now(), self._waits.silent.get(partition)
+        cause = silence.cause if silence else None
+        if self.unread_s(partition) > bound_s:
+            return self.unread[partition].says(now, cause or self._cause())
+        if silence and cause and now - silence.since > bound_s:
+            return silence.says(partition, now)
+        return None
 
     def trouble(self, bound_s: float) -> str | None:
         """Why nothing is read at all: it fails, or has not been tried for longer than the bound."""
         if self.error is not None and self.failing_since is not None:
             failing_s = _now() - self.failing_since
             return f"requests have not been read for {failing_s:.0f} s: {words_of(self.error)}"
-        if self.polled_at is not None and _now() - self.polled_at > bound_s:
+        if _now() - (self.polled_at or self._polled_from) > bound_s:
             return f"requests have not been read: {self._cause()}"
         return None
 
@@ -121,15 +110,17 @@ class Reading:
             return None
         if why := self.trouble(silent_s):
             return why
-        for partition in self.unread:
-            if why := self.trouble_of(partition, unread_s):
-                return f"partition {partition}: {why}"
+        now = _now()
+        for partition, unread in self.unread.items():
+            if partition not in self._waits.silent and now - unread.blamed_since > unread_s:
+                return f"partition {partition}: {unread.says(now, self._cause())}"
         return None
 
     def forget(self) -> None:
         """There is a new consumer, of which nothing is known yet."""
         self.error = self.failing_since = None
-        self.polled_at, self.unread = _now(), {}
+        self.polled_at = _now()
+        self._waits.forgive()
 
     def _cause(self) -> str:
         if self.error is not None:
@@ -143,11 +134,6 @@ class Reading:
 
 
 _POLL_S_MAX = 10.0  # what a poll and the handling of its records take at most, by far
-
-
-def _since(place: Place, before: Unread | None, now: float) -> float:
-    """A place that has not moved has waited since it was first seen so."""
-    return before.since if before and before.position == place.position else now
 
 
 def _now() -> float:

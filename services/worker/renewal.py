@@ -15,6 +15,7 @@ from answerbus.client.bounded import bounded
 from answerbus.client.refusal import words_for_log
 from services.worker.lane.membership import Membership
 from services.worker.reading import Reading, Subscriber
+from services.worker.rounds import rounds
 
 LOOK_EVERY_S = 1.0
 STANDSTILL_S = 5.0  # a look that is so late had to wait for the whole process
@@ -64,8 +65,10 @@ class Renewal:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Watch from now on."""
-        self._task = asyncio.create_task(self._run(), name="renewal of the consumer")
+        """Watch from now on: a consumer has just been started."""
+        self._reading.forget()
+        watching = rounds("the watch over the consumer", self._round, 0.0)  # a round begins asleep
+        self._task = asyncio.create_task(watching, name="renewal of the consumer")
 
     async def stop(self) -> None:
         """Watch no more; a renewal under way is given up."""
@@ -74,22 +77,21 @@ class Renewal:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _run(self) -> None:
-        while True:
-            if await self._slept_too_long():
-                self._reading.forget()
-                continue
-            why = self._reading.hopeless(
-                self._session_s * self._patience,
-                self._silent_s * self._patience,
-                self._unread_s * self._patience,
-            )
-            if why is None:
-                continue
-            _log.error("the consumer of the group is replaced: %s", why)
-            self._become_patient()
-            await self._replace()
-            _log.warning("the consumer of the group has been replaced")
+    async def _round(self) -> None:
+        if await self._slept_too_long():
+            self._reading.forget()
+            return
+        why = self._reading.hopeless(
+            self._session_s * self._patience,
+            self._silent_s * self._patience,
+            self._unread_s * self._patience,
+        )
+        if why is None:
+            return
+        _log.error("the consumer of the group is replaced: %s", why)
+        self._become_patient()
+        await self._replace()
+        _log.warning("the consumer of the group has been replaced")
 
     async def _slept_too_long(self) -> bool:
         """Whether the process stood still meanwhile: then no consumer could do anything."""

@@ -110,3 +110,69 @@ async def test_what_may_be_read_or_is_newer_is_not_passed_by(bus: Bus) -> None:
         bus, "skip", "--topic", "retries", "--partition", "999", "--offset", "0", "--reason", "r"
     )
     assert nowhere.code == 1
+
+
+async def write_lane(bus: Bus, partition: int, **said: Any) -> int:
+    """What somebody wrote who should not write here: it can be read, and is wrong."""
+    lane = {"kind": "lane", "v": 1, "openings_without_progress": 0, "worker": "somebody", **said}
+    value = json.dumps({**lane, "at": "2026-11-21T08:59:58.000Z"}).encode()
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        sent = await producer.send_and_wait(bus.topic(LEDGER), value, b"lane", partition)
+    return int(sent.offset)
+
+
+@pytest.mark.parametrize(
+    ("partition", "said"),
+    [(0, {"partitions": 2}), (0, {"partitions": 9}), (2, {"partitions": 3, "moving_to": 9})],
+)
+async def test_lanes_disagree_about_the_number_of_partitions(
+    bus: Bus, partition: int, said: dict[str, Any]
+) -> None:
+    """One lane's record tells another number: that lane is shut, no other, and it can be opened."""
+    config = bus.config([{"reply": ANSWERED}])
+    worker = bus.start_worker(config)
+    workflows: dict[int, str] = {}
+    for number in range(100):
+        workflows.setdefault(partition_of(f"w-{number}", bus.partitions), f"w-{number}")
+    await bus.publish([request(f"early-{at}", name) for at, name in workflows.items()])
+    await bus.terminals(bus.partitions)
+    worker.terminate()
+    offset = await write_lane(bus, partition, **said)
+
+    worker = bus.start_worker(config)
+    await bus.publish([request(f"r-{at}", name) for at, name in workflows.items()])
+    await bus.terminals(2 * bus.partitions - 1)
+    await until(lambda: str(partition) in worker.health["stuck"], "it says what it is stuck on")
+    health = worker.health
+    assert set(health["stuck"]) == {str(partition)}
+    assert "`answerbus lanes skip` passes it by" in health["stuck"][str(partition)]
+    refused = await answerbus(bus.bootstrap, bus.prefix, "topics", "move", "--partitions", "7")
+    assert refused.code == 3
+    (found,) = await shown(bus, 1)
+    assert (found["partition"], found["topic"]) == (partition, bus.topic(LEDGER))
+    assert found["offset"] == offset
+    assert f"it says {said['partitions']} partitions" in found["problem"]
+
+    where = ("--topic", "ledger", "--partition", str(partition), "--offset", str(offset))
+    ended = await lanes(bus, "skip", *where, "--reason", "an exercise")
+    assert ended.code == 0, ended
+    await bus.terminals(2 * bus.partitions, 60.0)
+    await until(lambda: bool(worker.health["ready"]), "it is ready")
+    assert [one["skipped"] is None for one in await shown(bus, 0)] in ([], [False])
+    worker.terminate()
+
+
+async def test_no_move_is_made_where_one_lane_differs(bus: Bus) -> None:
+    for partition in range(bus.partitions):
+        wrong = partition == bus.partitions - 1
+        await write_lane(bus, partition, partitions=bus.partitions + wrong * 3)
+    before = len(await bus.records(LEDGER))
+
+    for options in (("--dry-run",), ()):
+        ended = await answerbus(
+            bus.bootstrap, bus.prefix, "topics", "move", "--partitions", "2", *options
+        )
+        assert ended.code == 3
+        assert f"lane {bus.partitions - 1}: it says" in ended.err
+        assert "Nothing was moved." in ended.err
+    assert len(await bus.records(LEDGER)) == before

@@ -18,11 +18,12 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from answerbus.client.errors import BusRefused, BusUnavailable
-from answerbus.client.layout import written_layout
+from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
+from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
 from answerbus.client.way_in import refusal_at
+from answerbus.lane_records import Agreement, agreed
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, TOPICS, Topic
@@ -137,30 +138,40 @@ class Bus:
         """How many partitions the deployment uses, of as many as its topics have or more.
 
         Before its first lane was opened, and where the ledger may not be read, the topic with the
-        fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few.
+        fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few,
+        LanesDisagree if nobody can tell.
         """
         there = await self._counts()
         counts = self._of(there, topics)
-        found = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
+        written = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
+        if written.is_torn:
+            raise LanesDisagree(_sentence(str(written)))
+        found = written.layout
         ours = (there.get(topic.full_name(self.prefix)) for topic in TOPICS)
         layout = found or Layout(min(count for count in ours if count is not None))
         for topic, count in counts.items():
             if count < layout.partitions:
                 raise BusUnavailable(
                     f"The topic {topic.full_name(self.prefix)} at {self.servers} has {count} "
-                    f"partitions and this deployment has {layout.partitions}: make it anew."
+                    f"partitions and this deployment has {layout.partitions}: `answerbus topics "
+                    "apply` gives it the missing ones, and keeps what it holds."
                 )
         return layout
 
-    async def _written(self, partitions: int) -> Layout | None:
-        """What the ledger says; None where it says nothing, or not to us."""
-        if not partitions:
-            return None
-        consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
-        async with self.running(consumer):
-            with self.explained(), suppress(TopicAuthorizationFailedError):
-                return await written_layout(consumer, LEDGER.full_name(self.prefix), partitions)
-        return None
+    async def lanes(self) -> Agreement:
+        """What the lanes say of the deployment, and which of them differ."""
+        there = await self._counts()
+        return await self._written(there.get(LEDGER.full_name(self.prefix), 0))
+
+    async def _written(self, partitions: int) -> Agreement:
+        """What the ledger says; nothing where it says nothing, or not to us."""
+        if partitions:
+            consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+            async with self.running(consumer):
+                with self.explained(), suppress(TopicAuthorizationFailedError):
+                    ledger = LEDGER.full_name(self.prefix)
+                    return agreed(await written_lanes(consumer, ledger, partitions), partitions)
+        return agreed({}, partitions)
 
     def _of(self, there: Mapping[str, int], topics: Sequence[Topic]) -> Mapping[Topic, int]:
         for topic in topics:
@@ -183,3 +194,7 @@ class Bus:
             finally:
                 await admin.close()
         return {topic["topic"]: len(topic["partitions"]) for topic in found}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -3,6 +3,7 @@
 ConnectionError
     BusUnavailable    nothing can be published or read; the text says what to do
         BusRefused    Kafka answers and refuses: credentials, certificates, protocol, rights
+        LanesDisagree the ledger does not say how many partitions the deployment uses
 TimeoutError
     NoAnswerYet       the request was published and goes on; `Client.outcome_of` waits further
 """
@@ -14,6 +15,10 @@ class BusUnavailable(ConnectionError):
 
 class BusRefused(BusUnavailable):
     """Kafka answers and does not let us in, or not so far: a wrong option, or a missing right."""
+
+
+class LanesDisagree(BusUnavailable):
+    """As many lanes say one number of partitions as another: an operator passes the wrong by."""
 
 
 class NoAnswerYet(TimeoutError):

@@ -1,22 +1,26 @@
-"""Reads how many partitions a deployment uses, from what its lanes wrote into the ledger."""
+"""Reads what the lanes of a deployment wrote about themselves into the ledger."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from pydantic import ValidationError
 
-from answerbus.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord
-from answerbus.partition import Layout
+from answerbus.lane_records import LaneRecords
+from answerbus.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
 
 LOOK_TIMEOUT_S = 30.0
-TAIL_RECORDS = 500  # a lane writes its record every few minutes, so that it stands near the end
+TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it stands near the end
 _TAIL_FACTOR = 8
 _POLL_MS = 500
 _KEY = LANE_KEY.encode()
+_SKIPPED_KEY = b"skipped:"
 
 
-async def written_layout(consumer: AIOKafkaConsumer, ledger: str, partitions: int) -> Layout | None:
-    """What the first lane that has a record says; None if no lane was ever opened.
+async def written_lanes(
+    consumer: AIOKafkaConsumer, ledger: str, partitions: int
+) -> Mapping[int, LaneRecord]:
+    """The last record of each lane that was ever opened, but for those that were passed by.
 
     The consumer reads committed records and is assigned to what it needs. Raises what it raises,
     and TimeoutError.
@@ -25,43 +29,54 @@ async def written_layout(consumer: AIOKafkaConsumer, ledger: str, partitions: in
         places = [TopicPartition(ledger, number) for number in range(partitions)]
         starts = await consumer.beginning_offsets(places)
         ends = await consumer.end_offsets(places)
-        for place in places:
-            consumer.assign([place])
-            if found := await _last(consumer, place, starts[place], ends[place]):
-                return Layout(found.partitions, found.earlier, found.moving_to)
-    return None
+        found: dict[int, LaneRecord] = {}
+        looked, reach = [place for place in places if starts[place] < ends[place]], TAIL_RECORDS
+        while looked:
+            begins = {place: max(starts[place], ends[place] - reach) for place in looked}
+            found |= await _last_records(consumer, begins, ends)
+            looked = [
+                place
+                for place in looked
+                if place.partition not in found and begins[place] > starts[place]
+            ]
+            reach *= _TAIL_FACTOR
+        return dict(sorted(found.items()))
 
 
-async def _last(
-    consumer: AIOKafkaConsumer, place: TopicPartition, start: int, end: int
-) -> LaneRecord | None:
-    """The last record of the lane in a partition of the ledger, looked for from its end."""
-    reach, until = TAIL_RECORDS, end
-    while until > start:
-        begin = max(start, end - reach)
-        if found := await _last_between(consumer, place, begin, until):
-            return found
-        reach, until = reach * _TAIL_FACTOR, begin
-    return None
+async def _last_records(
+    consumer: AIOKafkaConsumer,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Mapping[int, LaneRecord]:
+    """Of each partition, between two places."""
+    lanes = {place: LaneRecords() for place in begins}
+    consumer.assign(list(begins))
+    for place, begin in begins.items():
+        consumer.seek(place, begin)
+    waiting = set(begins)
+    while waiting := {p for p in waiting if await consumer.position(p) < ends[p]}:
+        for place, records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).items():
+            _take(lanes[place], (it for it in records if it.offset < ends[place]))
+    return {place.partition: it.last for place, it in lanes.items() if it.last is not None}
 
 
-async def _last_between(
-    consumer: AIOKafkaConsumer, place: TopicPartition, begin: int, until: int
-) -> LaneRecord | None:
-    found: LaneRecord | None = None
-    consumer.seek(place, begin)
-    while await consumer.position(place) < until:
-        batches = await consumer.getmany(place, timeout_ms=_POLL_MS)
-        for record in batches.get(place, ()):
-            if record.key == _KEY and record.value is not None and record.offset < until:
-                found = _read(record.value) or found
-    return found
+def _take(lane: LaneRecords, records: Iterable[ConsumerRecord]) -> None:
+    for record in records:
+        if record.key == _KEY and record.value is None:
+            lane.end()
+        elif record.value and (record.key == _KEY or (record.key or b"").startswith(_SKIPPED_KEY)):
+            match _read(record.value):
+                case LaneRecord() as said:
+                    lane.take(record.offset, record.value, said)
+                case Skipped() as skipped:
+                    lane.skip(skipped)
+                case _:
+                    pass
 
 
-def _read(value: bytes) -> LaneRecord | None:
+def _read(value: bytes) -> LedgerRecord | None:
     """None for what another version wrote: the lane itself says so when it is opened."""
     try:
-        record = LEDGER_RECORD.validate_json(value)
+        return LEDGER_RECORD.validate_json(value)
     except ValidationError:
         return None
-    return record if isinstance(record, LaneRecord) else None

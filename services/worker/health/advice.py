@@ -1,6 +1,6 @@
 """What an operator should know though the worker goes on; no reason to be unready."""
 
-from services.worker.health.verdict import Watched
+from services.worker.health.watched import Watched
 
 
 def advice(watched: Watched) -> tuple[str, ...]:

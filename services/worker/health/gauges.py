@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from services.telemetry import metrics
 from services.telemetry.counts import Sample
+from services.worker.health.reasons import not_read
 from services.worker.health.trouble import openings
-from services.worker.health.verdict import Verdict, Watched, not_read
+from services.worker.health.verdict import Verdict
+from services.worker.health.watched import Watched
 from services.worker.lane.lane import Lane, State
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from answerbus.client.refusal import words_of
 from services.worker.reading import TopicMissing
+from services.worker.rounds import rounds
 
 PROBE_EVERY_S = 2.0
 
@@ -31,16 +32,18 @@ class Probe:
 
     async def run(self) -> None:
         """Ask for ever."""
-        while True:
-            try:
-                self.ends = await self._ask()
-                self._heard(None)
-            except TopicMissing as error:
-                self._heard(str(error))
-            except Exception as error:
-                self.trouble = await self._cause() or words_of(error)
-                _log.debug("the broker did not say where partitions end: %s", self.trouble)
-            await asyncio.sleep(PROBE_EVERY_S)
+        await rounds("the question where partitions end", self._round, PROBE_EVERY_S)
+
+    async def _round(self) -> None:
+        try:
+            self.ends = await self._ask()
+            self._heard(None)
+        except TopicMissing as error:
+            self._heard(str(error))
+        except Exception as error:
+            self.trouble = words_of(error)
+            self.trouble = await self._cause() or self.trouble
+            _log.debug("the broker did not say where partitions end: %s", self.trouble)
 
     async def _cause(self) -> str | None:
         return await self._diagnose() if self._diagnose else None

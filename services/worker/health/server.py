@@ -19,7 +19,8 @@ from services.worker.health.advice import advice
 from services.worker.health.gauges import gauges
 from services.worker.health.hosts import is_meant
 from services.worker.health.pulse import TICK_S
-from services.worker.health.verdict import Watched, body_of, judge
+from services.worker.health.verdict import body_of, judge
+from services.worker.health.watched import Watched
 
 HEARTBEAT_S_MAX = 30.0  # a loop that goes on has ticked a hundred times by then
 

@@ -35,14 +35,22 @@ class Permit:
         return self.expires_at - asyncio.get_running_loop().time()
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The lane has as many suspects and calls as it could blame for one more crash."""
+
+
 async def spend(
     lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt
-) -> Permit | Reserved | BudgetExhausted:
+) -> Permit | Reserved | BudgetExhausted | NoRoom:
     """Charge one attempt and commit that; raises LaneLost if it is not known to be committed."""
     while not lane.spendable.is_set():  # it may be taken back before this task has its turn
         if lane.leaving:
             raise LaneLost
         await lane.spendable.wait()
+    in_flight = (other.request.request_id for other in (*lane.calls, *lane.unused.values()))
+    if not lane.books.suspects.has_room(ticket.request.request_id, in_flight):
+        return NoRoom()
     asked_at = asyncio.get_running_loop().time()
     charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
     _let_funded_run(lane)

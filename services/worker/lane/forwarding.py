@@ -1,9 +1,13 @@
 """The Kafka side of a lane that only forwards: its partition is beyond those of the deployment."""
 
+import logging
 from collections.abc import Callable, Sequence
 
 from answerbus.topics import LEDGER
-from services.worker.ports import OutRecord, Shard, StoredRecord
+from services.worker.lane.shard import KafkaShard, Names
+from services.worker.ports import MeasuredClock, OutRecord, Shard, StoredRecord
+
+_log = logging.getLogger(__name__)
 
 
 class ForwardingShard:
@@ -38,3 +42,16 @@ class ForwardingShard:
 
     def _is_of_lane(self, record: OutRecord) -> bool:
         return record.topic is LEDGER and record.partition >= self._partitions
+
+
+def shards_of(names: Names, clock: MeasuredClock, partitions: int) -> Callable[[], Shard]:
+    """What makes the shard of a lane each time it is opened."""
+    if names.partition < partitions:
+        return lambda: KafkaShard(names, clock)
+    _log.warning(
+        "partition %d of requests is beyond the %d of this deployment: its records are "
+        "forwarded to their owners; `answerbus topics move` changes the number",
+        names.partition,
+        partitions,
+    )
+    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)

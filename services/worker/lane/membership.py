@@ -34,7 +34,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self.lives: dict[int, Life] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
-        self.outside_since: float | None = None  # loop time; None while it is a member
+        # Loop time; None while it is a member. Nobody is one at first.
+        self.outside_since: float | None = asyncio.get_running_loop().time()
         self._draining = False
         self._consumer = consumer
         self._new_life = new_life
@@ -69,6 +70,16 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
                     continue  # whoever gets the partition after us opens its lane
                 self.lives[partition] = self._new_life(partition)
             self.lives[partition].begin()
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it is no member now."""
+        return self.outside_since is not None
+
+    @property
+    def was_member(self) -> bool:
+        """Whether it has ever been a member."""
+        return self.assigned_at != float("-inf")
 
     @property
     def is_restless(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.attempt import Attempt
+from answerbus.lane_records import LaneRecords
 from answerbus.ledger import LaneRecord, Skipped
 from answerbus.outcome import RetryRequest
 from answerbus.topics import LEDGER, Topic
@@ -23,6 +24,11 @@ OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what m
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
 LOOK_S = 0.2  # between two looks at what a predecessor writes
 LOOKS_IN_VAIN_MAX = round(SILENCE_S / LOOK_S)  # a process that stood still has looked once
+
+_IF_WRONG = (
+    "or, if that record is wrong, `answerbus lanes show` says where it stands, and `answerbus "
+    "lanes skip` passes it by"
+)
 
 Place = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
 
@@ -43,6 +49,7 @@ class Restored:
     retries: dict[bytes, Ticket] = field(default_factory=dict)
     taken: int = 0  # records
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
+    lanes: LaneRecords = field(default_factory=LaneRecords)
     was_alive: bool = False  # the predecessor, when it was shut out
 
     def is_in_use(self, worker: str) -> bool:
@@ -63,6 +70,8 @@ class Restored:
             self._apply(record, record.value)
         elif record.topic is LEDGER:
             self.ledger.end((record.key or b"").decode(errors="replace"))
+            if self.ledger.lane is None:
+                self.lanes.end()
         else:
             self.retries.pop(record.key or b"", None)
 
@@ -83,6 +92,11 @@ class Restored:
                 self._note(record, value, event.text)
             case Skipped():
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
+                if record.topic is LEDGER and self.lanes.skip(event):
+                    self.ledger.lane = self.lanes.last
+            case LaneRecord():
+                self.lanes.take(record.offset, value, event)
+                self.ledger.lane = event
             case RetryRequest():
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
@@ -153,6 +167,7 @@ def settle_left_over(
     predecessor, for whose calls nobody can answer any more, are charged.
     """
     found = [spend for account in ledger.accounts.values() for spend in account.in_flight.values()]
+    found.sort(key=lambda spend: spend.at)  # the first called are the first suspects
     return [
         (give_back if spend in unused else write_off)(ledger, spend, now, worker)
         for spend in found
@@ -165,12 +180,13 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
     before = ledger.lane
     if before and before.moving_to is not None:
         raise UnreadableState(
-            f"a move to {before.moving_to} partitions is not finished: run `answerbus topics move`"
+            f"its record says that a move to {before.moving_to} partitions is not finished: run "
+            f"`answerbus topics move`, {_IF_WRONG}"
         )
     if before and before.partitions != partitions:
         raise UnreadableState(
-            f"this ledger was written with {before.partitions} partitions, now there are "
-            f"{partitions}; workflows would change lanes"
+            f"its record says that there are {before.partitions} partitions, and this deployment "
+            f"has {partitions}: restart the worker if it was moved, {_IF_WRONG}"
         )
     openings = before.openings_without_progress if before else 0
     return LaneRecord(
@@ -189,9 +205,9 @@ def suspects_after(past: Restored, left_over: Sequence[Attempt], *, same_process
     """
     suspects = suspects_of(past.ledger.lane, lambda closes: past.ledger.known(closes) is not None)
     lane = past.ledger.lane
-    if lane is None or same_process or past.was_alive:
-        return suspects
-    cut_off = {attempt.request_id for attempt in left_over if attempt.counted}
-    if cut_off or lane.watched:
-        suspects.blame(lane.watched, cut_off)
+    if lane is not None and not same_process and not past.was_alive:
+        cut_off = dict.fromkeys(attempt.request_id for attempt in left_over if attempt.counted)
+        if cut_off or lane.watched:
+            suspects.blame(lane.watched, cut_off.keys())
+    suspects.bound()
     return suspects

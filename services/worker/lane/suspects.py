@@ -22,6 +22,10 @@ class Suspects:
     """The suspects of one lane.
 
     A request is cleared by a call of its own that comes to an end, and by nothing else.
+
+    More may have been in flight than can be written down (SUSPECTS_MAX). Then those that were
+    called first are suspects, and until they are cleared others are called only as far as there is
+    room: so that no further crash has more suspects than can be written down.
     """
 
     found: dict[str, Suspect] = field(default_factory=dict)
@@ -32,6 +36,17 @@ class Suspects:
         most = sorted(self.found.values(), key=_rank, reverse=True)[:SUSPECTS_MAX]
         kept = {suspect.request_id for suspect in most}
         return tuple(s for s in self.found.values() if s.request_id in kept)
+
+    def bound(self) -> None:
+        """Keep as many as can be written down: those with most crashes, and of them the first."""
+        self.found = {suspect.request_id: suspect for suspect in self.listed()}
+
+    def has_room(self, request_id: str, in_flight: Iterable[str]) -> bool:
+        """Whether it may be called beside those: should the worker end, all are suspects."""
+        if not self.found or request_id in self.found:
+            return True
+        others = sum(one not in self.found for one in in_flight)
+        return len(self.found) + others < SUSPECTS_MAX
 
     def rank(self, request_id: str) -> int:
         """How suspect it is: who is less so is tried before."""

@@ -1,6 +1,8 @@
 """Who gets in, who may act, and what is refused: over HTTP, page by page."""
 
+import asyncio
 import re
+from collections import Counter
 from http.cookies import SimpleCookie
 
 import pytest
@@ -17,6 +19,7 @@ from services.console.access import (
     origins_of,
 )
 from services.console.guard import COOKIE
+from services.console.pace import BURST, INTERVAL_S, WAIT_S_MAX
 from tests.unit.console.desk import NIGHT, OPERATOR, VIEWER, Site, site
 from tests.unit.console.records import stored
 
@@ -303,3 +306,23 @@ def test_browsers_leave_the_port_of_http_out() -> None:
     assert names.is_host("[::1]")
     assert names.is_own("http://localhost", "same-origin")
     assert not origins_of("127.0.0.1", 8090, None).is_host("localhost")
+
+
+async def test_an_operator_is_let_in_while_another_at_the_same_address_guesses() -> None:
+    """Behind a proxy all have one address: whoever guesses there must keep nobody out."""
+    async with site(LOST) as here:
+        guesses = [
+            asyncio.create_task(here.post("/login", {"token": f"a-wrong-token-{number:08}"}))
+            for number in range(40)
+        ]
+        for guess in asyncio.as_completed(guesses):
+            if (await guess).status == 429:
+                break  # nobody who guesses now is even heard
+        for token in (OPERATOR, NIGHT, VIEWER):
+            cookie = await here.log_in(token)
+            assert (await here.get("/", cookie)).status == 200
+        assert not all(guess.done() for guess in guesses), "they are still made to wait"
+        statuses = Counter([(await guess).status for guess in guesses])
+
+    assert set(statuses) == {403, 429}
+    assert statuses[429] >= 40 - BURST - WAIT_S_MAX / INTERVAL_S - 1

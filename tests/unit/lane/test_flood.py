@@ -13,7 +13,8 @@ from services.worker.health.gauges import gauges
 from services.worker.health.holder import holder_of
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
-from services.worker.health.verdict import Bounds, Watched, body_of, judge
+from services.worker.health.verdict import body_of, judge
+from services.worker.health.watched import Bounds, Watched
 from services.worker.lane.lane import State
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Fault

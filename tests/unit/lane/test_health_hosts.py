@@ -9,7 +9,7 @@ from services.worker.health.hosts import is_meant
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
-from services.worker.health.verdict import Bounds, Watched
+from services.worker.health.watched import Bounds, Watched
 from services.worker.lane.membership import Membership
 from tests.unit.lane.world import FakeProvider, context
 

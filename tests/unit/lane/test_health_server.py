@@ -12,7 +12,7 @@ from services.telemetry.counts import Counts
 from services.worker.health.probe import Probe
 from services.worker.health.pulse import STALL_S, Pulse
 from services.worker.health.server import HEARTBEAT_S_MAX, Health
-from services.worker.health.verdict import Bounds, Watched
+from services.worker.health.watched import Bounds, Watched
 from services.worker.lane.membership import Membership
 from tests.unit.lane.world import FakeProvider, context
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.worker.lane import suspects
 from services.worker.lane.lane import State
 from services.worker.lane.reopening import CALM_S
 from services.worker.plans import Planner
@@ -38,6 +39,25 @@ def test_only_the_poison_is_given_up_of_all_that_are_in_flight(each: int, call_s
         rig.publish("poison", 2, 7, **ROOM)
         await rig.end()
         assert len(rig.crashes) <= CRASHES_MAX
+
+    run(main())
+
+
+@pytest.mark.parametrize("others", [9, 60])
+def test_the_poison_is_found_among_more_than_can_be_written_down(
+    others: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in flight beyond that is suspected of nothing, and must not crash it for ever."""
+    monkeypatch.setattr(suspects, "SUSPECTS_MAX", 8)
+    more = ROOM | {"budget": {"attempts": 1_000}, "policy": {"ordering": "none"}}
+
+    async def main() -> None:
+        rig = Supervised(1, 10.0)
+        for number in range(others):
+            rig.publish(f"r-{number}", 0, number % 5, **more)
+        rig.publish("poison", 0, 4, **more)  # the last to be called
+        await rig.end(7_200)
+        assert len(rig.crashes) <= CRASHES_MAX + others // 8
 
     run(main())
 

@@ -1,9 +1,6 @@
 """Whether requests are read: what a consumer says, what waits, and when it is replaced."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,23 +16,12 @@ from aiokafka.errors import (
 )
 
 from answerbus.client.refusal import words_of
-from services.worker.lane.lane import State
 from services.worker.lane.outbox import LaneLost
-from services.worker.look import TopicMadeAnew, look
-from services.worker.reading import Place, Reading, TopicMissing
-from services.worker.renewal import AGAIN_MAX_S, LOOK_EVERY_S, Renewal
-from tests.unit.builders import TOPIC
+from services.worker.reading import Reading
+from services.worker.renewal import AGAIN_MAX_S, LOOK_EVERY_S
+from services.worker.waits import Place
+from tests.unit.lane.polling import SESSION_S, STUCK_S, Consumers, fails, polls, works
 from tests.unit.lane.virtual import run
-
-SESSION_S, REBALANCE_S, STUCK_S = 6.0, 20.0, 10.0
-
-
-async def fails(**_: Any) -> Any:
-    raise GroupAuthorizationFailedError("acme.worker")
-
-
-async def works(**_: Any) -> dict[str, Any]:
-    return {}
 
 
 def test_an_error_lasts_until_a_poll_goes_well() -> None:
@@ -110,36 +96,6 @@ def test_a_loop_of_polls_that_has_ended_is_noticed() -> None:
     run(main())
 
 
-@dataclass
-class Consumers:
-    """Counts the consumers that were made; as many as told of them cannot be started."""
-
-    reading: Reading
-    broken: int = 0
-    made_at: list[float] = field(default_factory=list)
-
-    async def renew(self) -> None:
-        self.made_at.append(asyncio.get_running_loop().time())
-        if self.broken:
-            self.broken -= 1
-            raise KafkaError("not yet")
-
-    def renewal(self) -> Renewal:
-        return Renewal(self.reading, self.renew, SESSION_S, REBALANCE_S, STUCK_S)
-
-
-async def polls(reading: Reading, poll: Callable[..., Any], for_s: float) -> None:
-    """What FastStream's loop does."""
-    ends_at = asyncio.get_running_loop().time() + for_s
-    while asyncio.get_running_loop().time() < ends_at:
-        try:
-            await reading.watched(poll)
-        except KafkaError:
-            await asyncio.sleep(5)
-        else:
-            await asyncio.sleep(0.1)
-
-
 def test_what_fails_for_a_session_is_replaced_and_what_goes_on_failing_more_and_more_rarely() -> (
     None
 ):
@@ -211,95 +167,14 @@ def test_a_process_that_stood_still_blames_no_consumer() -> None:
     run(main())
 
 
-def test_an_outage_makes_nothing_wait() -> None:
+def test_a_consumer_that_was_never_asked_for_records_is_noticed() -> None:
     async def main() -> None:
         reading = Reading()
-        reading.look({0: Place(3, 9)})
-        with pytest.raises(KafkaTimeoutError):
-            await look(Silent({0: 9}, topics=()), TOPIC, {}, reading)
+        await asyncio.sleep(STUCK_S + 1)
 
-        assert reading.unread == {}
-
-    run(main())
-
-
-class FakeConsumer:
-    """Answers as the broker would."""
-
-    def __init__(self, ends: dict[int, int], position: int = 0, *, topics: tuple[str, ...]) -> None:
-        self._ends, self._position, self._topics = ends, position, topics
-
-    def assignment(self) -> set[TopicPartition]:
-        return {TopicPartition(TOPIC, partition) for partition in self._ends}
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return set(self._ends) if topic in self._topics else None
-
-    async def end_offsets(self, places: set[TopicPartition]) -> dict[TopicPartition, int]:
-        if not self._topics:
-            raise KafkaTimeoutError
-        return {place: self._ends[place.partition] for place in places}
-
-    async def topics(self) -> set[str]:
-        return set(self._topics)
-
-    async def position(self, _: TopicPartition) -> int:
-        return self._position
-
-
-class Silent(FakeConsumer):
-    """Its broker is away."""
-
-    async def topics(self) -> set[str]:
-        raise KafkaTimeoutError
-
-
-def life(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
-    losses: list[BaseException] = []
-    books = SimpleNamespace(watermark=SimpleNamespace(position=position))
-    valve = SimpleNamespace(takes=takes)
-    lane = SimpleNamespace(state=state, valve=valve, leaving=False, books=books, losses=losses)
-    lane.on_loss = losses.append
-    return SimpleNamespace(lane=lane)
-
-
-def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
-    async def main() -> None:
-        reading = Reading()
-        consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lives = {0: life(4), 1: life(4, takes=False), 2: life(4, State.OPENING)}
-
-        assert await look(consumer, TOPIC, lives, reading) == {0: 9, 1: 9, 2: 9}
-        assert set(reading.unread) == {0}
-
-    run(main())
-
-
-def test_a_topic_that_is_missing_is_told() -> None:
-    async def main() -> None:
-        with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
-            await look(FakeConsumer({}, topics=()), TOPIC, {}, Reading())
-
-    run(main())
-
-
-def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning() -> None:
-    """Once is not enough: a new leader may for a moment know of less."""
-
-    async def main() -> None:
-        reading = Reading()
-        consumer = FakeConsumer({0: 2, 1: 9}, 2, topics=(TOPIC,))
-        lives = {0: life(7), 1: life(7)}
-        await look(consumer, TOPIC, lives, reading)
-        assert lives[0].lane.losses == []
-        await look(consumer, TOPIC, lives, reading)
-
-        assert reading.anew == {0}
-        assert [type(error) for error in lives[0].lane.losses] == [TopicMadeAnew]
-        assert lives[1].lane.losses == []
-
-        await look(consumer, TOPIC, {0: life(2)}, reading)  # reopened
-        assert reading.anew == set()
+        assert reading.trouble(STUCK_S) == (
+            "requests have not been read: the consumer has not been asked for records"
+        )
 
     run(main())
 

@@ -1,6 +1,6 @@
 """How suspicion is narrowed down: who is tried, with whom, who is cleared, who is given up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,7 @@ from services.worker.lane.suspects import (
 from tests.unit.builders import NOW
 
 KILLS = 10
+LANE = LaneRecord(partitions=1, openings_without_progress=1, worker="w", at=NOW)
 
 
 def lived_through(suspects: Suspects, poison: set[str], can_spare: Callable[[str], bool]) -> int:
@@ -106,6 +107,53 @@ def test_the_most_suspect_are_kept_if_there_are_too_many() -> None:
     kept = suspects.listed()
     assert len(kept) == SUSPECTS_MAX
     assert "r-1049" in {suspect.request_id for suspect in kept}
+
+
+@pytest.mark.parametrize("count", [SUSPECTS_MAX, 3 * SUSPECTS_MAX + 7])
+@pytest.mark.parametrize("places", [(0,), (-1,), (1_500, -1, 3)])
+def test_more_in_flight_than_can_be_written_down_ends_as_well(
+    count: int, places: tuple[int, ...]
+) -> None:
+    """One lane through its crashes; what a worker knows of the last is what was written down."""
+    waiting = dict.fromkeys(f"r-{number:05}" for number in range(count))
+    poison = {[*waiting][place % count] for place in places}
+    written, crashes, given_up = LANE, 0, set[str]()
+    while waiting:
+        suspects = suspects_of(written, lambda name: name not in waiting)
+        suspects.bound()
+        while waiting:
+            buried = {name for name in waiting if suspects.given_up(name)}
+            given_up |= buried
+            running = _started(waiting, suspects)
+            tried = [] if running else suspects.next_tried([*suspects.found], lambda _: True)
+            called = {*running, *tried} - buried
+            assert buried or called, "it goes on"
+            if poison & called:
+                alone = len(tried) == 1 and suspects.needs_all(tried[0])
+                mark = Watched(what="call", request_id=tried[0]) if alone else None
+                assert not suspects.found or len(suspects.found.keys() | called) <= SUSPECTS_MAX
+                suspects.blame(mark, dict.fromkeys([*running, *tried]).keys())
+                suspects.bound()
+                written = LANE.model_copy(update={"suspects": suspects.listed()})
+                crashes += 1
+                assert crashes <= len(poison) * 30 + count // SUSPECTS_MAX, "it has an end"
+                for name in buried:
+                    del waiting[name]
+                break
+            for name in buried | called:
+                suspects.clear(name)
+                waiting.pop(name, None)
+
+    assert given_up == poison
+
+
+def _started(waiting: Iterable[str], suspects: Suspects) -> list[str]:
+    """What a lane calls side by side, in the order in which it came."""
+    running: list[str] = []
+    for name in waiting:
+        if not suspects.is_held(name) and suspects.has_room(name, running):
+            running.append(name)
+    return running
 
 
 def test_records_without_suspects_are_read_and_closed_ones_are_forgotten() -> None:

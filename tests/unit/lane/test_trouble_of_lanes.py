@@ -11,7 +11,8 @@ from services.worker.core.ticket import Ticket
 from services.worker.handle import handle
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.pulse import Pulse
-from services.worker.health.verdict import Bounds, Verdict, Watched, body_of, judge
+from services.worker.health.verdict import Verdict, body_of, judge
+from services.worker.health.watched import Bounds, Watched
 from services.worker.lane.lane import Lane, State
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
@@ -112,6 +113,24 @@ def test_a_provider_that_asks_for_patience_has_it() -> None:
         stage.provider.script = lambda *_: (0.1, answered())
         await stage.end()
         watch.stop()
+
+    run(main())
+
+
+def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 500.0))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await stage.called("r-1")
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 1
+        await stage.worker.life.close()
+
+        assert stage.worker.membership.lives, "until the next assignment"
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 0
+        watch.stop()
+        await stage.worker.drain()
 
     run(main())
 

@@ -4,7 +4,7 @@ import pytest
 
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, RESULTS, RETRIES, TOPICS
-from services.topics.plan import Change, Create, Difference, Found, Keep, Refused, plan
+from services.topics.plan import Change, Create, Difference, Found, Grow, Keep, Refused, plan
 from services.topics.size import beyond, unusable
 
 AS_IT_SHOULD_BE = {topic: Found(12, topic.settings(), topic.settings()) for topic in TOPICS}
@@ -78,13 +78,17 @@ def test_more_partitions_than_are_used_do_no_harm(in_use: int | None) -> None:
     )
 
 
-def test_a_topic_with_fewer_partitions_than_are_used_is_refused() -> None:
+def test_a_topic_with_fewer_partitions_than_are_used_is_given_more() -> None:
+    """Deleted and made again: it would be no remedy, since it may hold something by now."""
     found = {**AS_IT_SHOULD_BE, RETRIES: Found(3, RETRIES.settings())}
 
-    assert plan(found, 12, 12) == Refused(
-        "Some topics have fewer partitions than the 12 of this deployment (retries 3): delete "
-        "them, and run this again."
+    assert plan(found, 12, 12) == (
+        Grow(RETRIES, 3),
+        *(Keep(topic) for topic in TOPICS if topic is not RETRIES),
     )
+    advice = unusable(found, Layout(12), "answerbus")
+    assert advice is not None
+    assert "`answerbus topics apply` with `kafka.partitions` 12 gives it the missing" in advice
 
 
 @pytest.mark.parametrize(("setting", "in_use"), [(24, None), (24, 12), (16, 12)])

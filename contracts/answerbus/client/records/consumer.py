@@ -94,6 +94,11 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         waiter.result()
         return not self._closed
 
+    def leader_of(self, place: TopicPartition) -> int | None:
+        """The broker that leads a partition, as last heard: -1 if none does, None if unknown."""
+        leader: int | None = self._client.cluster.leader_for_partition(place)
+        return leader
+
     @property
     def _fetcher(self) -> Any:
         return self._fetching

@@ -1,0 +1,120 @@
+"""Where partitions end, asked so that one of which Kafka says nothing hides no other."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from answerbus.client.refusal import words_of
+
+GRACE_S = 1.0  # a partition that says nothing for so long after another has is asked by itself
+NO_LEADER = "no broker leads it (LEADER_NOT_AVAILABLE)"
+
+
+class Asked(Protocol):
+    """The part of the group's consumer that knows about partitions."""
+
+    def assignment(self) -> set[TopicPartition]:
+        """Those that we have."""
+        ...
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Those of a topic; None if it is not known."""
+        ...
+
+    def leader_of(self, place: TopicPartition) -> int | None:
+        """The broker that leads a partition: -1 if none does, None if unknown."""
+        ...
+
+    async def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where they end."""
+        ...
+
+    async def topics(self) -> set[str]:
+        """All that there are and we may see."""
+        ...
+
+    async def position(self, place: TopicPartition) -> int:
+        """From where it is read next."""
+        ...
+
+
+@dataclass(slots=True)
+class Ends:
+    """By partition: where it ends, or what became of the question."""
+
+    told: dict[int, int] = field(default_factory=dict)
+    failed: dict[int, BaseException] = field(default_factory=dict)
+
+
+async def ends_of(
+    consumer: Asked,
+    places: Collection[TopicPartition],
+    apart: Collection[int],
+    limit_s: float,
+) -> Ends:
+    """Ask for all together, and for each alone that is in `apart` or was not told."""
+    together = [place for place in places if place.partition not in apart]
+    alone = [[place] for place in places if place.partition in apart]
+    is_shared = len(together) > 1
+    found = Ends()
+    first = [together, *alone] if together else alone
+    await _ask(consumer, first, GRACE_S if is_shared else limit_s, found)
+    left = [[place] for place in together if place.partition not in found.told]
+    if is_shared and left:
+        await _ask(consumer, left, GRACE_S if found.told else limit_s, found)
+    return found
+
+
+def cause_of(consumer: Asked, place: TopicPartition, error: BaseException) -> str:
+    """Why Kafka does not say it: the client asks for a leader again and again, and says nothing."""
+    if has_no_leader(consumer, place) and isinstance(error, KafkaError | TimeoutError):
+        return NO_LEADER
+    return words_of(error)
+
+
+def has_no_leader(consumer: Asked, place: TopicPartition) -> bool:
+    """Whether the cluster says that no broker leads the partition."""
+    return consumer.leader_of(place) == -1
+
+
+async def _ask(
+    consumer: Asked,
+    questions: Sequence[Sequence[TopicPartition]],
+    limit_s: float,
+    found: Ends,
+) -> None:
+    """Side by side, until `limit_s` have passed, or GRACE_S since the first answer."""
+    now = asyncio.get_running_loop().time
+    ends_at = now() + limit_s
+    asked = {asyncio.create_task(consumer.end_offsets(some)): some for some in questions}
+    waiting = set(asked)
+    try:
+        while waiting and (left_s := ends_at - now()) > 0:
+            done, waiting = await asyncio.wait(
+                waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                _note(asked[task], task, found)
+            if found.told:
+                ends_at = min(ends_at, now() + GRACE_S)
+        for task in waiting:
+            found.failed |= {place.partition: TimeoutError() for place in asked[task]}
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _note(
+    some: Sequence[TopicPartition], task: "asyncio.Task[dict[TopicPartition, int]]", found: Ends
+) -> None:
+    if error := task.exception():
+        found.failed |= {place.partition: error for place in some}
+        return
+    for place, end in task.result().items():
+        found.told[place.partition] = end
+        found.failed.pop(place.partition, None)

@@ -1,0 +1,26 @@
+"""A background task that no error ends: a round that fails is told, and the next one comes."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from answerbus.client.refusal import words_for_log
+
+_log = logging.getLogger(__name__)
+
+
+async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -> NoReturn:
+    """Do it again and again; of failures with the same cause in a row the first is logged."""
+    told: str | None = None
+    while True:
+        try:
+            await do()
+        except Exception as error:
+            cause = words_for_log(error)
+            if cause != told:
+                _log.exception("%s: a round failed, and the next one comes: %s", name, cause)
+            told = cause
+        else:
+            told = None
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,107 @@
+"""How long records wait to be read, and how much of it is the consumer's fault; pure.
+
+A wait is counted as a whole: whoever waits for an answer does not care why. What the consumer is
+blamed for is less: while Kafka does not say where a partition ends, it gives no records either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lane that takes requests in stands, and where its partition ends.
+
+    `position` is None where the consumer does not know from where to read.
+    """
+
+    position: int | None
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Records that wait behind `position`, which has not moved `since`.
+
+    `blamed_since` is later by as long as Kafka was silent on the partition meanwhile.
+    """
+
+    position: int | None
+    end: int
+    since: float
+    blamed_since: float
+
+    def says(self, now: float, cause: str) -> str:
+        """For an operator."""
+        first = "an unknown place" if self.position is None else f"offset {self.position}"
+        return (
+            f"records from {first} to {self.end} have not been read for {now - self.since:.0f} "
+            f"s: {cause}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Kafka does not say where a partition ends.
+
+    `cause` is None where it says nothing of any partition: that is told once for all of them.
+    """
+
+    since: float
+    cause: str | None
+
+    def says(self, partition: int, now: float) -> str:
+        """For an operator."""
+        return (
+            f"Kafka has not said for {now - self.since:.0f} s where partition {partition} of the "
+            f"requests topic ends: {self.cause}"
+        )
+
+
+@dataclass(slots=True)
+class Waits:
+    """By partition, as of the last look."""
+
+    unread: Mapping[int, Unread] = field(default_factory=dict)
+    silent: Mapping[int, Silence] = field(default_factory=dict)
+
+    def look(self, places: Mapping[int, Place], now: float) -> None:
+        """Compare the places of all lanes that take requests in with those of the last look.
+
+        Those of silent partitions are as they were.
+        """
+        unread = {number: it for number, it in self.unread.items() if number in self.silent}
+        for partition, place in places.items():
+            unread.pop(partition, None)
+            if place.position is None or place.position < place.end:
+                unread[partition] = self._waiting(partition, place, now)
+        self.unread = unread
+
+    def hush(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
+        """Partitions of which Kafka said nothing when it was asked; of all others it did."""
+        self.unread = {
+            number: it if number in causes else self._excused(number, it, now)
+            for number, it in self.unread.items()
+        }
+        self.silent = {
+            number: Silence(known.since if (known := self.silent.get(number)) else began, cause)
+            for number, cause in causes.items()
+        }
+
+    def forgive(self) -> None:
+        """There is a new consumer: it is to blame for nothing that was before the next look."""
+        self.unread = {number: replace(it, blamed_since=inf) for number, it in self.unread.items()}
+
+    def _waiting(self, partition: int, place: Place, now: float) -> Unread:
+        """A place that has not moved has waited since it was first seen so."""
+        before = self.unread.get(partition)
+        if before is None or before.position != place.position:
+            return Unread(place.position, place.end, now, now)
+        return replace(before, end=place.end, blamed_since=min(before.blamed_since, now))
+
+    def _excused(self, partition: int, unread: Unread, now: float) -> Unread:
+        silence = self.silent.get(partition)
+        if silence is None or unread.blamed_since > silence.since:
+            return unread
+        return replace(unread, blamed_since=unread.blamed_since + now - silence.since)
