@@ -13,7 +13,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
-	up down demo chaos simulate fuzz bench bench-docs survey check clean
+	up down console demo chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,11 +76,15 @@ lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
 		--custom-compile-command "make lock" --output-file requirements.lock
 
-up: install  ## Start broker, model and two workers in the background
-	@$(RUN) -m infra.stack up
+up: install  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
+	@$(RUN) -m infra.stack up $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) \
+		$(if $(MODEL_PORT),--model-port $(MODEL_PORT))
 
 down: install  ## Stop what `make up` has started; the data stay
 	@$(RUN) -m infra.stack down
+
+console: install  ## Operators' pages of what `make up` has started, until Ctrl-C
+	@$(VENV)/bin/answerbus console --config .run/answerbus.toml
 
 demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
