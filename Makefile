@@ -20,7 +20,7 @@ help:  ## Show this list
 
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
-$(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
+$(STAMP): Makefile pyproject.toml contracts/pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
@@ -30,7 +30,9 @@ $(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
 	@echo "Setting up $(VENV) (once; the first time this downloads about 140 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable './contracts[client]' --editable '.[dev]'
+	@# As plain paths: type checkers do not run the import hook that is the default.
+	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat \
+		--editable './contracts[client]' --editable '.[dev]'
 	@$(PIP) check
 	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
