@@ -13,14 +13,14 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
-	up down demo chaos simulate fuzz bench bench-docs survey check clean
+	up down console demo chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
-$(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
+$(STAMP): Makefile pyproject.toml contracts/pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
@@ -30,7 +30,9 @@ $(STAMP): pyproject.toml contracts/pyproject.toml requirements.lock
 	@echo "Setting up $(VENV) (once; the first time this downloads about 140 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation --editable './contracts[client]' --editable '.[dev]'
+	@# As plain paths: type checkers do not run the import hook that is the default.
+	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat \
+		--editable './contracts[client]' --editable '.[dev]'
 	@$(PIP) check
 	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
@@ -76,11 +78,15 @@ lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
 		--custom-compile-command "make lock" --output-file requirements.lock
 
-up: install  ## Start broker, model and two workers in the background
-	@$(RUN) -m infra.stack up
+up: install  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
+	@$(RUN) -m infra.stack up $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) \
+		$(if $(MODEL_PORT),--model-port $(MODEL_PORT))
 
 down: install  ## Stop what `make up` has started; the data stay
 	@$(RUN) -m infra.stack down
+
+console: install  ## Operators' pages of what `make up` has started, until Ctrl-C
+	@$(VENV)/bin/answerbus console --config .run/answerbus.toml
 
 demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo

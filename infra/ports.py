@@ -3,6 +3,8 @@
 import random
 import socket
 
+from infra.setup_error import SetupError
+
 LOOPBACK = "127.0.0.1"
 # Below the range from which systems pick the ports of outgoing connections: a client that tries
 # to reconnect to a dead server would else, once in a while, connect to itself and take the port.
@@ -35,6 +37,13 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def taken(port: int) -> str:
-    """What to tell someone whose port is in use."""
-    return f"Port {port} is taken: stop what listens there, or choose another with --port."
+class PortTakenError(SetupError):
+    """Something else listens there; the command that was used says how to choose another."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port  # the same in all commands; the option is not
+        super().__init__(f"Port {port} is taken: stop what listens there, or choose another.")
+
+    def with_option(self, option: str) -> str:
+        """The message with what makes that command take another port."""
+        return f"{self} {option} takes a free one."

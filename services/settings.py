@@ -11,10 +11,12 @@ from pydantic import Field, ValidationError, field_validator
 
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
+from services.misspelt import first_unknown
 from services.profiles import Profile, ScriptedProfile
 from services.section import Section
 
 FILE_DEFAULT = Path("answerbus.toml")
+FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
 VARIABLE_PREFIX = "ANSWERBUS_"
 
 
@@ -118,7 +120,12 @@ class Settings(Section):
 
 
 def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
-    """Read the file (the default one may be absent) and the variables. Raises SetUpError."""
+    """Read the file and the variables. Raises SetUpError.
+
+    Without a path it is that of the working folder, else that of the trial there, else none.
+    """
+    if path is None and not FILE_DEFAULT.exists() and FILE_OF_TRIAL.exists():
+        path = FILE_OF_TRIAL
     tables = _read(path)
     for name, text in sorted(variables.items()):
         if name.startswith(VARIABLE_PREFIX):
@@ -126,12 +133,20 @@ def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(tables)
     except ValidationError as error:
+        raise SetUpError(_complaint(error, tables, path or FILE_DEFAULT)) from None
+
+
+def _complaint(error: ValidationError, tables: dict[str, Any], file: Path) -> str:
+    """One fault: an unknown name first, since a missing one may be that one misspelt."""
+    unknown = first_unknown(error, Settings)
+    if unknown:
+        place, fault = ".".join(unknown.path), " is unknown"
+        fault += f"; did you mean `{unknown.meant}`?" if unknown.meant else "."
+    else:
         first = problems_of(error, tables)[0]
-        place = first.path.lstrip("/").replace("/", ".")
-        raise SetUpError(
-            f"Setting `{place}`: {first.expected}. Correct it in {path or FILE_DEFAULT} or in the "
-            f"variable {VARIABLE_PREFIX}{place.upper().replace('.', '__')}."
-        ) from None
+        place, fault = first.path.lstrip("/").replace("/", "."), f": {first.expected}."
+    variable = VARIABLE_PREFIX + place.upper().replace(".", "__")
+    return f"Setting `{place}`{fault} Correct it in {file} or in the variable {variable}."
 
 
 def from_environment(path: Path | None) -> Settings:

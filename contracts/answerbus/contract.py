@@ -51,10 +51,11 @@ class Contract(Generic[AnswerT]):
     """The type that is published, the type that models are asked for, and what sets them apart.
 
     `asked` is `answer` with the audit-only fields: models must fill them in, and they go to the
-    Attempt alone. `declines` recognises a refusing variant. `from_text` makes a published answer of
-    plain text where the contract has a text variant (and no audit-only fields). `from_loose` reads
-    other forms of an answer that a model may use where its provider enforces no schema, and leaves
-    all else as it is.
+    Attempt alone. `declines` recognises a refusing variant. `result` is `answer` without refusing
+    variants, for the type of results: a refusal is an event of its own. `from_text` makes a
+    published answer of plain text where the contract has a text variant (and no audit-only fields).
+    `from_loose` reads other forms of an answer that a model may use where its provider enforces no
+    schema, and leaves all else as it is.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Contract(Generic[AnswerT]):
     answer: TypeForm[AnswerT]
     asked: TypeForm[Any]
     summary: str
+    result: TypeForm[Any] | None = None  # None: `answer` has no refusing variant
     audit_only: frozenset[str] = frozenset()
     declines: Callable[[Any], Declined | None] = _never_declines
     from_text: Callable[[str], JsonValue] | None = None

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from infra.kafka.broker import Broker, find_broker, start_broker
 from infra.kafka.java import KAFKA_VERSION
+from infra.ports import PortTakenError
 from infra.server_process import last_lines
 from infra.setup_error import SetupError
 
@@ -40,7 +41,8 @@ def start(*, port: Port = 9092, data: Data = DATA, foreground: Foreground = Fals
             say = spinner.update if console.is_terminal else console.print
             broker = start_broker(data, port, say=say)
     except SetupError as error:
-        console.print(str(error), style="red", markup=False)
+        told = error.with_option("`--port 0`") if isinstance(error, PortTakenError) else f"{error}"
+        console.print(told, style="red", markup=False)
         raise typer.Exit(1) from None
     took_s = time.monotonic() - began
     console.print(f"Kafka {KAFKA_VERSION} is ready at {_place(broker)} after {took_s:.1f} s")

@@ -14,7 +14,7 @@ from infra.cache import file_lock
 from infra.kafka.java import HEAP_MB, KAFKA_VERSION, java_command
 from infra.kafka.probe import answers
 from infra.kafka.properties import server_properties
-from infra.ports import LOOPBACK, free_ports, is_free, taken
+from infra.ports import LOOPBACK, PortTakenError, free_ports, is_free
 from infra.server_process import ServerProcess, last_lines
 from infra.setup_error import SetupError
 
@@ -94,7 +94,7 @@ def start_broker(
             where = f"{other.bootstrap_servers} (pid {other.pid})"
             raise SetupError(f"{data} is in use by the broker at {where}: stop that one first.")
         if port and not is_free(port):
-            raise SetupError(taken(port))
+            raise PortTakenError(port)
         free, controller_port = free_ports(2)
         port = port or free
         say("Looking for Kafka's jars (the first time: a download of 45 MB)")

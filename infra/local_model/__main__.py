@@ -14,7 +14,7 @@ from infra.local_model.models import MODELS
 from infra.local_model.report import TerminalReport
 from infra.local_model.serving import require_runtime
 from infra.local_model.serving import serve as serve_file
-from infra.ports import LOOPBACK
+from infra.ports import LOOPBACK, PortTakenError
 from infra.setup_error import SetupError
 
 
@@ -63,7 +63,8 @@ def _fetched(model: ModelName) -> Path:
 
 
 def _fail(error: SetupError) -> NoReturn:
-    console.print(str(error), style="red", markup=False)
+    told = error.with_option("`--port 0`") if isinstance(error, PortTakenError) else str(error)
+    console.print(told, style="red", markup=False)
     raise typer.Exit(1)
 
 

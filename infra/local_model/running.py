@@ -11,9 +11,8 @@ from infra.local_model.fetch import fetch
 from infra.local_model.models import MODELS
 from infra.local_model.report import Report
 from infra.local_model.serving import ALIAS, require_runtime
-from infra.ports import LOOPBACK, free_ports, is_free, taken
+from infra.ports import LOOPBACK, PortTakenError, free_ports, is_free
 from infra.server_process import ServerProcess
-from infra.setup_error import SetupError
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 10.0
@@ -70,7 +69,7 @@ def start_model(
     """
     require_runtime()
     if port and not is_free(port):
-        raise SetupError(taken(port))
+        raise PortTakenError(port)
     fetch(MODELS[model], report)
     port = port or free_ports(1)[0]
     logs.mkdir(parents=True, exist_ok=True)

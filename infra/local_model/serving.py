@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from infra.ports import is_free, taken
+from infra.ports import PortTakenError, is_free
 from infra.setup_error import SetupError
 
 ALIAS = "local-small"
@@ -27,7 +27,7 @@ def require_runtime() -> None:
 def serve(model: Path, host: str, port: int, alias: str = ALIAS) -> None:
     """Serve `model` in this process for ever; `port` 0 takes a free one; says when it is ready."""
     if port and not is_free(port, host):
-        raise SetupError(taken(port))
+        raise PortTakenError(port)
     # OpenMP spins by default, which starves every other process; it reads this once, when loaded.
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # noqa: TID251 - there is no other way in
     try:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from infra.local_model.report import TerminalReport
-from infra.ports import LOOPBACK
+from infra.ports import LOOPBACK, PortTakenError
 from infra.server_process import ServerProcess
 from infra.setup_error import SetupError
 from infra.stack.place import Place
@@ -37,13 +37,14 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
         with TerminalReport(Console(stderr=True, highlight=False)) as report:
             stack = start_stack(place, report.say, report)
     except SetupError as error:
-        console.print(str(error), style="red", markup=False)
+        console.print(_told(error, kafka_port), style="red", markup=False)
         raise typer.Exit(1) from None
     _show(stack)
     console.print(
         "\nGo on with (after `source .venv/bin/activate`):\n"
         f"  answerbus ask 'Which version of lodash has no known hole?' --config {place.config}\n"
         f"  answerbus watch --config {place.config}\n"
+        "  make console\n"
         "  make down"
     )
 
@@ -71,6 +72,13 @@ def status() -> None:
     _show(stack)
     if not (stack.broker and stack.model and len(stack.workers) == stack.place.workers):
         raise typer.Exit(1)
+
+
+def _told(error: SetupError, kafka_port: int) -> str:
+    if not isinstance(error, PortTakenError):
+        return str(error)
+    which = "KAFKA_PORT" if error.port == kafka_port else "MODEL_PORT"
+    return error.with_option(f"`make up {which}=0`")
 
 
 def _show(stack: Stack) -> None:

@@ -1,10 +1,13 @@
 """Where a stack lives: its folder, its ports, and the settings file that its workers read."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _SETTINGS = """\
-# Written by answerbus's own stack, anew at each start. Use it from another terminal:
+# Written by answerbus's own stack. What you change here stays: only the addresses of broker,
+# model and workers are kept up to date. Use it from another terminal:
 #   answerbus watch --config {file}
 
 [kafka]
@@ -13,6 +16,9 @@ bootstrap_servers = "{bootstrap_servers}"
 [worker]
 retry_first_s = 0.2
 drain_s = {drain_s}
+
+[console]
+workers = {console_workers}
 
 [profiles.default]
 provider = "openai"
@@ -55,11 +61,14 @@ class Place:
         """The broker's data folder."""
         return self.folder / "kafka"
 
-    def settings(self, bootstrap_servers: str, model_url: str, model: str) -> str:
-        """The content of the settings file."""
+    def settings(
+        self, bootstrap_servers: str, model_url: str, model: str, workers: Sequence[str] = ()
+    ) -> str:
+        """The content of the settings file; `workers` are addresses of their health."""
         text = _SETTINGS.format(
             file=self.config,
             bootstrap_servers=bootstrap_servers,
+            console_workers=json.dumps(list(workers)),  # which is TOML as well
             model_url=model_url,
             model=model,
             output_tokens=self.output_tokens,

@@ -9,7 +9,7 @@ from infra.local_model import start_model
 from infra.local_model.report import Report
 from infra.local_model.serving import ALIAS
 from infra.ports import LOOPBACK
-from infra.stack import commands
+from infra.stack import commands, settings_file
 from infra.stack.kept import Kept, find
 from infra.stack.place import Place
 
@@ -78,14 +78,22 @@ def start_stack(place: Place, say: Say, report: Report | None = None) -> Stack:
             model = _start_model(place, report)
             undo.callback(model.stop, MODEL_STOP_LIMIT_S)
         stack = Stack(place, broker, model, ())
-        settings = place.settings(broker.bootstrap_servers, stack.model_url, ALIAS)
-        place.config.write_text(settings, encoding="utf-8")
+        _write_settings(stack)
         say("Applying the topics")
         commands.run_answerbus(place.config, "topics", "apply")
         say(f"Starting {place.workers} workers")
         workers = _start_workers(place, undo)
+        stack = Stack(place, broker, model, workers)
+        _write_settings(stack)  # again, with the addresses of the workers
         undo.pop_all()
-        return Stack(place, broker, model, workers)
+        return stack
+
+
+def _write_settings(stack: Stack) -> None:
+    workers = [f"http://{LOOPBACK}:{worker.port}" for worker in stack.workers]
+    place = stack.place
+    text = place.settings(stack.bootstrap_servers, stack.model_url, ALIAS, workers)
+    settings_file.write(place.config, text)
 
 
 def _start_model(place: Place, report: Report | None) -> Kept:

@@ -2,15 +2,16 @@
 
 import logging
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Literal, TextIO
 
 from answerbus.masking import NO_MASK, Mask
 from services.escaping import json_line
 from services.telemetry.about import ABOUT
-from services.telemetry.repeats import Repeats
+from services.telemetry.repeats import WINDOW_S, Repeats
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -54,30 +55,66 @@ class JsonLines(logging.Formatter):
         return " < ".join(reversed(frames))
 
 
-class CalmHandler(logging.StreamHandler[TextIO]):
-    """Writes lines; what is said again and again is counted (see Repeats)."""
+Clock = Callable[[], float]
+Cancel = Callable[[], None]
+Later = Callable[[float, Callable[[], None]], Cancel]
 
-    def __init__(self, stream: TextIO) -> None:
+
+def in_a_thread(delay_s: float, act: Callable[[], None]) -> Cancel:
+    """Act after a while; given is what prevents it. The end of the process does not wait for it."""
+    timer = threading.Timer(delay_s, act)
+    timer.daemon = True
+    timer.start()
+    return timer.cancel
+
+
+class CalmHandler(logging.StreamHandler[TextIO]):
+    """Writes lines; what is said again and again is counted (see Repeats).
+
+    Counts are written with the next line of their kind, or by a timer, once a minute at most.
+    """
+
+    def __init__(
+        self, stream: TextIO, clock: Clock = time.monotonic, later: Later = in_a_thread
+    ) -> None:
         super().__init__(stream)
         self._repeats = Repeats()
+        self._clock, self._later = clock, later
+        self._cancel: Cancel | None = None
+        self._closed = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what is to be told now."""
-        for told in self._repeats.told(record, time.monotonic()):
-            super().emit(told)
+        record.about = ABOUT.get()
+        self._write(self._repeats.told(record, self._clock()))
 
     def close(self) -> None:
         """Write what was kept back, and end."""
         with self.lock or nullcontext():
-            for told in self._repeats.rest():
-                super().emit(told)
+            self._closed = True
+            if self._cancel:
+                self._cancel()
+            self._write(self._repeats.rest())
         super().close()
+
+    def _write(self, records: Iterable[logging.LogRecord]) -> None:
+        for told in records:
+            super().emit(told)
+        if not self._cancel and not self._closed and self._repeats.keeps_any:
+            self._cancel = self._later(WINDOW_S, self._minute_passed)
+
+    def _minute_passed(self) -> None:
+        with self.lock or nullcontext():
+            self._cancel = None
+            if not self._closed:
+                self._write(self._repeats.ended(self._clock()))
 
 
 def _about(record: logging.LogRecord) -> Mapping[str, object]:
-    """What a line is about; one that counts others is about none of them."""
+    """What a line is about; one that counts others is about what the last of them was."""
+    about: Mapping[str, object] = getattr(record, "about", None) or ABOUT.get() or {}
     repeated = getattr(record, "repeated", None)
-    return {"repeated": repeated} if repeated else ABOUT.get() or {}
+    return {"repeated": repeated, **about} if repeated else about
 
 
 def _said(record: logging.LogRecord) -> str:

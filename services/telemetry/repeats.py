@@ -27,25 +27,33 @@ class Repeats:
     def told(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
         """The records to tell now: what windows that have ended kept back, and maybe this one."""
         if record.levelno < logging.WARNING:
-            return [*self._ended(now), record]
+            return [*self.ended(now), record]
         key = self._key(record)
         before = self._said.get(key)
         if before is not None and now - before.began_at < WINDOW_S:
             before.kept_back += 1
             before.last = _light(record)
-            return self._ended(now)
+            return self.ended(now)
         if before is not None:
             del self._said[key]
             if before.kept_back:
                 record.repeated = before.kept_back + 1
         self._said[key] = _Said(_light(record), now)
-        return [*self._ended(now), record]
+        return [*self.ended(now), record]
+
+    @property
+    def keeps_any(self) -> bool:
+        """Whether something was kept back and is not told yet."""
+        return any(said.kept_back for said in self._said.values())
 
     def rest(self) -> list[logging.LogRecord]:
         """What was kept back and is not told yet, for the end."""
-        return [_counted(said) for said in self._said.values() if said.kept_back]
+        found = [_counted(said) for said in self._said.values() if said.kept_back]
+        self._said.clear()
+        return found
 
-    def _ended(self, now: float) -> list[logging.LogRecord]:
+    def ended(self, now: float) -> list[logging.LogRecord]:
+        """What windows that have ended kept back."""
         found: list[tuple[_Key, logging.LogRecord]] = []
         for key, said in list(self._said.items()):
             if now - said.began_at < WINDOW_S:

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 
-from answerbus.answers.plan_proposal import DepBump, PlanProposal, Refuse
+from answerbus.answers.plan_proposal import (
+    PLAN_PROPOSAL,
+    DepBump,
+    PlanProposal,
+    PlanProposalOrRefuse,
+    Refuse,
+)
 from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client import uuid7
 from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
@@ -167,6 +173,21 @@ def test_a_contract_ignores_fields_that_are_newer_than_it() -> None:
     assert of(PlanProposal).read(newer) == of(PlanProposal).read(result)
 
 
+def test_a_type_with_the_refusing_variant_asks_for_the_same_contract() -> None:
+    assert of(PlanProposalOrRefuse).ref == of(PlanProposal).ref == PLAN_PROPOSAL.ref
+
+
+def test_a_result_that_refuses_is_none_of_its_type() -> None:
+    """No worker writes one: user code that ends with `assert_never` is never surprised by it."""
+    result = example("dep_bump")
+    answer = {"kind": "refuse", "reason": "out_of_scope", "detail": "No."}
+
+    read = of(PlanProposal).read(result.model_copy(update={"answer": answer}))
+
+    assert isinstance(read, UnvalidatedResult)
+    assert read.unvalidated_answer == answer
+
+
 def test_what_the_type_refuses_is_no_result() -> None:
     result = example("dep_bump")
     escaped = result.model_copy(update={"answer": {**result.answer, "manifest_path": "../x"}})
@@ -263,9 +284,9 @@ def test_a_refusing_variant_is_a_refusal_whose_answer_is_kept() -> None:
     item = item_of(record(event), of(PlanProposal))
 
     assert item == event
-    assert of(PlanProposal).adapter.validate_json(
-        json.dumps(event.model_dump()["answer"])
-    ) == Refuse(kind="refuse", reason="out_of_scope", detail="The advisory has no fixed release.")
+    assert PLAN_PROPOSAL.adapter.validate_json(json.dumps(event.model_dump()["answer"])) == Refuse(
+        kind="refuse", reason="out_of_scope", detail="The advisory has no fixed release."
+    )
 
 
 def test_a_new_id_is_a_uuid_of_version_7_that_keeps_its_moment() -> None:

@@ -15,7 +15,7 @@ from answerbus.masking import MASKED, NO_MASK, Mask, is_secret
 KEY = 'sk-proj-Ab/9"x+Z_é-\\0123456789'
 # Where a key begins with a letter of an escape, such a letter before it may be taken for its own.
 keys = st.from_regex(r"(sk|AIza|gsk|xai)[-_][A-Za-z0-9_./+=-]{12,40}", fullmatch=True)
-SECONDS_MAX = 2.0
+SECONDS_MAX = 4.0  # of a core, which others may be using too
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,20 @@ def test_of_two_the_longer_is_found_first() -> None:
         f"{KEY[:-1]}\\" * 20_000,
         "&#0" * 200_000,
         "s" * 500_000 + "%",
+        "S" * 500_000,
+        "ab" * 250_000,
+        " " * 500_000,
+        "\n" * 500_000,
+        KEY * 20_000,
+        KEY[:7] * 70_000,
+        base64.b64encode(base64.b64encode(b"sk-proj" * 40_000)).decode(),
     ],
 )
 def test_no_text_makes_the_search_slow(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     Mask([KEY] * 3)(text)
 
-    assert time.perf_counter() - began < SECONDS_MAX
+    assert time.process_time() - began < SECONDS_MAX
 
 
 def test_without_secrets_nothing_changes() -> None:

@@ -61,6 +61,54 @@ def test_the_api_has_the_types_that_it_promises(checker: Checker, tmp_path: Path
     assert checker(tmp_path) == []
 
 
+USER = """
+from typing import reveal_type
+
+from answerbus.answers.plan_proposal import DepBump, PlanProposal
+from answerbus.client import Client
+from answerbus.outcome import Result
+
+
+async def version(client: Client) -> str | None:
+    outcome = await client.ask("Propose one.", workflow_id="w", response_model=PlanProposal)
+    if isinstance(outcome, Result) and isinstance(outcome.answer, DepBump):
+        reveal_type(outcome.answer.target_version)
+        wrong: int = outcome.answer.target_version
+        print(wrong)
+        return outcome.answer.target_version
+    return None
+"""
+COMMANDS = {
+    "mypy": ("mypy", "--strict", "--config-file=", "--python-executable", sys.executable),
+    "pyright": ("pyright", "--pythonpath", sys.executable),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_checker_finds_the_types_in_the_environment_of_make_install(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """In a user's folder, told nothing but the interpreter: `str` is known, and its misuse."""
+    (tmp_path / "app.py").write_text(USER, encoding="utf-8")
+    search = ("MYPYPATH", "PYTHONPATH")
+    around = {name: text for name, text in os.environ.items() if name not in search}  # noqa: TID251
+
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "app.py"],
+        cwd=tmp_path,
+        env={**around, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+    lines = [line for line in done.stdout.splitlines() if " error: " in line]
+    assert len(lines) == 1, f"{done.stdout}{done.stderr}: was `.venv` made by `make install`?"
+    assert "app.py:13:" in lines[0]
+    assert 'is "str"' in done.stdout
+
+
 @checkers
 def test_an_outcome_that_nobody_handles_is_named(checker: Checker, tmp_path: Path) -> None:
     """Take the arm for dead letters away, and the match is no longer complete."""

@@ -100,7 +100,7 @@ async def test_plan_proposal(client: Client, model: LocalModel) -> None:
     published = outcome.model_dump(mode="json")["answer"]
     schema(SCHEMAS / "plan_proposal.v1.json").validate(published)
     if isinstance(outcome, Result):  # which of the two is the model's own choice
-        assert published["kind"] == outcome.answer.kind != "refuse"
+        assert published["kind"] == outcome.answer.kind
     else:
         assert (outcome.by, published["kind"]) == ("model", "refuse")
 

@@ -128,7 +128,7 @@ def test_a_taken_port_is_named_before_java_starts(data: Path) -> None:
         with pytest.raises(SetupError) as raised:
             start_broker(data, port)
 
-    expected = f"Port {port} is taken: stop what listens there, or choose another with --port."
+    expected = f"Port {port} is taken: stop what listens there, or choose another."
     assert str(raised.value) == expected
     assert sorted(path.name for path in data.iterdir()) == ["start.lock"]
 

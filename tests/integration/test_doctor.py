@@ -138,4 +138,4 @@ async def test_settings_that_cannot_be_read_are_one_line(bus: Bus, tmp_path: Pat
     code, told = await said(bus, file)
 
     assert (code, set(wrong(told))) == (1, {"settings"})
-    assert told["settings"][1].startswith("Setting `worker.max_in_fligth`: Extra inputs are not")
+    assert told["settings"][1].startswith("Setting `worker.max_in_fligth` is unknown")

@@ -115,7 +115,7 @@ async def test_an_unknown_setting(bus: Bus) -> None:
     config = bus.config([], worker={"max_in_fligth": 5})
 
     assert await said_at_start(config) == (
-        "Setting `worker.max_in_fligth`: Extra inputs are not permitted. Correct it in "
+        "Setting `worker.max_in_fligth` is unknown; did you mean `max_in_flight`? Correct it in "
         f"{config} or in the variable ANSWERBUS_WORKER__MAX_IN_FLIGTH."
     )
 
@@ -124,7 +124,7 @@ async def test_an_unknown_setting_of_a_profile(bus: Bus) -> None:
     config = bus.settings(openai("http://127.0.0.1:1/v1", modle="m"))
 
     assert await said_at_start(config) == (
-        "Setting `profiles.default.modle`: Extra inputs are not permitted. Correct it in "
+        "Setting `profiles.default.modle` is unknown; did you mean `model`? Correct it in "
         f"{config} or in the variable ANSWERBUS_PROFILES__DEFAULT__MODLE."
     )
 

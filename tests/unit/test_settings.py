@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from services.profiles import OpenAIProfile, Price, ScriptedProfile
-from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings, load, secrets_of
+from services.section import Section
+from services.settings import (
+    ConsoleSettings,
+    KafkaSettings,
+    Settings,
+    SetUpError,
+    WorkerSettings,
+    load,
+    secrets_of,
+)
 
 FILE = """
 [kafka]
@@ -128,6 +137,70 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, said: s
 
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '[profiles.default]\nprovider = "openai"\nmodle = "x"\n',
+            "`profiles.default.modle` is unknown; did you mean `model`?",
+        ),
+        ('[profiles.a]\nprovider = "ollama"\nmodel = "m"\nthnk = true\n', "did you mean `think`?"),
+        (
+            '[profiles.a]\nprovider = "gemini"\nmodel = "m"\nprice.input_us = 1\n',
+            "`profiles.a.price.input_us` is unknown; did you mean `input_usd`?",
+        ),
+        ("[kafka]\npartitons = 12\n", "`kafka.partitons` is unknown; did you mean `partitions`?"),
+        ("[kafak]\npartitions = 12\n", "`kafak` is unknown; did you mean `kafka`?"),
+        (
+            '[profile.default]\nprovider = "openai"\n',
+            "`profile` is unknown; did you mean `profiles`?",
+        ),
+        ("[worker]\nMAX_IN_FLIGHT = 1\n", "did you mean `max_in_flight`?"),
+        ("[worker]\nxyzzy = 1\n", "`worker.xyzzy` is unknown. Correct it in"),
+        ("[console.operators]\n'a b' = 'X'\n", "console.operators"),
+    ],
+)
+def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "answerbus.toml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(SetUpError) as raised:
+        load(path, {})
+
+    assert said in str(raised.value)
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_every_setting_that_lost_a_letter_is_found_again() -> None:
+    tables: dict[str, type[Section]] = {
+        "kafka": KafkaSettings,
+        "worker": WorkerSettings,
+        "console": ConsoleSettings,
+    }
+    for table, kind in tables.items():
+        for name in kind.model_fields:
+            if len(name) <= 4:
+                continue
+            misspelt = name[:2] + name[3:]
+            with pytest.raises(SetUpError, match="did you mean") as raised:
+                load(None, {f"ANSWERBUS_{table}__{misspelt}".upper(): "1"})
+            assert f"`{table}.{misspelt}` is unknown" in str(raised.value)
+
+
+def test_the_settings_of_a_trial_are_found_where_there_are_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".run").mkdir()
+    (tmp_path / ".run" / "answerbus.toml").write_text("[kafka]\npartitions = 7\n")
+    assert load(None, {}).kafka.partitions == 7
+
+    (tmp_path / "answerbus.toml").write_text("[kafka]\npartitions = 8\n")
+    assert load(None, {}).kafka.partitions == 8
 
 
 def test_bytes_that_are_no_text_are_an_unreadable_file(tmp_path: Path) -> None:

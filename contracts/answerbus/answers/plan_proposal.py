@@ -92,7 +92,10 @@ class Refuse(Closed):
     detail: Annotated[Detail, Field(description="What is missing or in the way, for the asker.")]
 
 
-PlanProposal = Annotated[DepBump | Override | CallsiteRewrite | Refuse, Field(discriminator="kind")]
+PlanProposal = Annotated[DepBump | Override | CallsiteRewrite, Field(discriminator="kind")]
+PlanProposalOrRefuse = Annotated[
+    DepBump | Override | CallsiteRewrite | Refuse, Field(discriminator="kind")
+]
 
 
 class AskedDepBump(DepBump):
@@ -124,14 +127,15 @@ AskedPlanProposal = Annotated[
 ]
 
 
-def _declines(answer: PlanProposal) -> Declined | None:
+def _declines(answer: PlanProposalOrRefuse) -> Declined | None:
     return Declined(answer.detail, answer.reason) if isinstance(answer, Refuse) else None
 
 
-PLAN_PROPOSAL: Contract[PlanProposal] = Contract(
+PLAN_PROPOSAL: Contract[PlanProposalOrRefuse] = Contract(
     name="plan_proposal",
     version=1,
-    answer=PlanProposal,
+    answer=PlanProposalOrRefuse,
+    result=PlanProposal,
     asked=AskedPlanProposal,
     summary="One change to a repository that mends a dependency, or a reasoned refusal.",
     audit_only=frozenset({"rationale"}),

@@ -42,7 +42,7 @@ class AnswerType(Generic[AnswerT]):
         """
         adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
         for contract in registry:
-            if contract.answer == form:
+            if form in (contract.answer, contract.result):
                 return cls(contract.ref, adapter)
         if form is Specialist:
             return cls(SPECIALIST.ref, adapter)

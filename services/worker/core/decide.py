@@ -112,7 +112,7 @@ def _at_last(
     policy = case.request.policy
     if policy.at_last == "unvalidated":
         found = history.readable(case, content)
-        if found is not None:
+        if found is not None and _has_form(found.value, failed):
             return events.unvalidated(case, found.value, failed, around.account, around.now)
     if policy.at_last == "text":
         as_text = check_as_text(content, case.plan.asked)
@@ -122,6 +122,17 @@ def _at_last(
         return _used_up(tried, around)
     cause = dead_letter.InvalidAnswer(failure=failed)
     return events.dead_letter(tried, cause, around.account, around.now)
+
+
+def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) -> bool:
+    """Whether an answer is wrong in its parts and not as a whole, as a mere text or number is."""
+    match answer:
+        case dict():
+            return True
+        case list() if isinstance(failed, failure.Invalid):
+            return all(problem.path for problem in failed.problems)
+        case _:
+            return False
 
 
 def _after_refusal(

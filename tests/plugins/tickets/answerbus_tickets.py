@@ -30,7 +30,9 @@ class NoTicket(Closed):
     why: Annotated[Literal["spam", "abuse"], Field(description="What it is instead.")]
 
 
-TicketRouting = Annotated[Route | AskCustomer | NoTicket, Field(discriminator="kind")]
+# What results carry, and what models may answer: a refusal is an event of its own.
+TicketRouting = Annotated[Route | AskCustomer, Field(discriminator="kind")]
+TicketRoutingOrNoTicket = Annotated[Route | AskCustomer | NoTicket, Field(discriminator="kind")]
 
 _Why = Annotated[Rationale, Field(description="Why this is right, for auditors: at most 2 KiB.")]
 
@@ -58,14 +60,15 @@ AskedTicketRouting = Annotated[
 ]
 
 
-def _declines(answer: TicketRouting) -> Declined | None:
+def _declines(answer: TicketRoutingOrNoTicket) -> Declined | None:
     return Declined("This is no ticket.", answer.why) if isinstance(answer, NoTicket) else None
 
 
-TICKET_ROUTING: Contract[TicketRouting] = Contract(
+TICKET_ROUTING: Contract[TicketRoutingOrNoTicket] = Contract(
     name="ticket_routing",
     version=1,
-    answer=TicketRouting,
+    answer=TicketRoutingOrNoTicket,
+    result=TicketRouting,
     asked=AskedTicketRouting,
     summary="The team that a support ticket goes to, or a question to the customer.",
     audit_only=frozenset({"rationale"}),

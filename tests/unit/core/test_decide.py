@@ -163,6 +163,28 @@ def test_the_last_invalid_answer_is_published_unvalidated_where_asked_for() -> N
     assert (result.unvalidated_answer, result.problems) == ({"a": "x"}, INVALID.problems)
 
 
+INSIDE = failure.Invalid(problems=(failure.Problem.of("/0", "type", "an integer"),))
+WHOLE = failure.Invalid(problems=(failure.Problem.of("", "type", "an object"),))
+
+
+@pytest.mark.parametrize(
+    "content", ['"I cannot do that."', "42", "true", "null", '["no", "thing"]']
+)
+def test_what_has_not_the_form_of_an_answer_is_no_unvalidated_one(content: str) -> None:
+    """It can be read as JSON, and yet is not what was asked for with a fault in it."""
+    letter = decided(answered(content), WHOLE, asked(at_last="unvalidated"), **LAST)
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause.kind == "budget_exhausted"
+
+
+def test_a_list_with_a_fault_inside_is_published_unvalidated() -> None:
+    result = decided(answered('["x"]'), INSIDE, asked(at_last="unvalidated"), **LAST)
+
+    assert isinstance(result, UnvalidatedResult)
+    assert result.unvalidated_answer == ["x"]
+
+
 def test_too_large_an_answer_is_a_letter_at_once() -> None:
     letter = decided(checked=TooLarge(10**6))
 

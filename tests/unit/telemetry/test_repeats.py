@@ -4,8 +4,13 @@ import io
 import json
 import logging
 import sys
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
 
-from services.telemetry.logs import CalmHandler, JsonLines
+from services.telemetry.about import tell_of
+from services.telemetry.logs import CalmHandler, JsonLines, in_a_thread
 from services.telemetry.repeats import TEXTS_MAX, WINDOW_S, Repeats
 
 
@@ -94,3 +99,94 @@ def test_a_handler_writes_the_counts_at_its_end() -> None:
 
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line.get("repeated") for line in lines] == [None, 3]
+
+
+class VirtualTime:
+    """A clock and its timers, which only this moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        self.fired = 0
+
+    def later(self, delay_s: float, act: Callable[[], None]) -> Callable[[], None]:
+        entry = (self.now + delay_s, act)
+        self.due.append(entry)
+        return lambda: self.due.remove(entry)
+
+    def to(self, now: float) -> None:
+        while due := [entry for entry in self.due if entry[0] <= now]:
+            entry = min(due, key=lambda one: one[0])
+            self.due.remove(entry)
+            self.now, self.fired = entry[0], self.fired + 1
+            entry[1]()
+        self.now = now
+
+
+def calm(time: VirtualTime) -> tuple[CalmHandler, Callable[[], list[dict[str, Any]]]]:
+    stream = io.StringIO()
+    handler = CalmHandler(stream, lambda: time.now, time.later)
+    handler.setFormatter(JsonLines())
+    return handler, lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_counts_are_told_after_a_minute_though_nothing_else_is_said() -> None:
+    time = VirtualTime()
+    handler, lines = calm(time)
+    for _ in range(4):
+        handler.handle(record("down"))
+    time.to(2 * WINDOW_S)
+
+    assert [line.get("repeated") for line in lines()] == [None, 3]
+    time.to(100 * WINDOW_S)
+    assert time.due == []
+    assert len(lines()) == 2
+    handler.close()
+    assert len(lines()) == 2
+
+
+def test_a_flood_wakes_the_timer_once_a_minute_at_most_and_loses_no_count() -> None:
+    time = VirtualTime()
+    handler, lines = calm(time)
+    for step in range(6_000):  # ten minutes, four kinds that begin at different times
+        time.to(step / 10)
+        handler.handle(record("no connection to node %d", step % 4, line=step % 4))
+    time.to(12 * 60.0)
+
+    assert time.fired <= 12
+    assert sum(line.get("repeated", 1) for line in lines()) == 6_000
+    assert len(lines()) <= 4 * 12
+
+
+def test_a_count_names_the_request_of_the_last_line_that_it_counts() -> None:
+    time = VirtualTime()
+    handler, lines = calm(time)
+
+    def said(request_id: str) -> None:
+        tell_of(request_id, "order-1", "ab" * 16)
+        handler.handle(record("timed out"))
+
+    for request_id in ("r-1", "r-2", "r-3"):
+        copy_context().run(said, request_id)
+    time.to(2 * WINDOW_S)
+
+    told = [(line["request_id"], line.get("repeated")) for line in lines()]
+    assert told == [("r-1", None), ("r-3", 2)]
+
+
+def test_after_its_end_a_handler_starts_no_timer() -> None:
+    time = VirtualTime()
+    handler, lines = calm(time)
+    for _ in range(3):
+        handler.handle(record("down"))
+    handler.close()
+
+    assert time.due == []
+    assert [line.get("repeated") for line in lines()] == [None, 2]
+
+
+def test_a_real_timer_tells_and_holds_no_process_up() -> None:
+    said = threading.Event()
+    cancel = in_a_thread(0.0, said.set)
+    assert said.wait(10)
+    cancel()

@@ -1,0 +1,36 @@
+"""The settings file of a stack: written, and kept up to date without losing what was changed."""
+
+import re
+from pathlib import Path
+
+# Lines whose values are the stack's own; each name stands once in what the stack writes.
+_OWN = re.compile(r"^(bootstrap_servers|workers|base_url) = (.*)$", re.MULTILINE)
+
+
+def write(file: Path, text: str) -> None:
+    """Write `text`, unless somebody has changed the file: then its addresses alone."""
+    before = file.with_suffix(".written")
+    last = _read(before)
+    found = _read(file)
+    is_changed = last is not None and found is not None and found != last
+    new = updated(found, last, text) if is_changed and found and last else text
+    before.write_text(text, encoding="utf-8")
+    file.write_text(new, encoding="utf-8")
+
+
+def updated(found: str, last: str, text: str) -> str:
+    """What was found, with the new addresses where it still has those that were written last."""
+    new = dict(_OWN.findall(text))
+
+    def put(line: re.Match[str]) -> str:
+        own = line[0] in last.splitlines() and line[1] in new
+        return f"{line[1]} = {new[line[1]]}" if own else line[0]
+
+    return _OWN.sub(put, found)
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,77 @@
+"""The settings file of a trial: what a user changes stays, the stack's own addresses follow."""
+
+import socket
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.stack import Place
+from infra.stack import __main__ as command
+from infra.stack.settings_file import write
+from services.settings import load
+
+FIRST = ("127.0.0.1:1", "http://127.0.0.1:2/v1", "small", ["http://127.0.0.1:3"])
+SECOND = ("127.0.0.1:11", "http://127.0.0.1:12/v1", "small", ["http://127.0.0.1:13"])
+
+
+def test_the_console_is_told_of_the_workers(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.config, place.settings(*FIRST))
+
+    assert load(place.config, {}).console.workers == ("http://127.0.0.1:3",)
+
+
+def test_edits_are_kept_and_addresses_are_not(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.config, place.settings(*FIRST))
+    text = place.config.read_text()
+    more = (
+        '\n[profiles.other]\nprovider = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:2/v2"\n'
+    )
+    place.config.write_text(text.replace("timeout_s = 120", "timeout_s = 33") + more)
+    for _ in range(2):
+        write(place.config, place.settings(*FIRST[:3]))
+        write(place.config, place.settings(*SECOND))
+
+    found = tomllib.loads(place.config.read_text())
+    assert found["profiles"]["default"]["timeout_s"] == 33
+    assert found["profiles"]["other"]["base_url"] == "http://127.0.0.1:2/v2"
+    assert found["kafka"]["bootstrap_servers"] == SECOND[0]
+    assert found["profiles"]["default"]["base_url"] == SECOND[1]
+    assert found["console"]["workers"] == SECOND[3]
+
+
+def test_an_address_that_somebody_chose_stays(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.config, place.settings(*FIRST))
+    text = place.config.read_text().replace("http://127.0.0.1:2/v1", "http://models:80/v1")
+    place.config.write_text(text)
+    write(place.config, place.settings(*SECOND))
+
+    profile = tomllib.loads(place.config.read_text())["profiles"]["default"]
+    assert profile["base_url"] == "http://models:80/v1"
+
+
+def test_a_file_that_nobody_changed_is_written_anew(tmp_path: Path) -> None:
+    write(Place(tmp_path).config, Place(tmp_path, output_tokens=1).settings(*FIRST))
+    write(Place(tmp_path).config, Place(tmp_path, output_tokens=2).settings(*FIRST))
+
+    assert "max_output_tokens = 2" in Place(tmp_path).config.read_text()
+
+
+@pytest.mark.parametrize("name", ["KAFKA_PORT"])
+def test_a_taken_port_is_told_with_the_option_that_there_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        said = CliRunner().invoke(command.app, ["up", "--kafka-port", port])
+
+    assert said.exit_code == 1
+    assert f"Port {port} is taken" in said.output
+    assert f"`make up {name}=0` takes a free one" in said.output
+    assert f"$(if $({name}),--{name.lower().replace('_', '-')} $({name}))" in makefile
