@@ -13,7 +13,8 @@ from itertools import pairwise
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from answerbus.client.records.batch import HEAD_BYTES, RECORDS_MAX, Head, Record
+from answerbus.client.records.batch import RECORDS_MAX, Record
+from answerbus.client.records.head import HEAD_BYTES, Head
 from answerbus.client.records.legacy import MESSAGE_BYTES_MIN
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes, batch_of, packed

@@ -298,7 +298,7 @@ def test_an_outcome_that_no_record_can_hold_becomes_a_letter() -> None:
     lane = books()
     ticket = running(lane, policy={"at_last": "unvalidated", "on_invalid": "dead_letter"})
     growing = "[" + ",".join(["1e15"] * 60_000) + "]"
-    invalid = Invalid(problems=(Problem.of("", "x", "y"),))
+    invalid = Invalid(problems=(Problem.of("/0", "x", "y"),))
     call = called(lane, ticket, builders.answered(growing), invalid)
 
     decision, writing = settled(lane, call)

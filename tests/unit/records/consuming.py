@@ -10,8 +10,8 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.protocol.fetch import FetchRequest
 
-from answerbus.client.records.batch import Head
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.head import Head
 
 PARTITION_FETCH_BYTES_MAX = 1024 * 1024  # aiokafka's default
 FETCH_BYTES_MAX = 50 * 1024 * 1024

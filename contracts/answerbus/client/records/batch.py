@@ -1,9 +1,8 @@
 """One batch of records, read so that each offset in it is a record or stands as unreadable."""
 
-import struct
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -17,6 +16,7 @@ from answerbus.client.records.frames import (
     Parts,
     parts_of,
 )
+from answerbus.client.records.head import CODEC, CODEC_AT, HEAD_BYTES, Head
 from answerbus.client.records.payload import Payload
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Extent, Fault, Unreadable
@@ -27,59 +27,6 @@ RECORDS_MAX: Final = 131_072  # of a batch; more than 1 MiB can hold that is not
 QUICK_BYTES_MAX: Final = 256 * 1024
 
 Record: TypeAlias = ConsumerRecord | Unreadable
-
-_HEAD = struct.Struct(">qiibIhiqqqhii")
-_CODEC_AT = struct.calcsize(">qiibI") + 1  # the lower byte of the attributes
-HEAD_BYTES: Final = _HEAD.size
-_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
-
-
-class Head(NamedTuple):
-    """The fixed part of a batch of format 2, as Kafka's protocol names it."""
-
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    first_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records: int
-
-    @classmethod
-    def of(cls, batch: bytes) -> "Head":
-        """Raises struct.error if the batch is too short."""
-        return cls(*_HEAD.unpack_from(batch))
-
-    @property
-    def end(self) -> int:
-        """The offset behind the batch."""
-        return self.base_offset + self.last_offset_delta + 1
-
-    @property
-    def codec(self) -> int:
-        """How its records are compressed; 0 is not at all."""
-        return self.attributes & _CODEC
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether it marks the end of a transaction."""
-        return bool(self.attributes & _CONTROL)
-
-    @property
-    def is_append_time(self) -> bool:
-        """Whether all of its records have the time at which the broker took them."""
-        return bool(self.attributes & _APPEND_TIME)
 
 
 @dataclass(slots=True)
@@ -119,7 +66,7 @@ class BatchReader:
         if len(unpacked) <= QUICK_BYTES_MAX:
             self.allowance.take(len(unpacked))
             head = bytearray(self.batch[:HEAD_BYTES])
-            head[_CODEC_AT] &= ~_CODEC
+            head[CODEC_AT] &= ~CODEC
             return Payload(b"".join((head, unpacked)), HEAD_BYTES)
         packed = memoryview(self.batch)[HEAD_BYTES:]
         payload = Payload(b"", 0, self.head.codec, packed, self.allowance)

@@ -11,14 +11,8 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from answerbus.client.records.allowance import Allowance
-from answerbus.client.records.batch import (
-    HEAD_BYTES,
-    BatchReader,
-    Head,
-    Record,
-    broken_by,
-    stretch,
-)
+from answerbus.client.records.batch import BatchReader, Record, broken_by, stretch
+from answerbus.client.records.head import HEAD_BYTES, Head
 from answerbus.client.records.legacy import MESSAGE_BYTES_MIN, OVERHEAD_BYTES, legacy_records
 from answerbus.client.records.unreadable import Fault, Unreadable
 
