@@ -130,6 +130,8 @@ def test_the_stack_comes_up_once_and_goes_down_whole(tmp_path: Path) -> None:
         ]
         settings = load(place.config, {})
         assert settings.kafka.bootstrap_servers == first.bootstrap_servers
+        workers = [f"http://127.0.0.1:{worker.port}" for worker in again.workers]
+        assert list(settings.console.workers) == workers
         profile = settings.profiles["default"]
         assert isinstance(profile, OpenAIProfile)
         assert profile.base_url == first.model_url
