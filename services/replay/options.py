@@ -16,6 +16,7 @@ from services.letters.edit import Edits, edits_of
 from services.letters.forecast import Known
 from services.letters.groups import KEYS, Key, key_of
 from services.letters.letter import STATUSES, Status
+from services.letters.money import micro_usd_of
 from services.letters.patch import EditFault
 from services.letters.revive import Allowance
 from services.letters.selection import Selection
@@ -60,7 +61,7 @@ Edit = Annotated[
 Budget = Annotated[
     str | None,
     typer.Option(
-        "--budget", metavar="N|KEY=N,…", help="Of each replay: attempts, tokens, micro_usd."
+        "--budget", metavar="N|KEY=N,…", help="Of each replay: attempts, tokens, usd (dollars)."
     ),
 ]
 Profile = Annotated[str | None, typer.Option("--profile", help="Ask this profile instead.")]
@@ -113,14 +114,20 @@ def edits_from(given: str | None) -> Edits:
 
 
 def allowance_of(given: str | None) -> Allowance:
-    """`5`, or `attempts=5,tokens=20000,micro_usd=100000`. Raises typer.BadParameter."""
+    """`5`, or `attempts=5,tokens=20000,usd=0.10`. Raises typer.BadParameter.
+
+    `micro_usd=100000`, in millionths of a dollar, is the same as `usd=0.10`.
+    """
     amounts: dict[str, int] = {}
     for part in (given or "").split(",") if given else ():
         name, equals, text = part.strip().rpartition("=")
         name = name if equals else "attempts"
-        if name not in ("attempts", "tokens", "micro_usd") or not _AMOUNT.fullmatch(text):
-            raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5.")
-        amounts[name] = int(text)
+        if name in ("attempts", "tokens", "micro_usd") and _AMOUNT.fullmatch(text):
+            amounts[name] = int(text)
+        elif name == "usd" and (micro_usd := micro_usd_of(text)) is not None:
+            amounts["micro_usd"] = micro_usd
+        else:
+            raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5 or usd=0.10.")
     return Allowance(**amounts)
 
 

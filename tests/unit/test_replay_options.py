@@ -61,6 +61,8 @@ def test_a_time_may_be_so_long_ago(text: str, seconds: int) -> None:
         ("5", Allowance(attempts=5)),
         ("0", Allowance(attempts=0)),
         ("attempts=5, tokens=20000,micro_usd=7", Allowance(5, 20_000, 7)),
+        ("attempts=5, usd=0.10", Allowance(5, None, 100_000)),
+        ("usd=2.000001", Allowance(None, None, 2_000_001)),
     ],
 )
 def test_a_budget(given: str | None, allowance: Allowance) -> None:
