@@ -1,17 +1,17 @@
 """Who runs and who is next: fair between profiles, and within one between workflows."""
 
 import sys
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from services.worker.core.fair_queue import FairQueue
 from services.worker.core.share import has_share
 from services.worker.core.ticket import Stage, Ticket
 
 _Key = TypeVar("_Key")
-_Workflows = OrderedDict[str, deque[Ticket]]
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Turns:
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running_of: Counter[str] = field(default_factory=Counter)
     _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _ready: OrderedDict[str, _Workflows] = field(default_factory=OrderedDict)
+    _ready: OrderedDict[str, FairQueue[Ticket]] = field(default_factory=OrderedDict)
 
     @property
     def profiles(self) -> AbstractSet[str]:
@@ -44,9 +44,8 @@ class Turns:
         """Its turn will come; `first` of its workflow, or last."""
         ticket.stage = Stage.READY
         request = ticket.request
-        workflows = self._ready.setdefault(request.profile, OrderedDict())
-        waiting = workflows.setdefault(request.workflow_id, deque())
-        (waiting.appendleft if first else waiting.append)(ticket)
+        workflows = self._ready.setdefault(request.profile, FairQueue(_is_gone))
+        workflows.put(request.workflow_id, ticket, first=first)
 
     def take(self, most: int = sys.maxsize) -> Ticket | None:
         """The next, running, of a profile of which fewer than `most` run."""
@@ -76,23 +75,18 @@ class Turns:
     def _next_of(self, profile: str, most: int) -> Ticket | None:
         """Passes over workflows that have their share, and tickets that no longer wait here."""
         workflows, free = self._ready[profile], most - self._running_of[profile]
-        found = None
-        while workflows and found is None:
-            may = (w for w in workflows if has_share(self._shares[profile, w], free, most))
-            workflow_id = next(may, None)
-            if workflow_id is None:
-                return None
-            waiting = workflows.pop(workflow_id)
-            ticket = waiting.popleft()
-            if waiting:
-                workflows[workflow_id] = waiting
-            if ticket.stage is Stage.READY:
-                found = ticket
-        if workflows:
-            self._ready.move_to_end(profile)
-        else:
+        found = workflows.next(lambda name: has_share(self._shares[profile, name], free, most))
+        if found:
+            workflows.serve(found[0])
+        if not workflows:
             del self._ready[profile]
-        return found
+        elif found:
+            self._ready.move_to_end(profile)
+        return found and found[1]
+
+
+def _is_gone(ticket: Ticket) -> bool:
+    return ticket.stage is not Stage.READY
 
 
 def _count_down(counter: Counter[_Key], key: _Key) -> None:

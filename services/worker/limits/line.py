@@ -1,17 +1,18 @@
-"""A line of waiters, served round robin over their keys, so that a crowd keeps nobody waiting."""
+"""Tasks that wait for something limited, served fairly by key."""
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from services.worker.core.fair_queue import FairQueue
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter(Generic[T]):
-    """Somebody in the line, what they ask for, and what they will be given."""
+    """A task that waits, what it asks for, and what it will be given."""
 
     key: str
     tokens: int
@@ -19,55 +20,32 @@ class Waiter(Generic[T]):
 
 
 class Line(Generic[T]):
-    """First is who has waited longest of the key whose turn it is; who gave up is passed over.
-
-    A key that may not be served now is passed over, too, and keeps its turn.
-    """
+    """A key that may not be served now is passed over, and keeps its turn."""
 
     def __init__(self, may: Callable[[str], bool] = lambda _: True) -> None:
         self._may = may
-        self._waiting: OrderedDict[str, deque[Waiter[T]]] = OrderedDict()
+        self._waiting: FairQueue[Waiter[T]] = FairQueue(lambda waiter: waiter.given.done())
 
     def join(self, key: str, tokens: int) -> Waiter[T]:
-        """Take a place at the end of the key's own line."""
+        """Wait behind the others of the key."""
         waiter = Waiter(key, tokens, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(key, deque()).append(waiter)
+        self._waiting.put(key, waiter)
         return waiter
 
     def first(self) -> Waiter[T] | None:
-        """Whose turn it is; they stay in the line."""
-        return self._first(self._may)
+        """The waiter whose turn it is; it goes on waiting."""
+        found = self._waiting.next(self._may)
+        return found and found[1]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody waits, be it that they may not be served now."""
-        return self._first(lambda _: True) is None
+        """Whether none waits, also of those that may not be served now."""
+        return self._waiting.next() is None
 
     def serve(self, gift: T) -> None:
-        """Give the first what they wait for; the others of the same key queue up behind all."""
+        """Give the first what it waits for."""
         waiter = self.first()
         if waiter is None:
-            raise IndexError("nobody is waiting")
-        line = self._waiting[waiter.key]
-        self._drop_first(waiter.key, line)
-        if line:
-            self._waiting.move_to_end(waiter.key)
+            raise IndexError("none is waiting")
+        self._waiting.serve(waiter.key)
         waiter.given.set_result(gift)
-
-    def _first(self, may: Callable[[str], bool]) -> Waiter[T] | None:
-        gave_up: str | None = None
-        while True:
-            for key, line in self._waiting.items():
-                if line[0].given.done():
-                    gave_up = key
-                    break
-                if may(key):
-                    return line[0]
-            else:
-                return None
-            self._drop_first(gave_up, self._waiting[gave_up])
-
-    def _drop_first(self, key: str, line: deque[Waiter[T]]) -> None:
-        line.popleft()
-        if not line:
-            del self._waiting[key]
