@@ -1,4 +1,4 @@
-"""The waits of the main path: a spend becomes a permit, a call an outcome, a ticket a letter."""
+"""The commits of the main path: spend to permit, call to outcome, ticket to dead letter."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from services.worker.core.prompt import Prompt
 from services.worker.core.ticket import Ticket
 from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import LaneLost
-from services.worker.lane.taking_in import Writing
+from services.worker.lane.record_admission import LaneWrite
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
 
@@ -49,10 +49,10 @@ async def spend(
             raise LaneLost
         await lane.spendable.wait()
     in_flight = (other.request.request_id for other in (*lane.calls, *lane.unused.values()))
-    if not lane.books.suspects.has_room(ticket.request.request_id, in_flight):
+    if not lane.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
         return NoRoom()
     asked_at = asyncio.get_running_loop().time()
-    charged = lane.books.spend(ticket, plan, prompt, lane.context.clock.now())
+    charged = lane.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
     _let_funded_run(lane)
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
@@ -70,7 +70,7 @@ def use(lane: Lane, permit: Permit) -> None:
 
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
-    await _put(lane, lane.books.release(ticket, permit.spend, lane.context.clock.now()))
+    await _put(lane, lane.lane_state.release(ticket, permit.spend, lane.context.clock.now()))
     del lane.unused[permit.spend]
     lane.context.observer.released(ticket, permit.spend)
     _let_funded_run(lane)
@@ -82,13 +82,13 @@ async def settle(lane: Lane, call: Call) -> Decision:
         while not lane.writable.is_set():
             await lane.writable.wait()
         context, now = lane.context, lane.context.clock.now()
-        decision, writing = lane.books.settle(call, now, context.jitter())
+        decision, writing = lane.lane_state.settle(call, now, context.jitter())
         try:
             await _put(lane, writing)
         except LaneLost:
             continue  # reopened, the lane still knows this call, or has ended this task
         del lane.calls[call.ticket]
-        lane.books.confirm(call.ticket, decision)
+        lane.lane_state.apply_decision(call.ticket, decision)
         lane.progressed()
         context.observer.settled(call, decision, now)
         _let_funded_run(lane)
@@ -97,23 +97,23 @@ async def settle(lane: Lane, call: Call) -> Decision:
         return decision
 
 
-async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
+async def dead_letter(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     """End a request without another call; raises LaneLost, and the ticket comes again."""
     await lane.writable.wait()
-    letter, writing = lane.books.bury(ticket, cause, lane.context.clock.now())
+    letter, writing = lane.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
     await _put(lane, writing)
-    lane.books.confirm(ticket, letter)
+    lane.lane_state.apply_decision(ticket, letter)
     lane.progressed()
-    lane.context.observer.buried(ticket, letter)
+    lane.context.observer.dead_lettered(ticket, letter)
     _log.info("ended as a dead letter: %s", letter.cause.kind)
 
 
 def _let_funded_run(lane: Lane) -> None:
-    if lane.books.queue.has_funded:
+    if lane.lane_state.queue.has_funded:
         lane.pump()
 
 
-async def _put(lane: Lane, writing: Writing) -> float:
+async def _put(lane: Lane, writing: LaneWrite) -> float:
     if lane.outbox is None:
         raise LaneLost
     return await lane.outbox.put(writing.records, writing.offset)

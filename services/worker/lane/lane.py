@@ -1,4 +1,4 @@
-"""A lane: one partition's books, outbox and tasks, and the turns they take."""
+"""A lane: one partition's state, outbox and tasks."""
 
 import asyncio
 import logging
@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from answerbus.ledger import Watched
-from services.telemetry.about import tell_of, tell_of_none
+from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
 from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
 from services.worker.core.ticket import Ticket
-from services.worker.lane.books import Books
-from services.worker.lane.gaps import Gaps
+from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.lane_record_refresh import refreshed_lane_record
+from services.worker.lane.lane_state import LaneState
+from services.worker.lane.latest_task import Cancellation
+from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import LaneLost, Outbox
-from services.worker.lane.renewal import renewal
-from services.worker.lane.steps import Cancellation
 from services.worker.lane.suspects import SPARE_ATTEMPTS
-from services.worker.lane.valve import Valve
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where a lane stands; lane/life.py moves it."""
+    """Where a lane stands; lane/lifecycle.py moves it."""
 
     OPENING = auto()
     OPEN = auto()
@@ -43,21 +43,20 @@ class Lane:
     that are tried just now, `errors` what bugs were found at since the lane was last opened.
     """
 
-    books: Books
+    lane_state: LaneState
     outbox: Outbox | None = None
 
     def __init__(
         self,
         partition: int,
         context: Context,
-        valve: Valve,
-        gaps: Gaps,
+        backpressure: Backpressure,
+        gaps: OffsetGaps,
         handle: "Handle",
     ) -> None:
         self.partition = partition
         self.context = context
-        self.valve = valve
-        self.gaps = gaps
+        self.backpressure, self.offset_gaps = backpressure, gaps
         self.state = State.OPENING
         self.writable = asyncio.Event()  # an outbox is there: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
@@ -66,12 +65,12 @@ class Lane:
         self.unused: dict[Spend, Ticket] = {}
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
         self.was_opened = False
-        self.is_careful = False  # what may end the worker is marked before (lane/watch.py)
+        self.is_careful = False  # what may end the worker is marked before (lane/crash_mark.py)
         self.trial: set[Ticket] = set()
         self.errors: list[Watched] = []
         self.cancellation = Cancellation()
-        self.reading: asyncio.Task[None] | None = None  # see lane/reading.py
-        self.calm_at = self.trials_from = 0.0  # loop time
+        self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
+        self.stable_at = self.trials_from = 0.0  # loop time
         self.entered_at = self.progressed_at = _now()
         self.on_loss: Callable[[BaseException], None]
         self._handle = handle
@@ -92,14 +91,14 @@ class Lane:
         if self.state is not State.OPEN or self.outbox is None:
             return
         now = self.context.clock.now()
-        position, first = self.books.watermark.position, arrivals[0].place.offset
+        position, first = self.lane_state.watermark.position, arrivals[0].place.offset
         if first > position:
-            self.gaps.see(position, first)
+            self.offset_gaps.record(position, first)
         written, offset = None, position
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = self.books.arrive(arrival, now)
+                writing = self.lane_state.arrive(arrival, now)
                 if writing:
                     written = self.outbox.put(writing.records, writing.offset)
         except Exception as error:
@@ -112,11 +111,11 @@ class Lane:
         self.pump()
 
     def pump(self) -> None:
-        """Start whoever's turn has come, and let intake go on or wait."""
+        """Start the tickets whose turn has come, and update backpressure."""
         if self.state is not State.OPEN:
             return
-        queue, now = self.books.queue, self.context.clock.now()
-        self._calm_down()
+        queue, now = self.lane_state.queue, self.context.clock.now()
+        self._clear_caution()
         for expired in queue.wake(now):
             self._start(expired)
         self._try_suspects()
@@ -128,7 +127,8 @@ class Lane:
         else:
             asyncio.get_running_loop().call_soon(self.pump)
         backlog_bytes = self.outbox.backlog_bytes if self.outbox else 0
-        self.valve.regulate(queue, backlog_bytes, self.context.planner.away(queue.profiles))
+        unavailable = self.context.planner.unavailable(queue.profiles)
+        self.backpressure.update(queue, backlog_bytes, unavailable)
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
@@ -150,18 +150,18 @@ class Lane:
             if ticket not in self.calls:
                 self.cancellation.of(task)
 
-    def give_back(self) -> None:
+    def release_unused(self) -> None:
         """Release the spends whose call will never begin, now that their tasks have been ended."""
         for spend, ticket in self.unused.items():
-            if self.outbox and self.books.ledger.holds(spend):
-                writing = self.books.release(ticket, spend, self.context.clock.now())
+            if self.outbox and self.lane_state.ledger.holds(spend):
+                writing = self.lane_state.release(ticket, spend, self.context.clock.now())
                 self.outbox.put(writing.records, writing.offset, apart=True)
 
-    async def prove_presence(self) -> None:
+    async def prove_ownership(self) -> None:
         """Write what only the rightful owner of the partition can. Raises LaneLost."""
         if self.outbox is None:
             raise RuntimeError("a lane has an outbox once it was opened")
-        presence = self.books.presence(self.context.clock.now())
+        presence = self.lane_state.ownership_record(self.context.clock.now())
         await self.outbox.put(presence.records, presence.offset)
 
     async def drop_outbox(self) -> None:
@@ -180,7 +180,8 @@ class Lane:
         task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
     async def _work(self, ticket: Ticket) -> None:
-        tell_of(ticket.request.request_id, ticket.request.workflow_id, ticket.came_with.trace_id)
+        request, trace = ticket.request, ticket.incoming_trace
+        set_log_context(request.request_id, request.workflow_id, trace.trace_id)
         try:
             await self._handle(self, ticket)
         except LaneLost:
@@ -189,7 +190,7 @@ class Lane:
             # A bug. The request is tried again a few times, so this has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
             self.calls.pop(ticket, None)
-            tell_of_none()
+            clear_log_context()
             self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
@@ -198,17 +199,17 @@ class Lane:
             self.trial.discard(ticket)
         self.pump()
 
-    def _calm_down(self) -> None:
+    def _clear_caution(self) -> None:
         """A lane that has lasted for a while was not ended by what it holds, busy or not."""
-        if self.outbox is None or _now() < self.calm_at:
+        if self.outbox is None or _now() < self.stable_at:
             return
         self.is_careful = False
-        if progress := self.books.progress(self.context.clock.now()):
+        if progress := self.lane_state.progress_record(self.context.clock.now()):
             self.outbox.put([progress], None)
 
     def _try_suspects(self) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        queue, suspects = self.books.queue, self.books.suspects
+        queue, suspects = self.lane_state.queue, self.lane_state.suspects
         if self.trial or _now() < self.trials_from:
             return
         for request_id in suspects.next_tried(queue.apart(), self._can_spare):
@@ -218,8 +219,8 @@ class Lane:
 
     def _can_spare(self, request_id: str) -> bool:
         """Whether its account could pay for one more crash."""
-        request = self.books.queue.tickets[request_id].request
-        account = self.books.ledger.account(request, self.context.clock.now())
+        request = self.lane_state.queue.tickets[request_id].request
+        account = self.lane_state.ledger.account(request, self.context.clock.now())
         left = account.limit.attempts - account.charged[0] - len(account.in_flight)
         return left >= SPARE_ATTEMPTS
 
@@ -230,7 +231,7 @@ class Lane:
 
     def _on_alarm(self) -> None:
         now = self.context.clock.now()
-        if self.outbox and (renewed := renewal(self.books, now)):
+        if self.outbox and (renewed := refreshed_lane_record(self.lane_state, now)):
             self.outbox.put(renewed.records, renewed.offset)
         self.pump()
 

@@ -6,7 +6,7 @@ import pytest
 
 from services.worker.context import Limits
 from services.worker.lane.lane import State
-from services.worker.lane.life import ORPHAN_S
+from services.worker.lane.lifecycle import ORPHAN_S
 from services.worker.lane.opening import SILENCE_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage, now
