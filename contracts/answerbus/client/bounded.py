@@ -6,7 +6,7 @@ were seen of aiokafka while brokers were restarted and rights withdrawn.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 CLEAN_UP_S = 1.0  # for work that was cancelled, before it is left behind
@@ -21,15 +21,23 @@ class ClientCancelled(Exception):
         return "Kafka's client cancelled its own request; it was not told to"
 
 
-async def bounded(work: Coroutine[Any, Any, T], limit_s: float) -> T:
-    """The result of the work, done in a task of its own.
+async def _wait(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
+    await asyncio.wait(tasks, timeout=limit_s)
+
+
+async def bounded(
+    work: Coroutine[Any, Any, T],
+    limit_s: float,
+    wait: "Callable[[Collection[asyncio.Task[Any]], float], Awaitable[None]]" = _wait,
+) -> T:
+    """The result of the work, done in a task of its own; `wait` waits for it, but no longer.
 
     Raises what the work raises, TimeoutError at the limit, and ClientCancelled if the work ended
     in a cancellation that did not come from here.
     """
     task = asyncio.create_task(work)
     try:
-        await asyncio.wait([task], timeout=limit_s)
+        await wait([task], limit_s)
     finally:
         if is_late := not task.done():
             await _end(task)
