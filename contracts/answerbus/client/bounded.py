@@ -53,10 +53,10 @@ def was_cancelled(error: BaseException) -> bool:
 
     A cancellation that a library brought upon itself looks the same, but for the count.
     """
-    if isinstance(error, Exception):
-        return False
+    if not isinstance(error, asyncio.CancelledError):
+        return not isinstance(error, Exception)
     task = asyncio.current_task()
-    return not isinstance(error, asyncio.CancelledError) or task is None or task.cancelling() > 0
+    return task is None or task.cancelling() > 0
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:
