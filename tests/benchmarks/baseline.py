@@ -1,7 +1,7 @@
 """What one would write by hand: an aiokafka loop without budgets, order, audit or transactions.
 
 A semaphore, one task per record, the watermark committed every 100 ms, an idempotent producer. Its
-calls go through our own adapter (`--sdk adapter`), so that SDK call and transport are the same, or
+calls go through our own adapter (`--sdk adapter`), so that request and transport are the same, or
 through `chat.completions.create`, on aiohttp or as the SDK comes, or without any SDK (`bare`).
 """
 

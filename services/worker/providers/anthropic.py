@@ -1,15 +1,13 @@
 """Anthropic's Messages API, and every server that speaks it: pure."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Reply
 from services.worker.ports import NotReady, Ready
 from services.worker.providers import anthropic_replies, preflight
-from services.worker.providers.api import HttpRequest, HttpResponse, Preflight, Question
+from services.worker.providers.api import HttpRequest, Preflight, Question
 from services.worker.providers.connection import Connection
 
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
@@ -23,10 +21,11 @@ class AnthropicApi:
 
     connection: Connection
     name: ClassVar[str] = "anthropic"
+    read = staticmethod(anthropic_replies.of_answer)
+    read_error = staticmethod(anthropic_replies.of_error)
 
     @property
     def base_url(self) -> str:
-        """See Api."""
         return self.connection.url(ANTHROPIC_BASE_URL)
 
     def request(self, prompt: Prompt) -> HttpRequest:
@@ -43,14 +42,6 @@ class AnthropicApi:
             form = {"type": "json_schema", "schema": prompt.wire.schema}
             body["output_config"] = {"format": form}
         return HttpRequest("POST", "/v1/messages", body)
-
-    def read(self, response: HttpResponse, limit: int) -> Reply:
-        """See Api."""
-        return anthropic_replies.of_answer(response.status, response.headers, response.body, limit)
-
-    def read_error(self, response: HttpResponse, now: datetime) -> Reply:
-        """See Api."""
-        return anthropic_replies.of_error(response.status, response.headers, response.body, now)
 
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""

@@ -2,15 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Reply
 from services.worker.ports import NotReady, Ready
 from services.worker.providers import gemini_replies, preflight
-from services.worker.providers.api import HttpRequest, HttpResponse, Preflight, Question
+from services.worker.providers.api import HttpRequest, Preflight, Question
 from services.worker.providers.connection import Connection
 
 GEMINI_BASE_URL = "https://generativelanguage.googleapis.com"
@@ -31,10 +29,11 @@ class GeminiApi:
     connection: Connection
     thinking_budget: int | None = None
     name: ClassVar[str] = "gemini"
+    read = staticmethod(gemini_replies.of_answer)
+    read_error = staticmethod(gemini_replies.of_error)
 
     @property
     def base_url(self) -> str:
-        """See Api."""
         return self.connection.url(GEMINI_BASE_URL)
 
     def request(self, prompt: Prompt) -> HttpRequest:
@@ -53,14 +52,6 @@ class GeminiApi:
             "generationConfig": config,
         }
         return HttpRequest("POST", f"{self._model_path}:generateContent", body)
-
-    def read(self, response: HttpResponse, limit: int) -> Reply:
-        """See Api."""
-        return gemini_replies.of_answer(response.status, response.headers, response.body, limit)
-
-    def read_error(self, response: HttpResponse, now: datetime) -> Reply:
-        """See Api."""
-        return gemini_replies.of_error(response.status, response.headers, response.body, now)
 
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""

@@ -25,14 +25,13 @@ class HttpProvider:
         self._http = HttpClient(api.base_url, headers, api.connection.max_in_flight, limits)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        """See Provider."""
         told = await self._exchange(self._api.request(prompt), timeout_s)
         if isinstance(told, HttpResponse):
-            return self._api.read(told, prompt.max_output_tokens)
+            limit = prompt.max_output_tokens
+            return self._api.read(told.status, told.headers, told.body, limit)
         return told
 
     async def preflight(self) -> Ready | NotReady:
-        """See Provider."""
         questions = self._api.preflight()
         try:
             question = next(questions)
@@ -44,12 +43,12 @@ class HttpProvider:
             return found
 
     async def close(self) -> None:
-        """See Provider."""
         await self._http.close()
 
     async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""
         told = await self._http.exchange(request, timeout_s)
         if isinstance(told, HttpResponse) and told.status // 100 != 2:
-            return self._api.read_error(told, self._clock.now())
+            now = self._clock.now()
+            return self._api.read_error(told.status, told.headers, told.body, now)
         return told

@@ -1,11 +1,9 @@
 """The API of Ollama servers: pure."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 
 from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Reply
 from services.worker.ports import NotReady, Ready
 from services.worker.providers import ollama_replies, preflight
 from services.worker.providers.api import HttpRequest, HttpResponse, Preflight, Question
@@ -30,10 +28,11 @@ class OllamaApi:
     context_tokens: int | None = None
     think: bool | None = None
     name: ClassVar[str] = "ollama"
+    read = staticmethod(ollama_replies.of_answer)
+    read_error = staticmethod(ollama_replies.of_error)
 
     @property
     def base_url(self) -> str:
-        """See Api."""
         return self.connection.url(OLLAMA_BASE_URL)
 
     def request(self, prompt: Prompt) -> HttpRequest:
@@ -56,14 +55,6 @@ class OllamaApi:
         if self.think is not None:
             body["think"] = self.think
         return HttpRequest("POST", "/api/chat", body)
-
-    def read(self, response: HttpResponse, limit: int) -> Reply:
-        """See Api."""
-        return ollama_replies.of_answer(response.status, response.headers, response.body, limit)
-
-    def read_error(self, response: HttpResponse, now: datetime) -> Reply:
-        """See Api."""
-        return ollama_replies.of_error(response.status, response.headers, response.body, now)
 
     def preflight(self) -> Preflight:
         """Asks what model and server can do."""

@@ -1,8 +1,8 @@
 """OpenAI's Chat Completions and Responses, and every server that speaks them: pure."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar, Literal
 from urllib.parse import quote
 
@@ -36,10 +36,10 @@ class OpenAIApi:
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     api: Literal["chat", "responses"] = "chat"
     name: ClassVar[str] = "openai"
+    read_error = staticmethod(openai_replies.of_error)
 
     @property
     def base_url(self) -> str:
-        """See Api."""
         return self.connection.url(OPENAI_BASE_URL)
 
     def request(self, prompt: Prompt) -> HttpRequest:
@@ -52,14 +52,9 @@ class OpenAIApi:
             body["temperature"] = self.connection.temperature
         return HttpRequest("POST", path, body)
 
-    def read(self, response: HttpResponse, limit: int) -> Reply:
-        """See Api."""
+    def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
         read = openai_responses.of_answer if self.api == "responses" else openai_replies.of_answer
-        return read(response.status, response.headers, response.body, limit)
-
-    def read_error(self, response: HttpResponse, now: datetime) -> Reply:
-        """See Api."""
-        return openai_replies.of_error(response.status, response.headers, response.body, now)
+        return read(status, headers, body, limit)
 
     def preflight(self) -> Preflight:
         """Asks for the list of models: it costs nothing and needs the key."""
