@@ -25,30 +25,30 @@ class HttpProvider:
         self._http = HttpClient(api.base_url, headers, api.connection.max_in_flight, limits)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        told = await self._exchange(self._api.request(prompt), timeout_s)
-        if isinstance(told, HttpResponse):
+        found = await self._exchange(self._api.request(prompt), timeout_s)
+        if isinstance(found, HttpResponse):
             limit = prompt.max_output_tokens
-            return self._api.read(told.status, told.headers, told.body, limit)
-        return told
+            return self._api.read(found.status, found.headers, found.body, limit)
+        return found
 
     async def preflight(self) -> Ready | NotReady:
         questions = self._api.preflight()
         try:
             question = next(questions)
             while True:
-                told = await self._exchange(question, self._preflight_timeout_s)
-                question = questions.send(told)
+                found = await self._exchange(question, self._preflight_timeout_s)
+                question = questions.send(found)
         except StopIteration as ended:
-            found: Ready | NotReady = ended.value
-            return found
+            verdict: Ready | NotReady = ended.value
+            return verdict
 
     async def close(self) -> None:
         await self._http.close()
 
     async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""
-        told = await self._http.exchange(request, timeout_s)
-        if isinstance(told, HttpResponse) and told.status // 100 != 2:
+        found = await self._http.exchange(request, timeout_s)
+        if isinstance(found, HttpResponse) and found.status // 100 != 2:
             now = self._clock.now()
-            return self._api.read_error(told.status, told.headers, told.body, now)
-        return told
+            return self._api.read_error(found.status, found.headers, found.body, now)
+        return found
