@@ -1,0 +1,24 @@
+"""docs/architecture.md names files that exist, and every package of the services."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`((?:contracts|services|tests|docs|infra)/[\w./]+)`", PAGE)))
+
+
+@pytest.mark.parametrize("path", NAMED)
+def test_a_path_on_the_page_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_every_package_of_the_services_has_its_place_in_the_picture() -> None:
+    packages = [path.parent.name for path in (ROOT / "services").glob("*/__init__.py")]
+    without_story = {"replay", "telemetry", "topics", "repartitioning"}  # told by their names
+
+    assert packages
+    missing = [p for p in packages if f"{p}/" not in PAGE and f"services/{p}" not in PAGE]
+    assert set(missing) <= without_story
