@@ -64,7 +64,10 @@ class Life:
         if lane.state is State.OPEN or (lane.state is State.SUSPENDED and not lane.leaving):
             lane.enter(State.SUSPENDED)
             self._steps.start(self._regain)
-        elif lane.state is State.OPENING or (lane.state is State.SUSPENDED and was_orphaned):
+        elif lane.state is State.OPENING or (
+            lane.state is State.SUSPENDED and was_orphaned and not self._draining
+        ):
+            lane.leaving = self._draining
             lane.enter(State.OPENING)  # an orphan's books hold tickets whose tasks were ended
             self._steps.start(partial(self._open, prove=False))
 
