@@ -28,6 +28,7 @@ async def bounded(work: Coroutine[Any, Any, T], limit_s: float) -> T:
     in a cancellation that did not come from here.
     """
     task = asyncio.create_task(work)
+    task.add_done_callback(_take_error)
     try:
         await asyncio.wait([task], timeout=limit_s)
     finally:
@@ -54,5 +55,10 @@ def was_cancelled(error: BaseException) -> bool:
 async def _end(task: "asyncio.Task[Any]") -> None:
     """Cancel, and wait a moment; what is deaf to it goes on without us."""
     task.cancel()
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     await asyncio.wait([task], timeout=CLEAN_UP_S)
+
+
+def _take_error(ended: "asyncio.Task[Any]") -> None:
+    """A caller that is cancelled does not take it any more, and asyncio would report it."""
+    if not ended.cancelled():
+        ended.exception()
