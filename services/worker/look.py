@@ -8,8 +8,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from services.worker.ends import Asked, Ends, cause_of, ends_of, has_no_leader
-from services.worker.lane.lane import State
 from services.worker.lane.life import Life
+from services.worker.lane.machine import State
 from services.worker.reading import Reading, TopicMissing
 from services.worker.waits import Place
 
@@ -74,10 +74,7 @@ def _taking(lives: Mapping[int, Life], ends: Mapping[int, int]) -> list[int]:
     return [
         partition
         for partition, life in lives.items()
-        if partition in ends
-        and life.lane.state is State.OPEN
-        and life.lane.valve.takes
-        and not life.lane.leaving
+        if partition in ends and life.lane.state is State.OPEN and life.lane.valve.takes
     ]
 
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
 from services.worker import fair_timeout as module
-from services.worker.fair_timeout import GRACE_S, GRACES_MAX, fair_timeout, wait_fairly
+from services.worker.fair_timeout import GRACE_S, GRACES_MAX, FairTimer, fair_timeout
 
 TIMEOUT_S = 0.2
 STALL_S = 0.6
@@ -118,19 +118,23 @@ def stand_still(theirs: socket.socket) -> None:
     time.sleep(STALL_S)
 
 
-async def test_tasks_are_waited_for_with_the_same_grace() -> None:
+async def test_a_timer_gives_the_same_grace() -> None:
     async with connection() as (reader, theirs):
         reading = asyncio.create_task(in_hops(reader))
         asyncio.get_running_loop().call_later(0.01, stand_still, theirs)
-        await wait_fairly([reading], TIMEOUT_S)
-        assert reading.done()
+        was_read: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        FairTimer(TIMEOUT_S, lambda: was_read.set_result(reading.done()))
 
-        endless = asyncio.create_task(asyncio.Event().wait())
-        await wait_fairly([endless], 0.01)
-        assert not endless.done()
-        endless.cancel()
-        with suppress(asyncio.CancelledError):
-            await endless
+        assert await was_read
+
+
+async def test_a_timer_that_is_cancelled_does_not_come() -> None:
+    came: list[bool] = []
+    timer = FairTimer(0.01, lambda: came.append(True))
+    timer.cancel()
+    await asyncio.sleep(0.05)
+
+    assert came == []
 
 
 STOPPED = """

@@ -7,7 +7,8 @@ from services.worker.health.holder import Holder, holder_of
 from services.worker.health.reasons import reasons
 from services.worker.health.trouble import trouble_of
 from services.worker.health.watched import Watched
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def judge(watched: Watched) -> Verdict:
     sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
     return Verdict(
         lanes={partition: life.lane.state for partition, life in lives},
-        opening=tuple(p for p, life in lives if _is_opening(life.lane)),
+        opening=tuple(p for p, life in lives if life.lane.state is State.OPENING),
         stuck={partition: why for partition, why in troubles.items() if why},
         sick={name: why for name, why in sick.items() if why},
         reasons=tuple(filter(None, reasons(watched))),
@@ -76,7 +77,3 @@ def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
 def _in_flight(lane: Lane) -> int:
     """A closed lane stays known until the next assignment; its calls have been ended."""
     return 0 if lane.state is State.CLOSED else len(lane.calls)
-
-
-def _is_opening(lane: Lane) -> bool:
-    return lane.state is State.OPENING and not lane.leaving

@@ -1,27 +1,28 @@
-"""A lane's life: opened, suspended by rebalances, reopened after a loss, drained, closed."""
+"""A lane's life: tells the events to its state machine, and does what follows (lane/machine.py)."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import assert_never
 
 from answerbus.client.refusal import words_for_log, words_of
 from services.worker.context import Context
-from services.worker.fair_timeout import wait_fairly
+from services.worker.fair_timeout import FairTimer
 from services.worker.lane import opening
 from services.worker.lane.gaps import Gaps
-from services.worker.lane.lane import Handle, Lane, State
-from services.worker.lane.outbox import LaneLost
+from services.worker.lane.lane import Handle, Lane, OnLoss
+from services.worker.lane.machine import STAY_S_MAX, Effect, Event, State, Step
+from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.pace import Pace
 from services.worker.lane.reopening import open_once
-from services.worker.lane.steps import CLEAN_UP_S, Steps
+from services.worker.lane.steps import CLEAN_UP_S, Steps, Work
 from services.worker.lane.valve import Valve
 from services.worker.ports import Intake, Shard
 
-REOPEN_FIRST_S = 0.2
-REOPEN_MAX_S = 5.0
 SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
-ORPHAN_S = 300.0  # for a partition to come back, with the answers that are paid for
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
+RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
 
 _log = logging.getLogger(__name__)
 
@@ -35,191 +36,214 @@ def life_of(
 ) -> "Life":
     """A lane with all that belongs to it."""
     valve = Valve(intake, context.limits, context.tally)
-    lane = Lane(partition, context, valve, Gaps(partition, intake, context.tally), handle)
-    return Life(lane, intake, new_shard)
+    gaps = Gaps(partition, intake, context.tally)
+    return Life(partial(Lane, partition, context, valve, gaps, handle), intake, new_shard)
 
 
 class Life:
-    """Moves one lane through its states; `stuck` says why it cannot open, for people.
+    """Drives one lane; `stuck` says why it cannot open, for people.
 
-    What takes time is a step in the background (see Steps).
+    What takes time is a step in the background (see Steps), which ends with an event. A step that
+    another has taken the place of has no say any more.
     """
 
-    def __init__(self, lane: Lane, intake: Intake, new_shard: Callable[[], Shard]) -> None:
-        self.lane = lane
+    def __init__(
+        self,
+        new_lane: Callable[[OnLoss], Lane],
+        intake: Intake,
+        new_shard: Callable[[], Shard],
+    ) -> None:
+        self.lane = new_lane(self._lose)
         self.stuck: str | None = None
         self._intake = intake
         self._new_shard = new_shard
-        self._assigned = True
-        self._orphaned = False
-        self._draining = False
-        self._losses = 0  # since it was last calm
         self._steps = Steps()
-        lane.on_loss = self._lose
+        self._pace = Pace()
+        self._stay: FairTimer | None = None
+        self._drained_by = 0.0  # loop time
+        self._parted: Outbox | None = None  # of a producer that was lost, to be closed
+        self._closed = asyncio.Event()
 
-    def begin(self) -> None:
-        """Assigned: open or go on, in the background, since the callback must return at once."""
-        lane, was_orphaned = self.lane, self._orphaned
-        self._assigned, self._orphaned = True, False
-        if lane.state is State.OPEN or (lane.state is State.SUSPENDED and not lane.leaving):
-            lane.enter(State.SUSPENDED)
-            self._steps.start(self._regain)
-        elif lane.state is State.OPENING or (
-            lane.state is State.SUSPENDED and was_orphaned and not self._draining
-        ):
-            lane.leaving = self._draining
-            lane.enter(State.OPENING)  # an orphan's books hold tickets whose tasks were ended
-            self._steps.start(partial(self._open, prove=False))
-
-    def suspend(self) -> None:
-        """Revoked: spend nothing new, let calls go on."""
-        self._assigned = False
-        if self.lane.state is State.OPEN:
-            self.lane.enter(State.SUSPENDED)
-        elif self.lane.state is not State.CLOSED:
-            self._steps.halt()
-
-    def orphan(self) -> None:
-        """Assigned elsewhere: save the answers of calls in flight while nobody has fenced us."""
-        lane = self.lane
-        self._orphaned = lane.leaving = True
-        lane.cancel_uncalled()
-        self._steps.start(self._linger)
+    def on(self, event: Event) -> None:
+        """Something happened to the lane. Returns at once: callbacks of rebalances may not wait."""
+        lane, before = self.lane, self.lane.state
+        effects = lane.hear(event)
+        self._parted = lane.part() or self._parted
+        if effects or lane.state is not before:
+            self._limit_stay(event)
+        for effect in effects:
+            if isinstance(effect, Step):
+                self._steps.start(self._work(effect, event))
+            else:
+                self._do(effect)
 
     async def drain(self, limit_s: float) -> None:
         """Stop spending, wait for calls in flight, leave a clean lane behind."""
-        lane = self.lane
-        self._draining = lane.leaving = True
-        if lane.state is State.OPEN:
-            lane.valve.shut()
-            lane.enter(State.SUSPENDED)
-        lane.cancel_uncalled()
-        if lane.tasks:
-            await wait_fairly(list(lane.tasks.values()), limit_s)
-        await self._depart()
+        self._drained_by = _now() + limit_s
+        self.on(Event.DRAIN_REQUESTED)
+        await self._closed.wait()
 
-    async def close(self) -> None:
-        """End at once; what is in flight is written off by whoever opens next."""
-        lane, step = self.lane, self._steps.current
-        lane.enter(State.CLOSED)
+    def _do(self, effect: Effect) -> None:
+        lane = self.lane
+        match effect:
+            case Effect.PAUSE:
+                lane.valve.shut()
+            case Effect.RESUME:
+                lane.valve.open_at(lane.books.watermark.position)
+                lane.pump()
+            case Effect.CANCEL_UNCALLED:
+                lane.cancel_uncalled()
+            case Effect.ABANDON_CALLS:
+                lane.abandon_calls()
+            case Effect.HALT:
+                self._steps.halt()
+            case _:
+                assert_never(effect)
+
+    def _work(self, step: Step, event: Event) -> Work:
+        match step:
+            case Step.OPEN:
+                return partial(self._open, prove=False)
+            case Step.REOPEN:
+                return partial(self._open, prove=True, after_s=self._pause_s(event))
+            case Step.REOPEN_FOR_CALLS:
+                return partial(self._open_for_calls, self._pause_s(event))
+            case Step.PROVE:
+                return self._prove
+            case Step.SETTLE_CALLS:
+                return self._settle_calls
+            case Step.RELEASE:
+                return self._release
+            case Step.AWAIT_RETURN:
+                return self._await_return
+            case Step.CLOSE:
+                return self._close
+            case _:
+                assert_never(step)
+
+    async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
+        lane = self.lane
+        await asyncio.sleep(after_s)
+        await self._close_parted()
+        try:
+            opened = await open_once(lane, self._intake, self._new_shard, self._lose, prove=prove)
+        except opening.Shut as error:
+            if self.stuck != str(error):
+                _log.error("lane %d stays shut: %s", lane.partition, error)
+            self.stuck = str(error)
+            self._say(Event.OPENING_REFUSED)
+        except Exception as error:
+            self.stuck = words_of(error)
+            _log.warning("lane %d did not open: %s", lane.partition, self.stuck)
+            self._say(Event.OPENING_FAILED)
+        else:
+            self.stuck = None
+            self._pace.opened()
+            lane.open = opened
+            self._say(Event.OPENED)
+
+    async def _open_for_calls(self, after_s: float) -> None:
+        if self.lane.calls:
+            await self._open(prove=True, after_s=after_s)
+        else:
+            self._say(Event.CALLS_ENDED)
+
+    async def _prove(self) -> None:
+        lane = self.lane
+        try:
+            await lane.opened.show_presence(lane.context.clock.now())
+        except LaneLost:
+            return  # `_lose` has heard of it
+        self._say(Event.PROVED)
+
+    async def _settle_calls(self) -> None:
+        """Write now and then meanwhile, so that a new owner waits for us."""
+        lane = self.lane
+        while lane.tasks:
+            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
+            if lane.tasks:
+                lane.opened.show_presence(lane.context.clock.now())
+        self._say(Event.CALLS_ENDED)
+
+    async def _release(self) -> None:
+        """Return what was not used, and say that nothing crashed."""
+        here = self.lane.opened
+        self.lane.give_back()
+        parting = here.books.parting(self.lane.context.clock.now())
+        here.outbox.put([parting] if parting else [], None)
+        await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
+        self._say(Event.RELEASED)
+
+    async def _await_return(self) -> None:
+        await self._close_parted()
+        self.lane.valve.count_nothing()
+        if not self.lane.calls:
+            self._say(Event.CALLS_ENDED)
+
+    async def _close(self) -> None:
+        """What is in flight is written off by whoever opens next."""
+        lane = self.lane
         ending = [task for task in (*lane.tasks.values(), lane.reading) if task]
         for task in ending:
             lane.cancellation.of(task)
-        if step and step is not asyncio.current_task():
-            self._steps.halt()
-            ending.append(step)
         if ending:
             await asyncio.wait(ending, timeout=CLEAN_UP_S)
-        await lane.drop_outbox()
+        await self._close_parted()
         lane.valve.count_nothing()
         lane.gaps.close()
+        self._closed.set()
 
-    async def _linger(self) -> None:
-        """Bring the calls home, and write now and then, so that the new owner waits for them."""
-        lane = self.lane
-        while lane.tasks and lane.state is State.SUSPENDED:
-            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
-            if lane.outbox and lane.tasks:
-                presence = lane.books.presence(lane.context.clock.now())
-                lane.outbox.put(presence.records, presence.offset)
-        if lane.state is State.OPENING and lane.calls:
-            # Without a producer nothing can be settled here, and none may be started for somebody
-            # else's partition. It may come back, though, as unopened as it is: what keeps it from
-            # being opened here (brokers, rights) keeps its new owner from it as well.
-            await lane.drop_outbox()
-            lane.valve.count_nothing()
-            await asyncio.sleep(ORPHAN_S)
-        await self._depart()
+    async def _close_parted(self) -> None:
+        if self._parted:
+            await self._parted.close()
+            self._parted = None
 
-    async def _depart(self) -> None:
-        """Return what was not used, say that nothing crashed, and close."""
-        lane = self.lane
-        if lane.outbox and lane.state is State.SUSPENDED:
-            lane.give_back()
-            parting = lane.books.parting(lane.context.clock.now())
-            lane.outbox.put([parting] if parting else [], None)
-            await lane.outbox.flush()
-        await self.close()
-
-    async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
-        delay_s = REOPEN_FIRST_S
-        await asyncio.sleep(after_s)
-        while True:
-            self.lane.enter(State.OPENING)
-            try:
-                await open_once(
-                    self.lane,
-                    self._intake,
-                    self._new_shard,
-                    self._lose,
-                    prove=prove,
-                )
-                self._go_on()
-            except opening.Shut as error:
-                if self.stuck != str(error):
-                    self.stuck = str(error)
-                    _log.error("lane %d stays shut: %s", self.lane.partition, error)
-                await self._give_up()
-                await asyncio.sleep(SHUT_LOOK_S)
-                prove = True
-            except Exception as error:
-                self.stuck = words_of(error)
-                _log.warning("lane %d did not open: %s", self.lane.partition, self.stuck)
-                await asyncio.sleep(delay_s)
-                delay_s, prove = min(delay_s * 2, REOPEN_MAX_S), True
-            else:
-                self.stuck = None
-                return
-
-    async def _give_up(self) -> None:
-        """Nobody can settle the calls in flight here: let them, and what they hold, go."""
-        for task in self.lane.tasks.values():
-            self.lane.cancellation.of(task)
-        self.lane.calls.clear()
-        self.lane.valve.count_nothing()
-        await self.lane.drop_outbox()
-
-    def _go_on(self) -> None:
-        self.lane.leaving = self._draining
-        if self._draining:  # only what was called before is still to be settled
-            self.lane.enter(State.SUSPENDED)
-            return
-        self.lane.valve.open_at(self.lane.books.watermark.position)
-        self.lane.enter(State.OPEN)
-        self.lane.pump()
-
-    async def _regain(self) -> None:
-        """The partition came back: unless somebody has fenced us meanwhile, simply go on."""
-        lane = self.lane
-        try:
-            await lane.prove_presence()
-            self._go_on()
-        except LaneLost:
-            pass  # `_lose` has already begun to reopen
-        except Exception as error:
-            _log.exception("lane %d could not go on", self.lane.partition)
-            self._lose(error)
+    def _say(self, event: Event) -> None:
+        """What a step ends with, unless another has taken its place."""
+        if asyncio.current_task() is self._steps.current:
+            self.on(event)
 
     def _lose(self, error: BaseException) -> None:
         """The producer is gone: whoever has a call in flight waits, everything else starts over."""
         lane = self.lane
-        if lane.state is State.CLOSED:
-            return
-        _log.warning("lane %d lost its producer: %s", lane.partition, words_for_log(error))
-        if lane.state is State.OPENING:
-            return  # whoever opens it hears of it, and tries again
-        lane.enter(State.OPENING)
-        lane.cancel_uncalled()
-        if self._assigned:
-            lane.valve.shut()
-            self._steps.start(partial(self._open, prove=True, after_s=self._pace_s()))
-        elif self._orphaned:
-            self._steps.start(self._linger)
+        if lane.open:
+            _log.warning("lane %d lost its producer: %s", lane.partition, words_for_log(error))
+            self._pace.lost(is_calm=_now() >= lane.open.calm_at)
+        self.on(Event.PRODUCER_LOST)
 
-    def _pace_s(self) -> float:
-        """What is lost again and again is reopened ever more slowly."""
-        calm = asyncio.get_running_loop().time() >= self.lane.calm_at
-        self._losses = 1 if calm else self._losses + 1
-        if self._losses == 1:
-            return 0.0
-        return min(REOPEN_FIRST_S * 2.0 ** min(self._losses - 2, 16), REOPEN_MAX_S)
+    def _pause_s(self, event: Event) -> float:
+        match event:
+            case Event.PRODUCER_LOST:
+                return self._pace.after_loss_s
+            case Event.OPENING_FAILED:
+                return self._pace.after_failure_s()
+            case Event.OPENING_REFUSED:
+                return SHUT_LOOK_S
+            case _:
+                return 0.0
+
+    def _limit_stay(self, event: Event) -> None:
+        """No state but open lasts for ever."""
+        if self._stay:
+            self._stay.cancel()
+            self._stay = None
+        limit_s = self._stay_s(event)
+        if limit_s is not None:
+            self._stay = FairTimer(limit_s, partial(self.on, Event.TIMED_OUT))
+
+    def _stay_s(self, event: Event) -> float | None:
+        match self.lane.state:
+            case State.OPEN | State.CLOSED:
+                return None
+            case State.DRAINING if event is Event.TIMED_OUT:
+                return 2 * RELEASE_S_MAX
+            case State.DRAINING | State.DRAINING_REOPENING:
+                return max(self._drained_by - _now(), 0.0)
+            case State.OPENING:
+                return STAY_S_MAX[State.OPENING] + self.lane.context.limits.handover_s
+            case state:
+                return STAY_S_MAX[state]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

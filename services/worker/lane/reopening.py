@@ -11,6 +11,7 @@ from services.worker.core.ledger import Ledger
 from services.worker.lane import letters, opening
 from services.worker.lane.books import Books
 from services.worker.lane.lane import Lane
+from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.queue import Queue
 from services.worker.lane.suspects import Suspects
@@ -30,9 +31,8 @@ async def open_once(
     on_lost: Callable[[BaseException], None],
     *,
     prove: bool,
-) -> None:
-    """Give the lane a new producer and new books. Raises if that fails; it may be tried again."""
-    await lane.drop_outbox()
+) -> OpenLane:
+    """A new producer and new books for the lane. Raises if that fails; it may be tried again."""
     forwards = lane.partition >= lane.context.partitions
     if prove and not forwards:
         await intake.prove((await intake.start_offset())[0])
@@ -45,11 +45,23 @@ async def open_once(
         await shard.close()
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
-    lane.outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
-    await _measure(lane, past)
+    outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
+    try:
+        return await _fenced(lane, intake, past, outbox, prove=prove and forwards)
+    except BaseException:
+        await outbox.close()
+        raise
+
+
+async def _fenced(
+    lane: Lane, intake: Intake, past: opening.Restored, outbox: Outbox, *, prove: bool
+) -> OpenLane:
+    """Settle what was left over, and begin where the group stands: nobody else can write now."""
+    await _measure(lane, past, outbox)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, past.ledger)
-    left_over = opening.settle_left_over(past.ledger, calls, lane.unused.keys(), now, worker)
+    unused = lane.calls.unused
+    left_over = opening.settle_left_over(past.ledger, calls, unused.keys(), now, worker)
     suspects = opening.suspects_after(past, left_over, same_process=_is_ours(lane, past.ledger))
     for error in lane.errors:
         suspects.blame(error, frozenset())
@@ -57,23 +69,32 @@ async def open_once(
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, past.ledger.lane)
     books = _books(lane, past.ledger, suspects)
-    known = (*past.retries.values(), *lane.unused.values())
+    known = (*past.retries.values(), *unused.values())
     traces = {ticket.request.request_id: ticket.came_with for ticket in known}
-    await lane.outbox.put(books.opening(record, left_over, traces).records, None)
-    lane.unused.clear()
+    await outbox.put(books.opening(record, left_over, traces).records, None)
+    lane.calls.forget_unused()
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
     offset = max(offset, inherited)
-    if prove and forwards:
+    if prove:
         # Not before the fence: what a transaction that is not decided yet says of the offset would
         # be overwritten by an older one, and no ledger tells that its records were forwarded.
         await intake.prove(offset)
     lane.gaps.report(offset, earliest, earliest)
     books.watermark = Watermark(max(offset, earliest))
-    if set(lane.calls.values()) != calls:
+    if lane.calls.spends != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
-    _install(lane, books, past, record.openings_without_progress)
+    _queue(lane, books, past)
+    lane.was_opened = True
     lane.context.observer.opened(lane.partition, left_over)
+    opened_at = asyncio.get_running_loop().time()
+    return OpenLane(
+        books=books,
+        outbox=outbox,
+        is_careful=record.openings_without_progress > opening.OPENINGS_BEFORE_CARE,
+        calm_at=opened_at + CALM_S,
+        trials_from=opened_at + TRIALS_AFTER_S,
+    )
 
 
 async def _not_anothers(context: Context, past: opening.Restored) -> None:
@@ -99,26 +120,26 @@ async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
     return await lane.context.offset_of(before.group, lane.partition)
 
 
-async def _measure(lane: Lane, past: opening.Restored) -> None:
+async def _measure(lane: Lane, past: opening.Restored, outbox: Outbox) -> None:
     """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
 
     What is written is the lane's record as it was, or as it becomes.
     """
     context = lane.context
     for _ in range(MEASURINGS_MAX):
-        if context.clock.is_measured or lane.outbox is None:
+        if context.clock.is_measured:
             return
         record = past.ledger.lane or opening.opened(
             past.ledger, context.partitions, context.worker, context.clock.now()
         )
-        await lane.outbox.put([letters.record_of(record, lane.partition)], None)
+        await outbox.put([letters.record_of(record, lane.partition)], None)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
     """The spends of calls that this process still answers for; other tasks start over."""
-    lane.calls = {ticket: spend for ticket, spend in lane.calls.items() if ledger.holds(spend)}
+    lane.calls.keep(ledger.holds)
     lane.cancel_uncalled()
-    return set(lane.calls.values())
+    return lane.calls.spends
 
 
 def _is_ours(lane: Lane, ledger: Ledger) -> bool:
@@ -142,15 +163,10 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> Books:
     )
 
 
-def _install(lane: Lane, books: Books, past: opening.Restored, openings: int) -> None:
+def _queue(lane: Lane, books: Books, past: opening.Restored) -> None:
     """Queue what is unfinished, calls in flight first."""
     for ticket in lane.calls:
         books.queue.adopt(ticket)
     for ticket in past.tickets():
         if ticket.request.request_id not in books.queue.tickets:
             books.queue.put(ticket)
-    lane.books = books
-    now = asyncio.get_running_loop().time()
-    lane.is_careful = openings > opening.OPENINGS_BEFORE_CARE
-    lane.was_opened = True
-    lane.calm_at, lane.trials_from = now + CALM_S, now + TRIALS_AFTER_S

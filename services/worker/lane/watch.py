@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from answerbus.ledger import Watched
 from services.worker.core.ticket import Ticket
 from services.worker.lane.lane import Lane
-from services.worker.lane.outbox import LaneLost
 
 
 @asynccontextmanager
@@ -20,7 +19,8 @@ async def watched(lane: Lane, what: Watched) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            lane.books.watched = None  # also where the lane is lost and has new books
+            if lane.open:  # also where the lane was lost and has new books
+                lane.open.books.watched = None
         await _mark(lane, None)
 
 
@@ -35,8 +35,5 @@ def lone_call(ticket: Ticket) -> Watched:
 
 
 async def _mark(lane: Lane, what: Watched | None) -> None:
-    if lane.outbox is None:
-        raise LaneLost
     lane.books.watched = what
-    mark = lane.books.presence(lane.context.clock.now())
-    await lane.outbox.put(mark.records, mark.offset)
+    await lane.opened.show_presence(lane.context.clock.now())

@@ -11,7 +11,7 @@ from aiokafka.errors import (
     KafkaTimeoutError,
 )
 
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from services.worker.look import TopicMadeAnew, look
 from services.worker.reading import Reading, TopicMissing
 from tests.unit.builders import TOPIC

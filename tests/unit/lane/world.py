@@ -29,8 +29,9 @@ from services.worker.core.plan import ProfileFacts
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
 from services.worker.handle import handle
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
 from services.worker.lane.life import Life, life_of
+from services.worker.lane.machine import State
 from services.worker.lane.membership import Membership
 from services.worker.limits.gate import Gate
 from services.worker.limits.slots import Slots
@@ -151,8 +152,8 @@ class Worker:
         """What `kill -9` does: nothing more is said, and what runs here is never heard of again."""
         self._leave()
         for life in self.membership.lives.values():
-            life.lane.enter(State.CLOSED)
-            outbox = life.lane.outbox
+            outbox = life.lane.open and life.lane.open.outbox
+            end_at_once(life)
             tasks = [*life.lane.tasks.values(), life._steps.current, outbox and outbox._task]
             running = [task for task in tasks if task and not task.done()]
             for task in running:
@@ -182,6 +183,14 @@ class Worker:
     def _new_shard(self, partition: int) -> FakeShard:
         self.shards.append(FakeShard(self.broker, partition))
         return self.shards[-1]
+
+
+def end_at_once(life: Life) -> None:
+    """What `kill -9` does to a lane: it hears nothing more, and does nothing."""
+    life.lane._machine._state = State.CLOSED
+    life.lane.writable.clear()
+    life.lane.spendable.clear()
+    life._closed.set()
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 60.0, look_s: float = 0.01) -> None:
