@@ -43,5 +43,7 @@ def never_met(met: AbstractSet[Pair]) -> Iterator[str]:
     """One line for each row that was not met."""
     for state, event in TRANSITIONS:
         if (state, event) not in met:
-            why = NOT_MET.get((state, event), "no reason is known: too few histories, or a dead row")
+            why = NOT_MET.get(
+                (state, event), "no reason is known: too few histories, or a dead row"
+            )
             yield f"never met: {state.name} {event.name} ({why})"
