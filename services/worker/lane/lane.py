@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import partial
 
 from answerbus.ledger import Watched
 from services.telemetry.about import tell_of, tell_of_none
@@ -17,7 +19,6 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.renewal import renewal
 from services.worker.lane.steps import Cancellation
-from services.worker.lane.suspects import SPARE_ATTEMPTS
 from services.worker.lane.valve import Valve
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
@@ -142,10 +143,10 @@ class Lane:
         if self.state is not State.OPEN or here is None:
             return
         queue, now = here.books.queue, self.context.clock.now()
-        self._calm_down(here)
+        here.calm_down(now)
         for expired in queue.wake(now):
             self._start(expired)
-        self._try_suspects(here)
+        self._try_suspects(here, now)
         for _ in range(STARTS_PER_PASS):
             ticket = queue.take(self.context.limits.max_in_flight)
             if ticket is None:
@@ -183,14 +184,6 @@ class Lane:
         self.calls.abandon()
         self.valve.count_nothing()
 
-    def give_back(self) -> None:
-        """Release the spends whose call will never begin, now that their tasks have been ended."""
-        books, outbox = self.books, self.opened.outbox
-        for spend, ticket in self.calls.unused.items():
-            if books.ledger.holds(spend):
-                writing = books.release(ticket, spend, self.context.clock.now())
-                outbox.put(writing.records, writing.offset, apart=True)
-
     def _start(self, ticket: Ticket) -> None:
         if not self.tasks:
             self.progressed()  # before that there was nothing to do
@@ -217,30 +210,16 @@ class Lane:
             self.trial.discard(ticket)
         self.pump()
 
-    def _calm_down(self, here: OpenLane) -> None:
-        """A lane that has lasted for a while was not ended by what it holds, busy or not."""
-        if _now() < here.calm_at:
-            return
-        here.is_careful = False
-        if progress := here.books.progress(self.context.clock.now()):
-            here.outbox.put([progress], None)
-
-    def _try_suspects(self, here: OpenLane) -> None:
+    def _try_suspects(self, here: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
         queue, suspects = here.books.queue, here.books.suspects
         if self.trial or _now() < here.trials_from:
             return
-        for request_id in suspects.next_tried(queue.apart(), self._can_spare):
+        can_spare = partial(here.can_spare, now)
+        for request_id in suspects.next_tried(queue.apart(), can_spare):
             ticket = queue.take_apart(request_id)
             self.trial.add(ticket)
             self._start(ticket)
-
-    def _can_spare(self, request_id: str) -> bool:
-        """Whether its account could pay for one more crash."""
-        request = self.books.queue.tickets[request_id].request
-        account = self.books.ledger.account(request, self.context.clock.now())
-        left = account.limit.attempts - account.charged[0] - len(account.in_flight)
-        return left >= SPARE_ATTEMPTS
 
     def _set_alarm(self, delay_s: float) -> None:
         if self._alarm:

@@ -167,9 +167,9 @@ class Life:
 
     async def _release(self) -> None:
         """Return what was not used, and say that nothing crashed."""
-        here = self.lane.opened
-        self.lane.give_back()
-        parting = here.books.parting(self.lane.context.clock.now())
+        here, now = self.lane.opened, self.lane.context.clock.now()
+        here.give_back(self.lane.calls.unused, now)
+        parting = here.books.parting(now)
         here.outbox.put([parting] if parting else [], None)
         await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
         self._say(Event.RELEASED)

@@ -1,11 +1,15 @@
 """What only a lane with a producer has."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from services.worker.core.account import Spend
+from services.worker.core.ticket import Ticket
 from services.worker.lane.books import Books
 from services.worker.lane.outbox import Outbox
+from services.worker.lane.suspects import SPARE_ATTEMPTS
 from services.worker.lane.taking_in import Writing
 
 
@@ -29,6 +33,28 @@ class OpenLane:
     def show_presence(self, now: datetime) -> "asyncio.Future[float]":
         """Write what only the rightful owner of the partition can. Raises LaneLost."""
         return self.put(self.books.presence(now))
+
+    def calm_down(self, now: datetime) -> None:
+        """A lane that has lasted for a while was not ended by what it holds, busy or not."""
+        if asyncio.get_running_loop().time() < self.calm_at:
+            return
+        self.is_careful = False
+        if progress := self.books.progress(now):
+            self.outbox.put([progress], None)
+
+    def can_spare(self, now: datetime, request_id: str) -> bool:
+        """Whether its account could pay for one more crash."""
+        request = self.books.queue.tickets[request_id].request
+        account = self.books.ledger.account(request, now)
+        left = account.limit.attempts - account.charged[0] - len(account.in_flight)
+        return left >= SPARE_ATTEMPTS
+
+    def give_back(self, unused: Mapping[Spend, Ticket], now: datetime) -> None:
+        """Release the spends whose call will never begin, now that their tasks have been ended."""
+        for spend, ticket in unused.items():
+            if self.books.ledger.holds(spend):
+                writing = self.books.release(ticket, spend, now)
+                self.outbox.put(writing.records, writing.offset, apart=True)
 
     @property
     def failed_openings(self) -> int:
