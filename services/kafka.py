@@ -7,12 +7,12 @@ from typing import Any
 from aiokafka.conn import collect_hosts
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
-from answerbus.client.refusal import Names
+from answerbus.client.diagnosis import OptionNames
 from answerbus.topics import Topic
 from services.settings import KafkaSettings, SetUpError, secret
 
 READ_COMMITTED = "read_committed"
-OPTION_NAMES = Names(
+OPTION_NAMES = OptionNames(
     servers="`kafka.bootstrap_servers`",
     protocol="`kafka.security_protocol`",
     mechanism="`kafka.sasl_mechanism`",

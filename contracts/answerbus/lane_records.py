@@ -12,7 +12,7 @@ KEPT = 16  # of one lane: an operator may pass so many by, one after the other
 
 
 @dataclass(frozen=True, slots=True)
-class LaneSaid:
+class LaneStatement:
     """A lane's record, and where it stands in its partition of the ledger."""
 
     offset: int
@@ -24,13 +24,13 @@ class LaneSaid:
 class LaneRecords:
     """The records of one lane in their order; one that an operator has passed by does not count."""
 
-    _found: deque[LaneSaid] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _found: deque[LaneStatement] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def take(self, offset: int, value: bytes, record: LaneRecord) -> None:
         """The next one."""
-        self._found.append(LaneSaid(offset, value, record))
+        self._found.append(LaneStatement(offset, value, record))
 
-    def skip(self, skipped: Skipped) -> LaneSaid | None:
+    def skip(self, skipped: Skipped) -> LaneStatement | None:
         """Pass one by, if it is meant; gives it."""
         for said in self._found:
             if said.offset == skipped.offset and _digest(said.value) == skipped.digest:
@@ -43,7 +43,7 @@ class LaneRecords:
         self._found.clear()
 
     @property
-    def said(self) -> LaneSaid | None:
+    def said(self) -> LaneStatement | None:
         """The last that counts."""
         return self._found[-1] if self._found else None
 

@@ -1,4 +1,4 @@
-"""W3C trace context, as texts in headers: what belongs together, whoever draws it, or nobody."""
+"""W3C trace context, as texts in headers: what belongs together."""
 
 import hashlib
 import re
@@ -26,7 +26,7 @@ class Trace:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether whoever began the trace wants its spans to be kept."""
+        """Whether the trace's origin wants its spans to be kept."""
         return bool(self.flags & SAMPLED)
 
     def child(self, name: str) -> "Trace":

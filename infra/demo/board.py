@@ -12,7 +12,7 @@ from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from infra.demo.cases import Case
 from services.escaping import plain
-from services.reading.seen import Seen
+from services.records.decoded import DecodedRecord
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Row:
         return bool(self.terminals) or self.case.is_duplicate
 
 
-def fold(rows: Sequence[Row], seen: Seen) -> list[Row]:
+def fold(rows: Sequence[Row], seen: DecodedRecord) -> list[Row]:
     """The rows after an event; one that belongs to none of them changes nothing."""
     return [_after(row, seen) if belongs(seen, row) else row for row in rows]
 
 
-def belongs(seen: Seen, row: Row) -> bool:
+def belongs(seen: DecodedRecord, row: Row) -> bool:
     """Whether an event is about a published record: a letter names its place, others its id."""
     if isinstance(seen.event, DeadLetter):
         origin = seen.event.origin
@@ -83,7 +83,7 @@ def _answerable(case: Case) -> str | None:
     return None if case.is_duplicate else case.request_id
 
 
-def _after(row: Row, seen: Seen) -> Row:
+def _after(row: Row, seen: DecodedRecord) -> Row:
     match seen.event:
         case Attempt() as attempt:
             usage = attempt.usage

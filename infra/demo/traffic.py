@@ -11,8 +11,8 @@ from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RETRIES
 from infra.demo.board import Row
 from infra.demo.cases import Case
-from services.reading.reader import reading
-from services.reading.seen import Seen, seen
+from services.records.decoded import DecodedRecord, decoded
+from services.records.reader import reading
 
 FOLLOWED = (RESULTS, REFUSALS, DEAD_LETTERS, RETRIES, ATTEMPTS)
 _POLL_S = 0.1
@@ -40,12 +40,12 @@ class Traffic:
                 rows.append(Row(case, sent.partition, sent.offset))
         return rows
 
-    async def follow(self) -> AsyncGenerator[Seen, None]:
+    async def follow(self) -> AsyncGenerator[DecodedRecord, None]:
         """Everything that workers write, from the start on and without an end."""
         async with reading(self.bus, FOLLOWED) as reader:
             async for batch in reader.follow():
                 for stored in batch:
-                    yield seen(stored)
+                    yield decoded(stored)
 
     async def until_taken(self) -> None:
         """Return once the workers have committed every record of the requests as dealt with."""
@@ -64,7 +64,7 @@ class Traffic:
         finally:
             await admin.close()
 
-    async def everything(self) -> list[Seen]:
+    async def everything(self) -> list[DecodedRecord]:
         """All that workers have written until now."""
         async with reading(self.bus, FOLLOWED) as reader:
-            return [seen(stored) async for batch in reader.to_end() for stored in batch]
+            return [decoded(stored) async for batch in reader.to_end() for stored in batch]

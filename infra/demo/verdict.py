@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from infra.demo.board import Row, belongs
-from services.reading.seen import Seen
+from services.records.decoded import DecodedRecord
 
 
-def broken_promises(rows: Sequence[Row], everything: Iterable[Seen]) -> list[str]:
+def broken_promises(rows: Sequence[Row], everything: Iterable[DecodedRecord]) -> list[str]:
     """What is wrong with all that is in the topics of terminal events; empty if nothing is."""
     terminals = [seen for seen in everything if _is_terminal(seen)]
     counted = [(row, sum(belongs(seen, row) for seen in terminals)) for row in rows]
@@ -25,5 +25,5 @@ def _due(row: Row) -> int:
     return 0 if row.case.is_duplicate else 1
 
 
-def _is_terminal(seen: Seen) -> bool:
+def _is_terminal(seen: DecodedRecord) -> bool:
     return isinstance(seen.event, Result | UnvalidatedResult | Refusal | DeadLetter)

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from answerbus.client.bus import Bus
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, RETRIES, Topic
-from services.reading.reader import Reader, reading
-from services.reading.stored import Stored
-from services.story.claims import Claims
-from services.story.verification import Verification, Verified
+from services.audit_chain.claims import ClaimedSpending
+from services.audit_chain.verification import Verification, Verified
+from services.records.reader import Reader, reading
+from services.records.stored import Stored
 
 PRIVATE = (LEDGER, RETRIES)
 TERMINALS = (RESULTS, REFUSALS, DEAD_LETTERS)
@@ -30,7 +30,7 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
     total = Verified()
     was_moved = bool((await bus.layout(LEDGER)).earlier)
     async with reading(bus, (*PRIVATE, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
-        told = _Told(progress, await reader.left())
+        told = _ProgressReport(progress, await reader.left())
         each = [[partition] for partition in reader.partitions]
         for partitions in [reader.partitions] if was_moved else each:
             total.add(await _together(reader, partitions, workflow_id, told))
@@ -44,7 +44,7 @@ async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
         if not any(total.replays.unmade()):
             return
         await asyncio.sleep(LOOK_AGAIN_S)
-        claims = Claims()
+        claims = ClaimedSpending()
         async for batch in reader.to_end((DEAD_LETTERS,)):
             for stored in batch:
                 claims.take(stored)
@@ -54,7 +54,7 @@ async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
             total.breaks.append(found)
 
 
-class _Told:
+class _ProgressReport:
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._read = progress, total, 0
         progress(0, total)
@@ -65,7 +65,7 @@ class _Told:
 
 
 async def _together(
-    reader: Reader, partitions: Sequence[int], workflow_id: str | None, told: _Told
+    reader: Reader, partitions: Sequence[int], workflow_id: str | None, told: _ProgressReport
 ) -> Verified:
     """The verdict on partitions that share no account with others."""
     cut = frozenset[Topic]().union(*[await reader.cut(partition) for partition in partitions])
@@ -86,7 +86,7 @@ async def _together(
 
 
 async def _read(
-    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], told: _Told
+    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], told: _ProgressReport
 ) -> AsyncIterator[Stored]:
     for partition in partitions:
         async for batch in reader.to_end(topics, partition):

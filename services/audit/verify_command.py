@@ -9,11 +9,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from services.audit.verify import verify as verify_topics
+from services.audit_chain.findings import MEANINGS, AuditFinding
+from services.audit_chain.verification import Verified
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines, plain_line
 from services.settings import KafkaSettings, from_environment
-from services.story.breaks import MEANINGS, Break
-from services.story.verification import Verified
 
 EXIT_BROKEN = 1
 BREAKS_SHOWN_MAX = 20
@@ -121,7 +121,7 @@ def _passed_by(found: Verified, prefix: str) -> list[Mapping[str, object]]:
     ]
 
 
-def _words(number: int, one: Break, prefix: str) -> list[Text]:
+def _words(number: int, one: AuditFinding, prefix: str) -> list[Text]:
     place = one.place
     named = (f"account {one.account_id}" if one.account_id else None, one.event_id)
     whose = ", ".join(plain_line(name) for name in named if name)

@@ -18,13 +18,13 @@ from answerbus.request import Request
 from answerbus.topics import TOPICS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines, plain_line
-from services.reading.picker import picking
-from services.reading.reader import reading
-from services.reading.stored import Place, Stored
+from services.records.picker import picking
+from services.records.reader import reading
+from services.records.stored import Place, Stored
 from services.settings import from_environment
-from services.story.moment import Moment
-from services.story.telling import as_data, line_of
-from services.story.timeline import may_concern, origin_of, timeline
+from services.timeline.entry import TimelineEntry
+from services.timeline.rendering import as_data, line_of
+from services.timeline.timeline import may_concern, origin_of, timeline
 
 EXIT_UNKNOWN = 1
 
@@ -81,7 +81,7 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
         return await picker.pick_all(places)
 
 
-def _show(console: Console, moments: Iterable[Moment], *, show_content: bool) -> None:
+def _show(console: Console, moments: Iterable[TimelineEntry], *, show_content: bool) -> None:
     for one in moments:
         console.print(line_of(one))
         if show_content:
@@ -89,16 +89,16 @@ def _show(console: Console, moments: Iterable[Moment], *, show_content: bool) ->
                 console.print(Padding(said, (0, 0, 0, 4)))
 
 
-def _content(one: Moment) -> Iterable[Text]:
-    if one.said:
-        yield Text(one.said, "italic")
-    content = _content_of(one)
+def _content(entry: TimelineEntry) -> Iterable[Text]:
+    if entry.said:
+        yield Text(entry.said, "italic")
+    content = _content_of(entry)
     if content is not None:
         yield Text(json_lines(content))
 
 
-def _content_of(one: Moment) -> JsonValue:
-    match one.seen.event:
+def _content_of(entry: TimelineEntry) -> JsonValue:
+    match entry.seen.event:
         case Request(context=context):
             return {"context": context.model_dump(mode="json")}
         case Result(answer=answer) | Refusal(answer=answer):

@@ -20,7 +20,7 @@ from answerbus.request import Request
 from services import plugins
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.ask_progress import waiting_shown
-from services.commands.ask_request import Line, request_of_file, request_of_line
+from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.show_terminal import show
 from services.escaping import json_line, plain, plain_json
 from services.kafka import OPTION_NAMES, client_options
@@ -47,7 +47,9 @@ Messages = Annotated[_Texts, typer.Option("--message", help="What the user said.
 ProfileName = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
 Attempts = Annotated[int | None, typer.Option(help="The workflow's budget in attempts.")]
 Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in tokens.")]
-TimeToLive = Annotated[int | None, typer.Option(help="Seconds until nobody needs the answer.")]
+TimeToLive = Annotated[
+    int | None, typer.Option(help="Seconds after which the answer is no longer needed.")
+]
 Labels = Annotated[_Texts, typer.Option("--label", metavar="KEY=VALUE")]
 Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for the outcome.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]
@@ -73,7 +75,7 @@ def ask(
     config: Config = None,
 ) -> None:
     """Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time."""
-    line = Line(
+    line = AskArguments(
         instructions or "",
         workflow,
         contract,
@@ -101,11 +103,11 @@ def ask(
         raise typer.Exit(1)
 
 
-def _prepared(line: Line, request: str | None, registry: Registry) -> Request:
+def _prepared(arguments: AskArguments, request: str | None, registry: Registry) -> Request:
     new_id = str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
-    if request is None and line.instructions:
-        return request_of_line(line, registry, _read, new_id)
-    if request is None or line != Line(""):
+    if request is None and arguments.instructions:
+        return request_of_arguments(arguments, registry, _read, new_id)
+    if request is None or arguments != AskArguments(""):
         raise typer.BadParameter("Give instructions with their options, or --request alone.")
     return request_of_file(_read(request), new_id)
 

@@ -12,9 +12,9 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.outcome import RetryRequest
 from answerbus.request import Request
 from answerbus.topics import RETRIES
-from services.reading.event_line import retry_text
-from services.reading.reader import reading
-from services.reading.seen import seen
+from services.records.decoded import decoded
+from services.records.event_line import retry_text
+from services.records.reader import reading
 
 
 @asynccontextmanager
@@ -28,7 +28,7 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
     with Progress(*columns, console=console, transient=True) as progress:
         row = progress.add_task(f"Waiting for request {request.request_id}")
         teller = asyncio.create_task(
-            _tell_retries(bus, request, lambda text: progress.update(row, description=text))
+            _print_retries(bus, request, lambda text: progress.update(row, description=text))
         )
         try:
             yield
@@ -38,11 +38,11 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
                 await teller
 
 
-async def _tell_retries(bus: Bus, request: Request, say: Callable[[str], None]) -> None:
+async def _print_retries(bus: Bus, request: Request, say: Callable[[str], None]) -> None:
     async with reading(
         bus, (RETRIES,), workflow_id=request.workflow_id, from_start=False
     ) as reader:
         async for batch in reader.follow():
-            for retry in (seen(stored).event for stored in batch):
+            for retry in (decoded(stored).event for stored in batch):
                 if isinstance(retry, RetryRequest) and retry.request_id == request.request_id:
                     say(f"Waiting for {retry_text(retry)}")

@@ -31,7 +31,7 @@ Read = Callable[[str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AskArguments:
     """The options that describe a request; None is what was not given."""
 
     instructions: str
@@ -47,22 +47,24 @@ class Line:
     labels: Sequence[str] = ()
 
 
-def request_of_line(line: Line, registry: Registry, read: Read, new_id: str) -> Request:
+def request_of_arguments(
+    arguments: AskArguments, registry: Registry, read: Read, new_id: str
+) -> Request:
     """The request that the options describe; raises typer.BadParameter."""
-    facts = [_pair("--fact", text) for text in line.facts]
+    facts = [_pair("--fact", text) for text in arguments.facts]
     try:
         return Request(
             request_id=new_id,
-            workflow_id=line.workflow or new_id,
-            answer_schema=_schema(line, registry, read),
+            workflow_id=arguments.workflow or new_id,
+            answer_schema=_schema(arguments, registry, read),
             context=Context(
-                instructions=line.instructions,
-                messages=tuple(Message(role="user", content=text) for text in line.messages),
+                instructions=arguments.instructions,
+                messages=tuple(Message(role="user", content=text) for text in arguments.messages),
                 facts=tuple(Fact(name=name, value=_value(text, read)) for name, text in facts),
             ),
-            labels=dict(_pair("--label", text) for text in line.labels),
-            budget=Budget(**_given(attempts=line.attempts, tokens=line.tokens)),
-            **_given(profile=line.profile, ttl_s=line.ttl),
+            labels=dict(_pair("--label", text) for text in arguments.labels),
+            budget=Budget(**_given(attempts=arguments.attempts, tokens=arguments.tokens)),
+            **_given(profile=arguments.profile, ttl_s=arguments.ttl),
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -82,17 +84,17 @@ def request_of_file(content: bytes, new_id: str) -> Request:
     return received.request
 
 
-def _schema(line: Line, registry: Registry, read: Read) -> SchemaRef:
-    if line.contract and line.schema:
+def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRef:
+    if arguments.contract and arguments.schema:
         _refuse("Give --contract or --schema, not both.")
-    if line.contract:
-        return _contract(line.contract, registry)
-    if line.schema is None:
+    if arguments.contract:
+        return _contract(arguments.contract, registry)
+    if arguments.schema is None:
         return TextRef()
-    parsed = json_text.parse(read(line.schema))
+    parsed = json_text.parse(read(arguments.schema))
     if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict | bool):
-        _refuse(f"{line.schema} holds no JSON Schema (a JSON object).")
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(line.schema).stem)
+        _refuse(f"{arguments.schema} holds no JSON Schema (a JSON object).")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(arguments.schema).stem)
     return InlineRef(name=name, json_schema=parsed.value)
 
 

@@ -16,13 +16,13 @@ from answerbus.limits import REASON_BYTES_MAX
 from answerbus.topics import LEDGER, RETRIES
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.private_records import Lanes, Unreadable, lanes, meaning, record_at
+from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
+from services.dead_letter_actions.writer import SOURCE
 from services.digest import bytes_digest
 from services.escaping import json_lines, plain
-from services.reading.private import excerpt
-from services.reading.stored import Place, Stored
+from services.records.private import excerpt
+from services.records.stored import Place, Stored
 from services.replay.options import operator
-from services.reviving.writer import SOURCE
 from services.settings import from_environment
 
 EXIT_SHUT = 1
@@ -88,7 +88,7 @@ def skip(
         raise typer.Exit(EXIT_SHUT)
 
 
-async def _all(bus: Bus, chosen: Sequence[int] | None) -> list[Lanes]:
+async def _all(bus: Bus, chosen: Sequence[int] | None) -> list[LaneContents]:
     return [found async for found in lanes(bus, chosen)]
 
 
@@ -137,7 +137,7 @@ async def _write(bus: Bus, found: Unreadable, reason: str, by: str) -> None:
             )
 
 
-def _lines(found: Lanes, prefix: str) -> list[Text]:
+def _lines(found: LaneContents, prefix: str) -> list[Text]:
     lane, name = found.lane, f"lane {found.partition}"
     if lane is None:
         said = "was never opened"
@@ -169,7 +169,7 @@ def _remedy(one: Unreadable) -> str:
     return f"answerbus lanes skip {where} --reason '…'; lost with it: {meaning(stored)}"
 
 
-def _as_data(found: Lanes, prefix: str) -> Mapping[str, object]:
+def _as_data(found: LaneContents, prefix: str) -> Mapping[str, object]:
     lane = found.lane
     return {
         "partition": found.partition,

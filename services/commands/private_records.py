@@ -7,9 +7,9 @@ from answerbus.client.bus import Bus
 from answerbus.lane_records import KEPT, LaneRecords
 from answerbus.ledger import LANE_KEY, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
-from services.reading.private import Fault, passes_by, private_event
-from services.reading.reader import Reader, reading
-from services.reading.stored import Place, Stored
+from services.records.private import Fault, passes_by, private_event
+from services.records.reader import Reader, reading
+from services.records.stored import Place, Stored
 
 PRIVATE = (LEDGER, RETRIES)
 _SHUT = "other lanes differ, and this one stays shut"
@@ -26,7 +26,7 @@ class Unreadable:
 
 
 @dataclass(slots=True)
-class Lanes:
+class LaneContents:
     """What one partition of the private topics holds, as far as operators want to see it."""
 
     partition: int
@@ -78,7 +78,7 @@ def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
     return Unreadable(stored, one.fault, skipped) if is_meant else one
 
 
-async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[Lanes]:
+async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneContents]:
     """Each partition, or those that are chosen. Raises BusUnavailable."""
     wrong = (await bus.lanes()).wrong
     async with reading(bus, PRIVATE) as reader:
@@ -89,8 +89,8 @@ async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[Lanes
                 yield found
 
 
-async def _lanes(reader: Reader, partition: int) -> Lanes:
-    found = Lanes(partition)
+async def _lanes(reader: Reader, partition: int) -> LaneContents:
+    found = LaneContents(partition)
     async for batch in reader.to_end(PRIVATE, partition):
         for stored in batch:
             found.take(stored)
@@ -102,7 +102,7 @@ async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
     if place.partition not in range((await bus.counts(place.topic))[place.topic]):
         return None
     async with reading(bus, PRIVATE) as reader:
-        found, there = Lanes(place.partition), None
+        found, there = LaneContents(place.partition), None
         wrong = (await bus.lanes()).wrong
         async for batch in reader.to_end(PRIVATE, place.partition):
             for stored in batch:

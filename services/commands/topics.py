@@ -67,7 +67,7 @@ def move(
     Accounts, closed ids, open retries and unread requests go to the partitions that own their
     workflows from then on. Cut short, it goes on when it is run again.
     """
-    from services.moving.move import move as moving  # noqa: PLC0415 - loads what a worker loads
+    from services.repartitioning.move import move as moving  # noqa: PLC0415 - loads what a worker loads
     from services.worker.clock import SystemClock  # noqa: PLC0415
 
     settings = from_environment(config).kafka

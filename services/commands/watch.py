@@ -8,10 +8,10 @@ import typer
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.escaping import json_line
-from services.reading.event_data import as_data
-from services.reading.event_line import STYLES, line_of
-from services.reading.reader import reading
-from services.reading.seen import Wanted, seen
+from services.records.decoded import RecordFilter, decoded
+from services.records.event_data import as_data
+from services.records.event_line import STYLES, line_of
+from services.records.reader import reading
 from services.settings import KafkaSettings, from_environment
 
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
@@ -42,13 +42,18 @@ def watch(
     for name in kind or ():
         if name not in STYLES:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(STYLES)}.")
-    wanted = Wanted(workflow, contract, frozenset(kind) if kind else None)
+    wanted = RecordFilter(workflow, contract, frozenset(kind) if kind else None)
     settings = from_environment(config).kafka
     asyncio.run(_watch(settings, wanted, from_start=from_start, limit=limit, as_json=as_json))
 
 
 async def _watch(
-    settings: KafkaSettings, wanted: Wanted, *, from_start: bool, limit: int | None, as_json: bool
+    settings: KafkaSettings,
+    wanted: RecordFilter,
+    *,
+    from_start: bool,
+    limit: int | None,
+    as_json: bool,
 ) -> None:
     console = stdout()
     shown = 0
@@ -56,7 +61,7 @@ async def _watch(
         bus_of(settings), TOPICS, workflow_id=wanted.workflow_id, from_start=from_start
     ) as reader:
         async for batch in reader.follow():
-            for found in filter(wanted.admits, map(seen, batch)):
+            for found in filter(wanted.admits, map(decoded, batch)):
                 if as_json:
                     typer.echo(json_line(as_data(found)))
                 else:

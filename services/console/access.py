@@ -24,7 +24,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class TokenHolder:
     """Whose token it is; `name` is recorded with what they do."""
 
     role: Role
@@ -44,7 +44,7 @@ class Tokens:
     named: Mapping[str, str] = field(default_factory=lambda: _NONE_NAMED, repr=False)
     made_up_for: str | None = None
 
-    def holder_of(self, given: str) -> Holder | None:
+    def holder_of(self, given: str) -> TokenHolder | None:
         """Whose token this is; takes as long for a wrong one as for a right one."""
         found = None
         for token, holder in self._all():
@@ -57,13 +57,13 @@ class Tokens:
         made_up = self.operator if self.made_up_for is not None else None
         return made_up is not None and hmac.compare_digest(given.encode(), made_up.encode())
 
-    def _all(self) -> Iterator[tuple[str, Holder]]:
+    def _all(self) -> Iterator[tuple[str, TokenHolder]]:
         for name, token in self.named.items():
-            yield token, Holder(Role.OPERATOR, name)
+            yield token, TokenHolder(Role.OPERATOR, name)
         if self.operator:
-            yield self.operator, Holder(Role.OPERATOR, self.made_up_for or Role.OPERATOR.value)
+            yield self.operator, TokenHolder(Role.OPERATOR, self.made_up_for or Role.OPERATOR.value)
         if self.viewer:
-            yield self.viewer, Holder(Role.VIEWER, Role.VIEWER.value)
+            yield self.viewer, TokenHolder(Role.VIEWER, Role.VIEWER.value)
 
 
 @dataclass(frozen=True, slots=True)

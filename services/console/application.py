@@ -8,14 +8,14 @@ from pathlib import Path
 from aiohttp import web
 
 from answerbus.client.errors import BusUnavailable
-from services.console.desk import DESK, Desk
+from services.console.context import CONTEXT, ConsoleContext
 from services.console.guard import HEADERS
 from services.console.pages import (
-    letter,
-    letters,
+    dead_letter,
+    dead_letters,
+    job,
     login,
     overview,
-    plan,
     reference,
     tail,
     workflow,
@@ -31,12 +31,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 
 
-def application(desk: Desk) -> web.Application:
+def application(context: ConsoleContext) -> web.Application:
     """All pages, behind the guard."""
     app = web.Application(
         middlewares=[_hardened, _errors, _guarded], client_max_size=FORM_BYTES_MAX
     )
-    app[DESK] = desk
+    app[CONTEXT] = context
     app.on_response_prepare.append(without_name)
     app.add_routes(
         [
@@ -44,12 +44,12 @@ def application(desk: Desk) -> web.Application:
             web.post("/login", login.enter),
             web.post("/logout", login.leave),
             web.get("/", overview.overview),
-            web.get("/letters", letters.groups),
-            web.get("/letters/list", letters.listed),
-            web.post("/letters/plan", plan.prepare),
-            web.post("/letters/jobs", plan.start),
-            web.get(r"/letters/jobs/{number:\d{1,9}}", plan.job),
-            web.get("/letters/one", letter.letter),
+            web.get("/letters", dead_letters.groups),
+            web.get("/letters/list", dead_letters.listed),
+            web.post("/letters/plan", job.prepare),
+            web.post("/letters/jobs", job.start),
+            web.get(r"/letters/jobs/{number:\d{1,9}}", job.job),
+            web.get("/letters/one", dead_letter.letter),
             web.get("/workflow", workflow.workflow),
             web.get("/tail", tail.tail),
             web.get("/contracts", reference.contracts),
@@ -64,7 +64,7 @@ def application(desk: Desk) -> web.Application:
 @web.middleware
 async def _hardened(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Only for those who meant us, and with what tells browsers to be strict."""
-    if request.app[DESK].guard.origins.is_host(request.headers.get("Host")):
+    if request.app[CONTEXT].guard.origins.is_host(request.headers.get("Host")):
         response = await handler(request)
     else:
         text = (
@@ -78,7 +78,7 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    await request.app[DESK].guard.admit(request)
+    await request.app[CONTEXT].guard.admit(request)
     return await handler(request)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from services.console.glimpse import RETRY_ENDED, Glimpse
+from services.console.record_summary import RETRY_ENDED, RecordSummary
 
 MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60
@@ -12,8 +12,8 @@ NAMES_MAX = 200  # pairs of contract and model, and profiles, that are told apar
 OTHERS = "(others)"
 NONE = "–"
 OUTCOMES = ("result", "unvalidated_result", "refusal", "dead_letter")
-SICK_MINUTES = 10
-SICK_CALLS_MIN = 3
+UNHEALTHY_MINUTES = 10
+UNHEALTHY_CALLS_MIN = 3
 _ANSWERED = {"result", "unvalidated_result", "refusal"}
 _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
 
@@ -25,14 +25,14 @@ class Rate:
     terminals: int = 0
     refusals: int = 0
     results: int = 0
-    repaired: int = 0
+    after_retries: int = 0
 
     def add(self, other: "Rate") -> None:
         """Count these as well."""
         self.terminals += other.terminals
         self.refusals += other.refusals
         self.results += other.results
-        self.repaired += other.repaired
+        self.after_retries += other.after_retries
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Board:
         self._profiles: set[str] = set()
         self._waiting: dict[str, tuple[str, str]] = {}
 
-    def take(self, seen: Glimpse) -> None:
+    def take(self, seen: RecordSummary) -> None:
         """Count one record."""
         match seen.kind:
             case "result" | "unvalidated_result" | "refusal" | "dead_letter":
@@ -118,18 +118,18 @@ class Board:
             _sum(m for g in groups for m in g),
         )
 
-    def sick(self, now_ms: int) -> tuple[str, ...]:
+    def unhealthy(self, now_ms: int) -> tuple[str, ...]:
         """Profiles whose calls of the last SICK_MINUTES all came to nothing."""
-        recent = self.window(now_ms, SICK_MINUTES, 1).total.profiles
+        recent = self.window(now_ms, UNHEALTHY_MINUTES, 1).total.profiles
         return tuple(
             sorted(
                 name
                 for name, calls in recent.items()
-                if calls.made >= SICK_CALLS_MIN and not calls.answered
+                if calls.made >= UNHEALTHY_CALLS_MIN and not calls.answered
             )
         )
 
-    def _terminal(self, seen: Glimpse) -> None:
+    def _terminal(self, seen: RecordSummary) -> None:
         minute = self._minute(seen.at_ms)
         if minute is None:
             return
@@ -143,9 +143,9 @@ class Board:
         rate.terminals += 1
         rate.refusals += seen.kind == "refusal"
         rate.results += seen.kind == "result"
-        rate.repaired += seen.kind == "result" and (seen.attempt or 1) > 1
+        rate.after_retries += seen.kind == "result" and (seen.attempt or 1) > 1
 
-    def _attempt(self, seen: Glimpse) -> None:
+    def _attempt(self, seen: RecordSummary) -> None:
         minute = self._minute(seen.at_ms)
         if minute is None:
             return

@@ -1,4 +1,4 @@
-"""The one task that reads the topics into the picture, in steps short enough for the pages."""
+"""The one task that reads the topics into the state, in steps short enough for the pages."""
 
 import asyncio
 import gc
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import DEAD_LETTERS, TOPICS
-from services.console.picture import Picture
-from services.reading.reader import Reader, reading
-from services.reading.stored import Stored
+from services.console.state import ConsoleState
+from services.records.reader import Reader, reading
+from services.records.stored import Stored
 
 AGAIN_S = 5.0
 STEP_RECORDS = 100  # folded in one go: some milliseconds, and a page waits for several
@@ -49,13 +49,13 @@ def _settle() -> None:
 
 
 class Feed:
-    """`picture` is replaced by a new one when the connection had to be made anew."""
+    """`state` is replaced by a new one when the connection had to be made anew."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.picture = Picture()
+        self.state = ConsoleState()
         self.progress = Progress()
-        self._reader: Reader | None = None  # the one that keeps `picture` whole, once it is that
+        self._reader: Reader | None = None  # the one that keeps `state` whole, once it is that
         self._folded = asyncio.Event()  # a new one for each batch
 
     async def run(self) -> None:
@@ -69,11 +69,11 @@ class Feed:
                 self.progress.trouble, self._reader = str(error), None
                 await asyncio.sleep(AGAIN_S)
 
-    async def reach_letters(self) -> None:
-        """Wait until all letters that there are by now are in the picture. Raises TimeoutError."""
+    async def catch_up_with_dead_letters(self) -> None:
+        """Wait until all letters that there are by now are in the state. Raises TimeoutError."""
         async with asyncio.timeout(REACH_LETTERS_S):
             while not await self._have_reached():
-                pass  # the connection was made anew meanwhile, and the picture is another one
+                pass  # the connection was made anew meanwhile, and the state is another one
 
     async def _have_reached(self) -> bool:
         while (reader := self._reader) is None:
@@ -81,31 +81,31 @@ class Feed:
         end = await reader.end((DEAD_LETTERS,))
         while not await reader.has_reached(end):
             await self._folded.wait()
-        # What was read last may still be on its way into the picture.
+        # What was read last may still be on its way into the state.
         await self._folded.wait()
         return reader is self._reader
 
     async def _read(self, reader: Reader) -> None:
-        picture = Picture()
+        state = ConsoleState()
         left = await reader.left()
         progress = Progress(left, left)
-        if not self.progress.caught_up:  # else the former picture is shown until this one is whole
-            self.picture, self.progress = picture, progress
+        if not self.progress.caught_up:  # else the former state is shown until this one is whole
+            self.state, self.progress = state, progress
         measured = time.monotonic()
         async for batch in reader.to_end():
-            await self._fold(picture, batch)
+            await self._fold(state, batch)
             if time.monotonic() - measured > PROGRESS_S:
                 _settle()
                 progress.left, measured = await reader.left(), time.monotonic()
         _settle()
         progress.caught_up = True
-        self.picture, self.progress, self._reader = picture, progress, reader
+        self.state, self.progress, self._reader = state, progress, reader
         async for batch in reader.follow():
-            await self._fold(picture, batch)
+            await self._fold(state, batch)
 
-    async def _fold(self, picture: Picture, batch: Sequence[Stored]) -> None:
+    async def _fold(self, state: ConsoleState, batch: Sequence[Stored]) -> None:
         for number, stored in enumerate(batch, start=1):
-            picture.take(stored)
+            state.take(stored)
             if number % STEP_RECORDS == 0:
                 await asyncio.sleep(0)  # let the pages in
         folded, self._folded = self._folded, asyncio.Event()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from services.console.access import SESSION_S, Holder, Origins, Role, Session, Sessions, Tokens
+from services.console.access import SESSION_S, Origins, Role, Session, Sessions, TokenHolder, Tokens
 from services.console.form import form_of
-from services.console.pace import WAIT_S_MAX, Pace
+from services.console.login_throttle import WAIT_S_MAX, LoginThrottle
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
@@ -45,9 +45,9 @@ class Guard:
     origins: Origins
     secure_cookie: bool
     sessions: Sessions
-    pace: Pace = field(default_factory=Pace)
+    throttle: LoginThrottle = field(default_factory=LoginThrottle)
 
-    async def let_in(self, token: str, address: str | None, *, in_address: bool) -> str | None:
+    async def log_in(self, token: str, address: str | None, *, in_address: bool) -> str | None:
         """The secret of a new session's cookie; None for a wrong token.
 
         Raises HTTPTooManyRequests for an address that tries too many.
@@ -63,7 +63,7 @@ class Guard:
         return self._begin(holder)
 
     async def _slow_down(self, address: str | None) -> None:
-        wait_s = self.pace.wait_s(address, asyncio.get_running_loop().time())
+        wait_s = self.throttle.wait_s(address, asyncio.get_running_loop().time())
         if wait_s is None:
             _log.warning("too many wrong tokens from %s", address)
             text = f"Too many wrong tokens from your address: wait {WAIT_S_MAX:g} s."
@@ -71,7 +71,7 @@ class Guard:
         _log.warning("a wrong token from %s", address)
         await asyncio.sleep(wait_s)
 
-    def _begin(self, holder: Holder) -> str:
+    def _begin(self, holder: TokenHolder) -> str:
         csrf, secret = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
         session = Session(holder.role, holder.name, csrf, time.time() + SESSION_S)
         self.sessions.add(secret, session)
@@ -113,14 +113,14 @@ class Guard:
 
 
 def session_of(request: web.Request) -> Session:
-    """Who asks."""
+    """The session of a request."""
     if SESSION not in request:
         raise web.HTTPUnauthorized(text="Log in first.")
     return request[SESSION]
 
 
 def operator_of(request: web.Request) -> Session:
-    """Who asks, if they may change anything."""
+    """The session of a request that may change things; raises 403 else."""
     session = session_of(request)
     if session.role is not Role.OPERATOR:
         raise web.HTTPForbidden(text="Viewers cannot change anything.")

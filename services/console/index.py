@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_left
 
 from answerbus.topics import TOPICS
-from services.reading.stored import Place
+from services.records.stored import Place
 
 RUN_RECORDS = 16_384  # sorting so many takes some 10 ms, which is as long as a page may wait
 _PARTITION_BITS, _OFFSET_BITS = 16, 45  # and 3 for the topic
@@ -40,7 +40,7 @@ class WorkflowIndex:
 
 
 def letter_key(dead_letter_id: str) -> str:
-    """Under which what operators did with a letter is kept: it does not name the workflow."""
+    """Under which what operators did with a dead letter is kept: it does not name the workflow."""
     return f"letter\0{dead_letter_id}"
 
 

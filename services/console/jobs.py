@@ -10,13 +10,13 @@ from typing import Literal, assert_never
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from services.console.feed import Feed
-from services.console.wish import Wish
-from services.letters.forecast import Forecast, Known
-from services.letters.letter import Letter
-from services.letters.revive import Order
-from services.reviving.dismissing import dismissing
-from services.reviving.replaying import Outcome, replaying, revived
-from services.reviving.writer import Superseded, writing
+from services.console.replay_form import ReplayForm
+from services.dead_letter_actions.dismissing import dismissing
+from services.dead_letter_actions.replaying import Prepared, prepared_replays, replaying
+from services.dead_letter_actions.writer import Superseded, writing
+from services.dead_letters.forecast import Forecast, KnownNames
+from services.dead_letters.prepare_replay import ReplayOrder
+from services.dead_letters.row import DeadLetterRow
 
 Action = Literal["dry-run", "replay", "dismiss"]
 ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
@@ -33,8 +33,8 @@ class Job:
     number: int
     action: Action
     ids: Sequence[str]
-    order: Order
-    wish: Wish
+    order: ReplayOrder
+    replay_form: ReplayForm
     done: int = 0
     forecast: Forecast = field(default_factory=Forecast)
     trouble: str | None = None
@@ -44,7 +44,7 @@ class Job:
 class Jobs:
     """All runs since the console was started; one at a time is at work."""
 
-    def __init__(self, bus: Bus, feed: Feed, known: Known, now: Callable[[], float]) -> None:
+    def __init__(self, bus: Bus, feed: Feed, known: KnownNames, now: Callable[[], float]) -> None:
         self._bus, self._feed, self._known, self._now = bus, feed, known, now
         self._jobs: dict[int, Job] = {}
         self._turn = asyncio.Lock()
@@ -54,10 +54,16 @@ class Jobs:
         """A run by its number."""
         return self._jobs.get(number)
 
-    def start(self, action: Action, letters: Sequence[Letter], order: Order, wish: Wish) -> Job:
+    def start(
+        self,
+        action: Action,
+        letters: Sequence[DeadLetterRow],
+        order: ReplayOrder,
+        replay_form: ReplayForm,
+    ) -> Job:
         """Begin; the job tells how it goes."""
         number = max(self._jobs, default=0) + 1
-        job = Job(number, action, [letter.id for letter in letters], order, wish)
+        job = Job(number, action, [letter.id for letter in letters], order, replay_form)
         self._jobs[number] = job
         self._jobs.pop(number - KEPT, None)
         task = asyncio.create_task(self._run(job))
@@ -103,28 +109,28 @@ class Jobs:
 
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
-            await self._feed.reach_letters()
+            await self._feed.catch_up_with_dead_letters()
             async for step in replaying(writer, self._revived(job, self._open(job))):
                 for letter, outcome in step.outcomes:
                     job.forecast.take(letter.id, outcome)
                     job.done += 1
 
-    def _revived(self, job: Job, letters: Collection[Letter]) -> AsyncIterator[Outcome]:
-        return revived(self._bus, letters, job.order, self._known, self._time)
+    def _revived(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
+        return prepared_replays(self._bus, letters, job.order, self._known, self._time)
 
     async def _dismiss(self, job: Job) -> None:
         async with writing(self._bus) as writer:
-            await self._feed.reach_letters()
+            await self._feed.catch_up_with_dead_letters()
             by, reason = job.order.by, job.order.reason
             async for step in dismissing(writer, self._open(job), by, reason, self._time):
                 job.done += len(step)
 
-    def _open(self, job: Job) -> list[Letter]:
+    def _open(self, job: Job) -> list[DeadLetterRow]:
         return [letter for letter in self._letters(job) if letter.status == "open"]
 
-    def _letters(self, job: Job) -> Iterator[Letter]:
+    def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
         """As they are now."""
-        found = map(self._feed.picture.letters.get, job.ids)
+        found = map(self._feed.state.dead_letters.get, job.ids)
         return (letter for letter in found if letter is not None)
 
     def _time(self) -> datetime:

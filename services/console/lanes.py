@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from services.console.glimpse import Glimpse
+from services.console.record_summary import RecordSummary
 
 
 @dataclass(frozen=True, slots=True)
-class LaneSeen:
+class LaneSummary:
     """Who opened a lane last, when, and how often without progress."""
 
     partition: int
@@ -20,10 +20,10 @@ class Lanes:
     """Accounts with nothing in flight are forgotten, so that it stays small."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, LaneSeen] = {}
+        self._lanes: dict[int, LaneSummary] = {}
         self._in_flight: dict[str, tuple[int, int]] = {}
 
-    def take(self, seen: Glimpse) -> None:
+    def take(self, seen: RecordSummary) -> None:
         """Take one record of the ledger."""
         partition = seen.place.partition
         if seen.kind == "lane":
@@ -34,16 +34,16 @@ class Lanes:
             else:
                 self._in_flight.pop(seen.account_id, None)
 
-    def _lane(self, seen: Glimpse) -> LaneSeen:
+    def _lane(self, seen: RecordSummary) -> LaneSummary:
         """A worker writes its lane's record again now and then; an opening is one that counts."""
         worker, before = seen.worker or "?", self._lanes.get(seen.place.partition)
         opened_ms = seen.at_ms
         if before and before.worker == worker and seen.openings <= before.openings_without_progress:
             opened_ms = before.opened_ms
-        return LaneSeen(seen.place.partition, worker, seen.openings, opened_ms)
+        return LaneSummary(seen.place.partition, worker, seen.openings, opened_ms)
 
     @property
-    def lanes(self) -> tuple[LaneSeen, ...]:
+    def lanes(self) -> tuple[LaneSummary, ...]:
         """By partition."""
         return tuple(lane for _, lane in sorted(self._lanes.items()))
 

@@ -23,15 +23,15 @@ from services.console.access import (
     origins_of,
 )
 from services.console.application import application
-from services.console.desk import Desk
+from services.console.context import ConsoleContext
 from services.console.feed import Feed
 from services.console.guard import Guard
 from services.console.jobs import Jobs
+from services.console.polling import Poller
 from services.console.render import environment
-from services.console.soundings import Sounder
+from services.dead_letters.forecast import KnownNames
 from services.http_server import HttpServer
-from services.letters.forecast import Known
-from services.reading.picker import Picker, picking
+from services.records.picker import Picker, picking
 from services.settings import ConsoleSettings, Settings, SetUpError, secret
 
 
@@ -59,8 +59,8 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         port = listener.getsockname()[1]
         origins = origins_of(chosen.host, port, chosen.public_url)
         async with picking(bus) as picker:
-            desk = _desk(settings, bus, picker, tokens, origins)
-            async with _at_work(desk, listener):
+            context = _desk(settings, bus, picker, tokens, origins)
+            async with _at_work(context, listener):
                 url = chosen.public_url or f"http://{_name(chosen.host)}:{port}"
                 made_up = urlencode({"token": tokens.operator}) if tokens.made_up_for else ""
                 login = f"login?{made_up}" if made_up else ""
@@ -69,17 +69,19 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         listener.close()
 
 
-def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins: Origins) -> Desk:
+def _desk(
+    settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins: Origins
+) -> ConsoleContext:
     chosen, kafka, registry = settings.console, settings.kafka, plugins.registry()
     feed = Feed(bus)
-    known = Known(settings.profiles.keys() or None, registry)
+    known = KnownNames(settings.profiles.keys() or None, registry)
     is_https = (chosen.public_url or "").startswith("https:")
-    return Desk(
+    return ConsoleContext(
         settings=settings,
         registry=registry,
         guard=Guard(tokens, origins, is_https, Sessions()),
         feed=feed,
-        sounder=Sounder(bus, kafka.worker_group, chosen.workers),
+        poller=Poller(bus, kafka.worker_group, chosen.workers),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
         templates=environment(),
@@ -88,17 +90,17 @@ def _desk(settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins:
 
 
 @asynccontextmanager
-async def _at_work(desk: Desk, listener: socket.socket) -> AsyncIterator[None]:
-    server = HttpServer(application(desk))
+async def _at_work(context: ConsoleContext, listener: socket.socket) -> AsyncIterator[None]:
+    server = HttpServer(application(context))
     try:
         async with asyncio.TaskGroup() as group:  # whichever fails ends the console
-            tasks = [group.create_task(work) for work in (desk.feed.run(), desk.sounder.run())]
+            tasks = [group.create_task(work) for work in (context.feed.run(), context.poller.run())]
             await server.start(listener)
             yield
             for task in tasks:
                 task.cancel()
     finally:
-        await desk.jobs.stop()
+        await context.jobs.stop()
         await server.stop()
 
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from services.console.access import Role
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.guard import SESSION
 from services.escaping import json_lines, plain
 
@@ -49,19 +49,19 @@ def _shown(value: object) -> object:
 
 
 def page(request: web.Request, template: str, status: int = 200, **values: Any) -> web.Response:
-    """A page for whoever asks."""
-    desk, session = request.app[DESK], request.get(SESSION)
-    now_s = desk.now()
+    """A page for the role that asks."""
+    context, session = request.app[CONTEXT], request.get(SESSION)
+    now_s = context.now()
     common: Mapping[str, Any] = {
         "here": request.path,
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
-        "progress": desk.feed.progress,
-        "trouble": desk.feed.progress.trouble or desk.sounder.soundings.trouble,
+        "progress": context.feed.progress,
+        "trouble": context.feed.progress.trouble or context.poller.results.trouble,
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),
     }
-    text = desk.templates.get_template(template).render(**{**common, **values})
+    text = context.templates.get_template(template).render(**{**common, **values})
     return web.Response(text=text, status=status, content_type="text/html")
 
 

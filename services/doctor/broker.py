@@ -13,7 +13,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import REQUESTS, TOPICS, Topic
-from services.doctor.facts import BrokerTime, Cluster, Group, Look
+from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
 from services.topics.controller_time import controller_time_ms
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Now = Callable[[], datetime]
 
 
-async def look(bus: Bus, group: str, now: Now) -> Look:
+async def inspect_broker(bus: Bus, group: str, now: Now) -> BrokerFacts:
     """Everything we judge a broker by. Raises BusUnavailable."""
     async with topics_on(bus) as topics:
         found = await topics.look()
@@ -47,10 +47,12 @@ async def look(bus: Bus, group: str, now: Now) -> Look:
             await admin.close()
     layout = await bus.layout() if found else None
     if len(found) < len(TOPICS):
-        return Look(cluster, found, time, None, (), layout=layout)
+        return BrokerFacts(cluster, found, time, None, (), layout=layout)
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
-    return Look(cluster, found, time, Group(group, members, behind), stuck, others, layout=layout)
+    return BrokerFacts(
+        cluster, found, time, Group(group, members, behind), stuck, others, layout=layout
+    )
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:

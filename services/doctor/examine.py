@@ -49,7 +49,7 @@ def _contracts() -> Finding:
 async def _broker(settings: KafkaSettings) -> AsyncIterator[Finding]:
     try:
         bus = bus_of(settings)
-        look = await broker.look(bus, settings.worker_group, SystemClock().now)
+        look = await broker.inspect_broker(bus, settings.worker_group, SystemClock().now)
     except (BusUnavailable, SetUpError) as error:
         yield Finding("broker", "wrong", str(error))
         return

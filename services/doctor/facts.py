@@ -37,7 +37,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class BrokerFacts:
     """All of it; the time is None where the cluster does not tell, `stuck` are partitions.
 
     There is no layout without topics.

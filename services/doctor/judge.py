@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerbus.topics import TOPICS, Topic
-from services.doctor.facts import BrokerTime, Cluster, Group, Look
+from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.finding import Finding, Verdict
 from services.settings import KafkaSettings
 from services.topics.clock_offset import OFFSET_S_MAX
@@ -20,20 +20,20 @@ OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
 _APPLY = "run `answerbus topics apply`"
 
 
-def findings(look: Look, settings: KafkaSettings) -> Iterator[Finding]:
+def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
     """One line for each thing that we assume of a broker."""
-    yield _version(look.cluster)
-    yield _topics(look, settings)
-    used = look.layout.partitions if look.layout else settings.partitions
-    if advice := beyond(look.topics, used):
+    yield _version(facts.cluster)
+    yield _topics(facts, settings)
+    used = facts.layout.partitions if facts.layout else settings.partitions
+    if advice := beyond(facts.topics, used):
         yield Finding("partitions", "warning", advice)
-    if look.topics:
-        yield from _safety(look.cluster, look.topics)
-    yield _clock(look.time)
-    if look.group:
-        yield _group(look.group)
-        yield from _other_groups(look.other_groups, settings)
-        yield _transactions(look.stuck)
+    if facts.topics:
+        yield from _safety(facts.cluster, facts.topics)
+    yield _clock(facts.time)
+    if facts.group:
+        yield _group(facts.group)
+        yield from _other_groups(facts.other_groups, settings)
+        yield _transactions(facts.stuck)
 
 
 def _version(cluster: Cluster) -> Finding:
@@ -44,11 +44,11 @@ def _version(cluster: Cluster) -> Finding:
     return Finding("version", "ok", f"{count} of Kafka 3.7 or newer")
 
 
-def _topics(look: Look, settings: KafkaSettings) -> Finding:
-    layout = look.layout
+def _topics(facts: BrokerFacts, settings: KafkaSettings) -> Finding:
+    layout = facts.layout
     if layout and layout.moving_to is not None:
         return Finding("topics", "wrong", unfinished(layout.partitions, layout.moving_to))
-    steps = plan(look.topics, settings.partitions, layout.partitions if layout else None)
+    steps = plan(facts.topics, settings.partitions, layout.partitions if layout else None)
     if isinstance(steps, Refused):
         return Finding("topics", "wrong", steps.reason)
     prefix = settings.topic_prefix

@@ -1,1 +1,1 @@
-"""The command `answerbus replay`: dead letters looked at, sent again, put aside, repaired."""
+"""The command `answerbus replay`: dead letters looked at, sent again, dismissed, repaired."""

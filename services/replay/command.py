@@ -5,9 +5,9 @@ import typer
 from services.replay.dismissing import dismiss
 from services.replay.exporting import export
 from services.replay.importing import import_
+from services.replay.inspection import show
 from services.replay.listing import groups, list_, status
 from services.replay.running import dry_run, run
-from services.replay.showing import show
 
 app = typer.Typer(
     help="Look at dead letters, send them again, put them aside.", no_args_is_help=True

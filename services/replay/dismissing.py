@@ -1,14 +1,16 @@
-"""`answerbus replay dismiss`: put letters aside for good."""
+"""`answerbus replay dismiss`: put dead letters aside for good."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.letters.letter import Letter
-from services.letters.selection import Selection, select
+from services.dead_letter_actions.dismissing import dismissing
+from services.dead_letter_actions.writer import Superseded, writing
+from services.dead_letters.row import DeadLetterRow
+from services.dead_letters.selection import Selection, select
 from services.replay import views
-from services.replay.asking import confirm, mind_ids
+from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.loading import loading
 from services.replay.options import (
     By,
@@ -25,8 +27,6 @@ from services.replay.options import (
 )
 from services.replay.progress import progress
 from services.replay.stopping import HowEnded, leave, stopping
-from services.reviving.dismissing import dismissing
-from services.reviving.writer import Superseded, writing
 from services.settings import from_environment
 
 
@@ -50,7 +50,7 @@ def dismiss(
     if as_json:
         views.print_json({"end": ending, "dismissed": len(done), "letters": done})
     else:
-        stdout().print(f"{len(done):,} letters dismissed.")
+        stdout().print(f"{len(done):,} dead letters dismissed.")
     leave(ending)
 
 
@@ -58,12 +58,12 @@ async def _dismiss(
     bus: Bus, selection: Selection, by: str, reason: str, *, ask: bool
 ) -> tuple[list[str], HowEnded]:
     async with loading(bus, models=selection.needs_models) as loaded:
-        mind_ids(loaded.letters, selection.ids)
+        report_unavailable_ids(loaded.letters, selection.ids)
         chosen = select(loaded.letters, selection)
         if not chosen:
             return [], "done"
         if ask:
-            confirm(f"Dismiss {len(chosen):,} letters as {by}?")
+            confirm(f"Dismiss {len(chosen):,} dead letters as {by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still_open(chosen)
             steps = dismissing(writer, still_open, by, reason, now)
@@ -71,7 +71,7 @@ async def _dismiss(
 
 
 async def _put_aside(
-    steps: AsyncIterator[Sequence[Letter]], count: int
+    steps: AsyncIterator[Sequence[DeadLetterRow]], count: int
 ) -> tuple[list[str], HowEnded]:
     done: list[str] = []
     with stopping() as stop, progress("dismissing", count) as advance:

@@ -11,14 +11,14 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.dead_letter_actions.bodies import bodies
+from services.dead_letters.selection import Selection, select
 from services.escaping import plain_line
 from services.explain import cause_text
-from services.letters.selection import Selection, select
 from services.replay import views
-from services.replay.asking import mind_ids
+from services.replay.confirmation import report_unavailable_ids
 from services.replay.loading import loaded_once
 from services.replay.options import Ids, Limit, Since, Until, Where, selection_of
-from services.reviving.bodies import bodies
 from services.settings import from_environment
 
 SUFFIX = ".json"
@@ -37,7 +37,7 @@ def export(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Write what open letters hold in place of a request, byte by byte, into files.
+    """Write what open dead letters hold in place of a request, byte by byte, into files.
 
     Repair the files and give them to `import`. Files that are there already are left as they are.
     """
@@ -55,7 +55,7 @@ def export(
 
 async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str, object]]:
     letters = await loaded_once(bus, models=selection.needs_models)
-    mind_ids(letters, selection.ids)
+    report_unavailable_ids(letters, selection.ids)
     chosen = [letter for letter in select(letters, selection) if not letter.has_request]
     written = []
     async for letter, body in bodies(bus, chosen):

@@ -10,16 +10,16 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.limits import REQUEST_BYTES_MAX
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.letters.revive import Order
+from services.dead_letter_actions.replaying import prepared_repairs
+from services.dead_letter_actions.writer import writing
+from services.dead_letters.prepare_replay import ReplayOrder
 from services.replay import forecast_views, views
-from services.replay.asking import confirm, mind_ids
+from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.exporting import SUFFIX
 from services.replay.loading import loading
 from services.replay.options import By, Reason, Yes, now, operator
 from services.replay.sending import Done, send
 from services.replay.stopping import leave
-from services.reviving.replaying import mended
-from services.reviving.writer import writing
 from services.settings import from_environment
 
 Files = Annotated[list[Path], typer.Argument(help="Files that `export` wrote, repaired.")]
@@ -34,12 +34,12 @@ def import_(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Send repaired requests, each once, and link them to the letters that they repair.
+    """Send repaired requests, each once, and link them to the dead letters that they repair.
 
-    A file's name says which letter it is. Exit code 1 if a file is still no valid request.
+    A file's name says which dead letter it is. Exit code 1 if a file is still no valid request.
     """
     repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
-    bus, order = bus_of(from_environment(config).kafka), Order(operator(by), reason)
+    bus, order = bus_of(from_environment(config).kafka), ReplayOrder(operator(by), reason)
     done = asyncio.run(_import(bus, repaired, order, ask=not yes))
     if as_json:
         views.print_json(forecast_views.done_data(done.sent, done.sums, done.ended))
@@ -50,9 +50,11 @@ def import_(
         raise typer.Exit(1)
 
 
-async def _import(bus: Bus, repaired: Mapping[str, bytes], order: Order, *, ask: bool) -> Done:
+async def _import(
+    bus: Bus, repaired: Mapping[str, bytes], order: ReplayOrder, *, ask: bool
+) -> Done:
     async with loading(bus) as loaded:
-        mind_ids(loaded.letters, repaired)
+        report_unavailable_ids(loaded.letters, repaired)
         named = [letter for letter in loaded.letters if letter.id in repaired]
         chosen = [letter for letter in named if letter.status == "open"]
         if not chosen:
@@ -61,7 +63,7 @@ async def _import(bus: Bus, repaired: Mapping[str, bytes], order: Order, *, ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still_open(chosen)
-            outcomes = mended(bus, still_open, repaired, order, now)
+            outcomes = prepared_repairs(bus, still_open, repaired, order, now)
             return await send(writer, outcomes, len(still_open))
 
 

@@ -8,10 +8,10 @@ import typer
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.letters import fold
-from services.letters.fold import Letters
-from services.letters.groups import group
-from services.letters.selection import Selection, select
+from services.dead_letters import index
+from services.dead_letters.groups import group
+from services.dead_letters.index import DeadLetterIndex
+from services.dead_letters.selection import Selection, select
 from services.replay import views
 from services.replay.loading import loaded_once
 from services.replay.options import (
@@ -74,7 +74,9 @@ def list_(
     letters = _letters(config, selection)
     chosen = select(letters, selection)
     if as_json:
-        views.print_json([views.letter_data(letter, letters.fate(letter)) for letter in chosen])
+        views.print_json(
+            [views.letter_data(letter, letters.replay_outcome(letter)) for letter in chosen]
+        )
         return
     stdout().print(*views.letters_lines(chosen, letters), sep="\n")
     views.print_undecodable(letters)
@@ -89,7 +91,7 @@ def status(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Say how many letters are open, and what came of those that were replayed."""
+    """Say how many dead letters are open, and what came of those that were replayed."""
     any_status = ["open", "replayed", "dismissed"]
     selection = selection_of(where, ids, since, until, None, any_status)
     letters = _letters(config, selection)
@@ -101,9 +103,9 @@ def status(
     views.print_undecodable(letters)
 
 
-def _letters(config: Path | None, selection: Selection) -> Letters:
+def _letters(config: Path | None, selection: Selection) -> DeadLetterIndex:
     bus = _bus(config)
-    return asyncio.run(loaded_once(bus, fold.TOPICS, models=selection.needs_models))
+    return asyncio.run(loaded_once(bus, index.TOPICS, models=selection.needs_models))
 
 
 def _bus(config: Path | None) -> Bus:

@@ -1,4 +1,4 @@
-"""The letters of a broker, read to the end of their topics, with a bar for those who wait."""
+"""The dead letters of a broker, read to the end of their topics, with a bar for those who wait."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 
 from answerbus.client.bus import Bus
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
-from services.letters.fold import Letters
-from services.letters.letter import Letter
-from services.reading.reader import Reader, reading
+from services.dead_letters.index import DeadLetterIndex
+from services.dead_letters.row import DeadLetterRow
+from services.records.reader import Reader, reading
 from services.replay.progress import progress
 
 
 @dataclass(slots=True)
 class Loaded:
-    """The letters so far, and the reader that goes on from there."""
+    """The dead letters so far, and the reader that goes on from there."""
 
     reader: Reader
-    letters: Letters = field(default_factory=Letters)
+    letters: DeadLetterIndex = field(default_factory=DeadLetterIndex)
 
     async def catch_up(self) -> None:
         """Read what has come since. Raises BusUnavailable."""
         await _fold(self.reader, self.letters, "reading dead letters")
 
-    async def still_open(self, chosen: Iterable[Letter]) -> list[Letter]:
-        """Those that nobody has settled by now; raises BusUnavailable.
+    async def still_open(self, chosen: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
+        """Those that are still open; raises BusUnavailable.
 
-        Ask once there is a writer: from then on nobody else can settle any.
+        Ask once there is a writer: from then on no other can settle any.
         """
         await self.catch_up()
         return [letter for letter in chosen if letter.status == "open"]
@@ -36,7 +36,7 @@ class Loaded:
 async def loading(
     bus: Bus, topics: Collection[Topic] = (DEAD_LETTERS,), *, models: bool = False
 ) -> AsyncIterator[Loaded]:
-    """All letters as they are now, on request with the models that were asked.
+    """All dead letters as they are now, on request with the models that were asked.
 
     Raises BusUnavailable.
     """
@@ -51,13 +51,13 @@ async def loading(
 
 async def loaded_once(
     bus: Bus, topics: Collection[Topic] = (DEAD_LETTERS,), *, models: bool = False
-) -> Letters:
+) -> DeadLetterIndex:
     """The same, for those who need no more than that."""
     async with loading(bus, topics, models=models) as loaded:
         return loaded.letters
 
 
-async def _fold(reader: Reader, letters: Letters, what: str) -> None:
+async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
     with progress(what, await reader.left()) as advance:
         async for batch in reader.to_end():
             for stored in batch:

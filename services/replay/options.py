@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from services import plugins
-from services.letters.edit import Edits, edits_of
-from services.letters.forecast import Known
-from services.letters.groups import KEYS, Key, key_of
-from services.letters.letter import STATUSES, Status
-from services.letters.money import micro_usd_of
-from services.letters.patch import EditFault
-from services.letters.revive import Allowance
-from services.letters.selection import Selection
+from services.dead_letters.edit import Edits, edits_of
+from services.dead_letters.forecast import KnownNames
+from services.dead_letters.groups import KEYS, Key, key_of
+from services.dead_letters.money import micro_usd_of
+from services.dead_letters.patch import EditFault
+from services.dead_letters.prepare_replay import BudgetOverride
+from services.dead_letters.row import STATUSES, Status
+from services.dead_letters.selection import Selection
 from services.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
@@ -75,7 +75,7 @@ Force = Annotated[
 
 
 def now() -> datetime:
-    """The time of day."""
+    """The current time, in UTC."""
     return datetime.fromtimestamp(time.time(), UTC)
 
 
@@ -87,7 +87,7 @@ def selection_of(
     limit: int | None = None,
     status: Sequence[str] | None = None,
 ) -> Selection:
-    """The letters that the options mean. Raises typer.BadParameter."""
+    """The dead letters that the options mean. Raises typer.BadParameter."""
     return Selection(
         where=tuple(map(_condition, where or ())),
         ids=frozenset(ids or ()),
@@ -113,7 +113,7 @@ def edits_from(given: str | None) -> Edits:
     return found
 
 
-def allowance_of(given: str | None) -> Allowance:
+def allowance_of(given: str | None) -> BudgetOverride:
     """`5`, or `attempts=5,tokens=20000,usd=0.10`. Raises typer.BadParameter.
 
     `micro_usd=100000`, in millionths of a dollar, is the same as `usd=0.10`.
@@ -128,12 +128,12 @@ def allowance_of(given: str | None) -> Allowance:
             amounts["micro_usd"] = micro_usd
         else:
             raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5 or usd=0.10.")
-    return Allowance(**amounts)
+    return BudgetOverride(**amounts)
 
 
-def known_of(settings: Settings) -> Known:
+def known_of(settings: Settings) -> KnownNames:
     """What these settings say of the workers. Raises SetUpError."""
-    return Known(frozenset(settings.profiles) or None, plugins.registry())
+    return KnownNames(frozenset(settings.profiles) or None, plugins.registry())
 
 
 def operator(by: str | None) -> str:

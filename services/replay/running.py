@@ -9,12 +9,14 @@ import typer
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.letters.forecast import Forecast, Known
-from services.letters.letter import Letter
-from services.letters.revive import Order
-from services.letters.selection import Selection, select
+from services.dead_letter_actions.replaying import Prepared, prepared_replays
+from services.dead_letter_actions.writer import writing
+from services.dead_letters.forecast import Forecast, KnownNames
+from services.dead_letters.prepare_replay import ReplayOrder
+from services.dead_letters.row import DeadLetterRow
+from services.dead_letters.selection import Selection, select
 from services.replay import forecast_views, views
-from services.replay.asking import confirm, mind_ids
+from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.loading import loaded_once, loading
 from services.replay.options import (
     Budget,
@@ -40,8 +42,6 @@ from services.replay.options import (
 from services.replay.progress import progress
 from services.replay.sending import Done, send
 from services.replay.stopping import leave
-from services.reviving.replaying import Outcome, revived
-from services.reviving.writer import writing
 from services.settings import from_environment
 
 Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so many a second.")]
@@ -64,7 +64,7 @@ def dry_run(
 ) -> None:
     """Say what `run` would do, at what cost at worst, and what it would hold back and why.
 
-    Exit code 1 if it would hold back any letter.
+    Exit code 1 if it would hold back any dead letter.
     """
     selection = selection_of(where, ids, since, until, limit)
     order = _order("", "", edit, profile, budget, fresh=fresh, force=force)
@@ -98,10 +98,10 @@ def run(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Send the requests of open letters again, each once, whoever repeats this command.
+    """Send the requests of open dead letters again, each once, however often this is run.
 
     Ctrl-C stops after the transaction under way; the same command goes on with the rest.
-    Exit code 1 if letters were held back.
+    Exit code 1 if dead letters were held back.
     """
     selection = selection_of(where, ids, since, until, limit)
     order = _order(operator(by), reason, edit, profile, budget, fresh=fresh, force=force)
@@ -119,17 +119,17 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What `run` is to do, at most `rate` letters a second."""
+    """What `run` is to do, at most `rate` dead letters a second."""
 
     bus: Bus
     selection: Selection
-    order: Order
-    known: Known
+    order: ReplayOrder
+    known: KnownNames
     rate: float | None = None
 
-    def outcomes(self, letters: Sequence[Letter]) -> AsyncIterator[Outcome]:
-        """What becomes of these letters."""
-        return revived(self.bus, letters, self.order, self.known, now)
+    def outcomes(self, letters: Sequence[DeadLetterRow]) -> AsyncIterator[Prepared]:
+        """What becomes of these dead letters."""
+        return prepared_replays(self.bus, letters, self.order, self.known, now)
 
 
 def _order(
@@ -141,18 +141,18 @@ def _order(
     *,
     fresh: bool,
     force: bool,
-) -> Order:
+) -> ReplayOrder:
     edits, allowance = edits_from(edit), allowance_of(budget)
-    return Order(by, reason, edits, profile, allowance, keep_prior=not fresh, force=force)
+    return ReplayOrder(by, reason, edits, profile, allowance, keep_prior=not fresh, force=force)
 
 
 async def _dry_run(task: Task) -> Forecast:
     letters = await loaded_once(task.bus, models=task.selection.needs_models)
-    mind_ids(letters, task.selection.ids)
+    report_unavailable_ids(letters, task.selection.ids)
     return await _foreseen(task, select(letters, task.selection))
 
 
-async def _foreseen(task: Task, chosen: Sequence[Letter]) -> Forecast:
+async def _foreseen(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
     forecast = Forecast()
     with progress("trying", len(chosen)) as advance:
         async for letter, outcome in task.outcomes(chosen):
@@ -162,16 +162,16 @@ async def _foreseen(task: Task, chosen: Sequence[Letter]) -> Forecast:
 
 
 async def replayed(task: Task, *, ask: bool) -> Done:
-    """Carry out the task; letters that others settle meanwhile are left alone."""
+    """Carry out the task; dead letters that others settle meanwhile are left alone."""
     async with loading(task.bus, models=task.selection.needs_models) as loaded:
-        mind_ids(loaded.letters, task.selection.ids)
+        report_unavailable_ids(loaded.letters, task.selection.ids)
         chosen = select(loaded.letters, task.selection)
         if not chosen:
             return Done()
         if ask:
             forecast = await _foreseen(task, chosen)
             stderr().print(forecast_views.forecast_table(forecast, "to be replayed"))
-            confirm(f"Replay {forecast.sendable:,} letters as {task.order.by}?")
+            confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
         async with writing(task.bus) as writer:
             still_open = await loaded.still_open(chosen)
             return await send(writer, task.outcomes(still_open), len(still_open), task.rate)

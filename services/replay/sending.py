@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from answerbus.dead_letter import Replayed
-from services.letters.forecast import Forecast
+from services.dead_letter_actions.replaying import Prepared, Step, replaying
+from services.dead_letter_actions.writer import CHANGES_MAX, Superseded, Writer
+from services.dead_letters.forecast import Forecast
 from services.replay.progress import progress
 from services.replay.stopping import HowEnded, slept, stopping
-from services.reviving.replaying import Outcome, Step, replaying
-from services.reviving.writer import CHANGES_MAX, Superseded, Writer
 
 
 @dataclass(slots=True)
@@ -28,12 +28,12 @@ class Done:
 
     @property
     def count(self) -> int:
-        """How many letters were looked at."""
+        """How many dead letters were looked at."""
         return self.sums.sendable + self.sums.held_back_count
 
 
 async def send(
-    writer: Writer, outcomes: AsyncIterator[Outcome], count: int, rate: float | None = None
+    writer: Writer, outcomes: AsyncIterator[Prepared], count: int, rate: float | None = None
 ) -> Done:
     """Send what can be sent of `count` letters, at most `rate` a second. Raises BusUnavailable."""
     at_once = CHANGES_MAX if rate is None else max(1, min(CHANGES_MAX, int(rate)))

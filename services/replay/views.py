@@ -1,4 +1,4 @@
-"""Letters and groups as tables and as JSON data."""
+"""Dead letters and groups as tables and as JSON data."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from rich.text import Text
 
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
+from services.dead_letters.groups import Group, Key
+from services.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
+from services.dead_letters.row import DeadLetterRow, Funds
 from services.escaping import json_lines, plain_line
-from services.letters.fold import Ending, Fate, Letters
-from services.letters.groups import Group, Key
-from services.letters.letter import Funds, Letter
 
 DEAD_AGAIN_SHOWN_MAX = 10
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)
@@ -25,8 +25,8 @@ def print_json(data: object) -> None:
     typer.echo(json_lines(data))
 
 
-def print_undecodable(letters: Letters) -> None:
-    """Say that records of the topic were no letters."""
+def print_undecodable(letters: DeadLetterIndex) -> None:
+    """Say that records of the topic were no dead letters."""
     if letters.undecodable:
         said = f"{letters.undecodable} records in the topics are none of our events."
         stderr().print(said, style="yellow")
@@ -42,7 +42,7 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
         said = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
         yield Text(f"        {said}", "dim")
-    yield Text(f"{sum(one.count for one in groups):,} letters in {len(groups):,} groups")
+    yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
 
 
 def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
@@ -57,14 +57,17 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
     }
 
 
-def letters_lines(chosen: Sequence[Letter], letters: Letters) -> Iterator[Text]:
-    """One line for each letter."""
+def letters_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
+    """One line for each dead letter."""
     heads = ["died", "letter", "workflow", "cause", "schema", "profile", "status"]
     rows = [
         [
             _local(letter.at_ms),
             *map(_said, (letter.id, letter.workflow_id, _cause(letter))),
-            *map(_said, (letter.schema, letter.profile, _status(letter, letters.fate(letter)))),
+            *map(
+                _said,
+                (letter.schema, letter.profile, _status(letter, letters.replay_outcome(letter))),
+            ),
         ]
         for letter in chosen
     ]
@@ -73,9 +76,9 @@ def letters_lines(chosen: Sequence[Letter], letters: Letters) -> Iterator[Text]:
     yield from map(Text, lines)
 
 
-def letter_data(letter: Letter, fate: Fate | None) -> Mapping[str, object]:
-    """A letter as JSON data."""
-    sent, aside = letter.sent, letter.aside
+def letter_data(letter: DeadLetterRow, fate: ReplayOutcome | None) -> Mapping[str, object]:
+    """A dead letter as JSON data."""
+    sent, aside = letter.replay, letter.dismissal
     return {
         "dead_letter_id": letter.id,
         "at": _time(letter.at_ms),
@@ -102,7 +105,7 @@ def letter_data(letter: Letter, fate: Fate | None) -> Mapping[str, object]:
 
 
 class StatusData(TypedDict):
-    """What `status` says; `fates` are those of the replayed letters."""
+    """What `status` says; `fates` are those of the replayed dead letters."""
 
     open: int
     dismissed: int
@@ -111,9 +114,9 @@ class StatusData(TypedDict):
     dead_again: list[dict[str, str | None]]
 
 
-def status_data(chosen: Sequence[Letter], letters: Letters) -> StatusData:
-    """How many letters are where, as JSON data."""
-    fates = [(letter, letters.fate(letter)) for letter in chosen]
+def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> StatusData:
+    """How many dead letters are where, as JSON data."""
+    fates = [(letter, letters.replay_outcome(letter)) for letter in chosen]
     statuses = Counter(letter.status for letter in chosen)
     endings = Counter(fate.ending for _, fate in fates if fate)
     return {
@@ -161,11 +164,11 @@ def funds_data(funds: Funds) -> Mapping[str, int | None]:
     }
 
 
-def _cause(letter: Letter) -> str:
+def _cause(letter: DeadLetterRow) -> str:
     return letter.cause + (f": {letter.failure}" if letter.failure else "")
 
 
-def _status(letter: Letter, fate: Fate | None) -> str:
+def _status(letter: DeadLetterRow, fate: ReplayOutcome | None) -> str:
     return letter.status + (f", {fate.ending}" if fate else "")
 
 

@@ -10,8 +10,8 @@ from typing import Literal, TextIO
 
 from answerbus.masking import NO_MASK, Mask
 from services.escaping import json_line
-from services.telemetry.about import ABOUT
-from services.telemetry.repeats import WINDOW_S, Repeats
+from services.telemetry.log_context import LOG_CONTEXT
+from services.telemetry.repeat_limit import WINDOW_S, RepeatLimit
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -68,7 +68,7 @@ def in_a_thread(delay_s: float, act: Callable[[], None]) -> Cancel:
     return timer.cancel
 
 
-class CalmHandler(logging.StreamHandler[TextIO]):
+class RepeatLimitingHandler(logging.StreamHandler[TextIO]):
     """Writes lines; what is said again and again is counted (see Repeats).
 
     Counts are written with the next line of their kind, or by a timer, once a minute at most.
@@ -78,15 +78,15 @@ class CalmHandler(logging.StreamHandler[TextIO]):
         self, stream: TextIO, clock: Clock = time.monotonic, later: Later = in_a_thread
     ) -> None:
         super().__init__(stream)
-        self._repeats = Repeats()
+        self._repeats = RepeatLimit()
         self._clock, self._later = clock, later
         self._cancel: Cancel | None = None
         self._closed = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write what is to be told now."""
-        record.about = ABOUT.get()
-        self._write(self._repeats.told(record, self._clock()))
+        record.about = LOG_CONTEXT.get()
+        self._write(self._repeats.admit(record, self._clock()))
 
     def close(self) -> None:
         """Write what was kept back, and end."""
@@ -112,7 +112,7 @@ class CalmHandler(logging.StreamHandler[TextIO]):
 
 def _about(record: logging.LogRecord) -> Mapping[str, object]:
     """What a line is about; one that counts others is about what the last of them was."""
-    about: Mapping[str, object] = getattr(record, "about", None) or ABOUT.get() or {}
+    about: Mapping[str, object] = getattr(record, "about", None) or LOG_CONTEXT.get() or {}
     repeated = getattr(record, "repeated", None)
     return {"repeated": repeated, **about} if repeated else about
 
@@ -128,7 +128,7 @@ def _said(record: logging.LogRecord) -> str:
 
 def start_logging(level: Level, mask: Mask) -> None:
     """Send everything to stderr, without secrets; libraries speak from warnings up."""
-    handler = CalmHandler(sys.stderr)
+    handler = RepeatLimitingHandler(sys.stderr)
     handler.setFormatter(JsonLines(mask))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)

@@ -57,7 +57,7 @@ TERMINALS = Metric(
     "answerbus_terminals_total",
     "counter",
     ("kind", "contract", "profile"),
-    "Requests that have had their one terminal event.",
+    "Requests that have had their one outcome.",
 )
 DEAD_LETTERS = Metric(
     "answerbus_dead_letters_total",
@@ -69,7 +69,7 @@ REQUEST_DURATION = Metric(
     "answerbus_request_duration_seconds",
     "histogram",
     ("kind",),
-    "From a request's append to its terminal.",
+    "From a request's append to its outcome.",
     REQUEST_BUCKETS_S,
 )
 ATTEMPTS = Metric(
@@ -171,7 +171,7 @@ HELD_AGE = Metric(
     ("partition", "workflow_id"),
     "Age of the oldest request of the workflow that holds a lane.",
 )
-SICK = Metric(
+PROFILE_UNHEALTHY = Metric(
     "answerbus_profile_sick", "gauge", ("profile",), "1 while the provider rejects the set-up."
 )
 BREAKER_OPEN = Metric(
@@ -220,6 +220,6 @@ METRICS = (
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
-    *(OLDEST, FAILED_OPENINGS, SICK, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
+    *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
     *(STALLS, LATENESS, CLOCK_AHEAD, READY),
 )

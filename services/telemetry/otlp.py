@@ -72,7 +72,7 @@ class Otlp:
         )
 
     def span(self, span: Span) -> None:
-        """Send a span, unless whoever began the trace does not want it."""
+        """Send a span, unless the trace's origin does not want it."""
         if span.trace.is_sampled:
             with _apart():
                 self._send(span)

@@ -1,4 +1,4 @@
-"""A span as whoever sends it takes it."""
+"""A span, as an exporter takes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

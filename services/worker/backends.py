@@ -18,8 +18,8 @@ from services.profiles import (
 )
 from services.settings import SetUpError, secret, secrets_of_profiles
 from services.worker.core.plan import ProfileFacts, Tariff
-from services.worker.dialects.choose import DialectName
-from services.worker.limits.gate import Gate
+from services.worker.dialects.dispatch import DialectName
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
 from services.worker.providers.masked import MaskedProvider
@@ -67,9 +67,11 @@ def _backend(name: str, profile: Profile, clock: Clock, mask: Mask) -> Backend:
         tariff=_tariff(profile, clock),
         show_schema=_shows_schema(profile),
     )
-    gate = Gate(profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute)
+    limiter = ProfileLimiter(
+        profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute
+    )
     provider = MaskedProvider(_provider(name, profile, clock), mask)
-    return Backend(facts, _dialect(profile), provider, gate)
+    return Backend(facts, _dialect(profile), provider, limiter)
 
 
 def _tariff(profile: Profile, clock: Clock) -> Tariff | None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from answerbus.client.connection_check import diagnosis_at
+from answerbus.client.diagnosis import describe_error, diagnosis_of
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
-from answerbus.client.refusal import refusal_of, words_of
-from answerbus.client.way_in import refusal_at
 from answerbus.partition import Layout
 from answerbus.topics import TOPICS, Topic
 from services.command_line import bus_of
@@ -98,13 +98,13 @@ async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout 
 
 async def refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
     """Why Kafka, which does not answer a running worker, would not let it in; None otherwise."""
-    refusal = await refusal_at(settings.bootstrap_servers, options, OPTION_NAMES)
+    refusal = await diagnosis_at(settings.bootstrap_servers, options, OPTION_NAMES)
     return str(refusal) if refusal else None
 
 
 def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
     """What ended a worker while it joined its group."""
-    refusal = refusal_of(error)
+    refusal = diagnosis_of(error)
     if refusal:
         return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
     if isinstance(error, KafkaConnectionError):
@@ -113,7 +113,8 @@ def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
             "start the worker again."
         )
     return SetUpError(
-        f"The worker could not join its group at {settings.bootstrap_servers} ({words_of(error)}); "
+        f"The worker could not join its group at {settings.bootstrap_servers} "
+        f"({describe_error(error)}); "
         "see `answerbus doctor`, then start the worker again."
     )
 

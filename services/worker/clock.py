@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from services.worker.core.broker_time import Distance, measured, narrowed
+from services.worker.core.broker_time import ClockOffset, measured, narrowed
 
 PRECISE_S = 1.0  # a slower answer than this tells the time too vaguely to decide by it
 HELD_S_MAX = 1.0  # a correction backwards is waited out; what is more is a clock that was set
@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _steady_s() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the machine is suspended."""
+    """Seconds on a clock that is never set, and that goes on while the machine is suspended."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class BrokerClock:
-    """The broker's time, counted on by a clock that nobody sets; see ports.MeasuredClock.
+    """The broker's time, counted on by a clock that is never set; see ports.MeasuredClock.
 
     Deadlines and ages count from when the broker appended a record, so that its clock decides. The
     clock of this machine is used only until the broker has told its time for the first time.
@@ -41,7 +41,7 @@ class BrokerClock:
         self, wall: Callable[[], float] = _wall_s, steady: Callable[[], float] = _steady_s
     ) -> None:
         self._wall, self._steady = wall, steady
-        self._distance: Distance | None = None
+        self._distance: ClockOffset | None = None
         self._last_s = 0.0
 
     def now(self) -> datetime:

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.backoff import Backoff
+from services.worker.core.counters import WorkerCounters
 from services.worker.core.plan import Plan
-from services.worker.core.tally import Tally
-from services.worker.limits.gate import Gate
 from services.worker.limits.isolation import Isolation
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.observer import Observer, Several
+from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
 from services.worker.ports import MeasuredClock
 
@@ -44,7 +44,7 @@ async def _nobody(_: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """See the module; `watch` is held by whoever does what may end the process (lane/watch.py)."""
+    """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py)."""
 
     worker: str
     partitions: int
@@ -54,14 +54,14 @@ class Context:
     backoff: Backoff
     limits: Limits
     slots: Slots
-    tally: Tally = field(default_factory=Tally)
-    observer: Observer = field(default_factory=Several)
+    counters: WorkerCounters = field(default_factory=WorkerCounters)
+    observer: Observer = field(default_factory=Observers)
     group: str | None = None  # of the consumers that share the partitions
     members_of: MembersOf = _nobody
     offset_of: OffsetOf = _nowhere
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def gate(self, plan: Plan) -> Gate:
+    def limiter(self, plan: Plan) -> ProfileLimiter:
         """What limits the use of the plan's profile."""
-        return self.planner.backends[plan.profile.name].gate
+        return self.planner.backends[plan.profile.name].limiter

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.client.bus import START_TIMEOUT_S, STOP_TIMEOUT_S
-from answerbus.client.refusal import words_of
+from answerbus.client.diagnosis import describe_error
 from services.kafka import client_options
 from services.settings import KafkaSettings
 from services.worker.rounds import rounds
@@ -40,7 +40,7 @@ class Coordinator:
                 await admin.start()
                 await admin.find_coordinator(self._settings.worker_group)
         except Exception as error:
-            self.trouble = words_of(error)
+            self.trouble = describe_error(error)
         else:
             self.trouble = None
         finally:

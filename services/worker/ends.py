@@ -8,13 +8,13 @@ from typing import Protocol
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from answerbus.client.refusal import words_of
+from answerbus.client.diagnosis import describe_error
 
 GRACE_S = 1.0  # a partition that says nothing for so long after another has is asked by itself
 NO_LEADER = "no broker leads it (LEADER_NOT_AVAILABLE)"
 
 
-class Asked(Protocol):
+class ResolvedSchema(Protocol):
     """The part of the group's consumer that knows about partitions."""
 
     def assignment(self) -> set[TopicPartition]:
@@ -51,7 +51,7 @@ class Ends:
 
 
 async def ends_of(
-    consumer: Asked,
+    consumer: ResolvedSchema,
     places: Collection[TopicPartition],
     apart: Collection[int],
     limit_s: float,
@@ -69,20 +69,20 @@ async def ends_of(
     return found
 
 
-def cause_of(consumer: Asked, place: TopicPartition, error: BaseException) -> str:
+def cause_of(consumer: ResolvedSchema, place: TopicPartition, error: BaseException) -> str:
     """Why Kafka does not say it: the client asks for a leader again and again, and says nothing."""
     if has_no_leader(consumer, place) and isinstance(error, KafkaError | TimeoutError):
         return NO_LEADER
-    return words_of(error)
+    return describe_error(error)
 
 
-def has_no_leader(consumer: Asked, place: TopicPartition) -> bool:
+def has_no_leader(consumer: ResolvedSchema, place: TopicPartition) -> bool:
     """Whether the cluster says that no broker leads the partition."""
     return consumer.leader_of(place) == -1
 
 
 async def _ask(
-    consumer: Asked,
+    consumer: ResolvedSchema,
     questions: Sequence[Sequence[TopicPartition]],
     limit_s: float,
     found: Ends,

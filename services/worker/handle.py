@@ -7,7 +7,6 @@ from dataclasses import replace
 from answerbus.dead_letter import BudgetExhausted, Cause, CrashedWorker, DeadlinePassed
 from services.digest import text_digest
 from services.worker.core import prompt as prompts
-from services.worker.core.asked import Accepted
 from services.worker.core.call import Call
 from services.worker.core.check import check
 from services.worker.core.decide import Wait
@@ -15,14 +14,15 @@ from services.worker.core.ledger import Reserved
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
+from services.worker.core.resolved_schema import Accepted
 from services.worker.core.ticket import Ticket
 from services.worker.fair_timeout import fair_timeout
 from services.worker.lane import commits
 from services.worker.lane.commits import NoRoom, Permit
+from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
 from services.worker.lane.lane import Lane
-from services.worker.lane.watch import lone_call, preparation, watched
-from services.worker.limits.isolation import ANYBODY, Company, Stay
-from services.worker.limits.visit import Visit
+from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
+from services.worker.limits.lease import CallLease
 from services.worker.ports import Provider
 
 AGAIN_AT_ONCE_S = 0.001
@@ -34,16 +34,16 @@ _log = logging.getLogger(__name__)
 
 async def handle(lane: Lane, ticket: Ticket) -> None:
     """Work on one ticket until it has its terminal or waits on the list of retries."""
-    suspects, name = lane.books.suspects, ticket.request.request_id
+    suspects, name = lane.lane_state.suspects, ticket.request.request_id
     if crashes := suspects.given_up(name):
-        await commits.bury(lane, ticket, CrashedWorker(openings=crashes))
+        await commits.dead_letter(lane, ticket, CrashedWorker(openings=crashes))
         return
     if suspects.is_held(name) and seconds_left(lane, ticket) <= 0:
-        await commits.bury(lane, ticket, DeadlinePassed())  # without a look at what it asks
+        await commits.dead_letter(lane, ticket, DeadlinePassed())  # without a look at what it asks
         return
     plan = await prepared(lane, ticket)
     if not isinstance(plan, Plan):
-        await commits.bury(lane, ticket, plan)
+        await commits.dead_letter(lane, ticket, plan)
         return
     while (pause_s := await attempt(lane, ticket, plan)) and not lane.leaving:
         await asyncio.sleep(min(pause_s, seconds_left(lane, ticket)))
@@ -52,9 +52,11 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
 async def prepared(lane: Lane, ticket: Ticket) -> Plan | Cause:
     """What to do; where it may end the worker to find that out, under a mark."""
     planner = lane.context.planner
-    if not lane.opened.is_careful and not lane.books.suspects.is_held(ticket.request.request_id):
+    if not lane.opened.is_careful and not lane.lane_state.suspects.is_held(
+        ticket.request.request_id
+    ):
         return planner.plan(ticket.request)
-    async with watched(lane, preparation(ticket)):
+    async with crash_mark(lane, preparation(ticket)):
         plan = planner.plan(ticket.request)
         if isinstance(plan, Plan):
             prompt_of(ticket, plan)
@@ -66,16 +68,16 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
 
     None means that the ticket has its outcome, or waits in the queue.
     """
-    visit = Visit(lane.context.gate(plan), lane.context.slots)
-    stay = Stay(lane.context.isolation, company_of(lane, ticket))
+    visit = CallLease(lane.context.limiter(plan), lane.context.slots)
+    stay = IsolationLease(lane.context.isolation, isolation_level_of(lane, ticket))
     try:
         if not await in_time(lane, ticket, plan, visit, stay):
             if seconds_left(lane, ticket) > 0:
                 return AGAIN_AT_ONCE_S  # the broker's time was corrected meanwhile
-            await commits.bury(lane, ticket, DeadlinePassed())
+            await commits.dead_letter(lane, ticket, DeadlinePassed())
             return None
         if stay.is_alone:
-            async with watched(lane, lone_call(ticket)):
+            async with crash_mark(lane, lone_call(ticket)):
                 return await settled(lane, await called(lane, ticket, plan, visit))
         call = await called(lane, ticket, plan, visit)
     finally:
@@ -84,21 +86,21 @@ async def attempt(lane: Lane, ticket: Ticket, plan: Plan) -> float | None:
     return await settled(lane, call)
 
 
-async def called(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit) -> Call | float | None:
+async def called(lane: Lane, ticket: Ticket, plan: Plan, lease: CallLease) -> Call | float | None:
     """Spend and call; where there was no call, what `attempt` gives."""
     prompt = prompt_of(ticket, plan)
     permit = await commits.spend(lane, ticket, plan, prompt)
     if isinstance(permit, BudgetExhausted):
-        await commits.bury(lane, ticket, permit)
+        await commits.dead_letter(lane, ticket, permit)
         return None
     if isinstance(permit, NoRoom):
         return NO_ROOM_S
     if isinstance(permit, Reserved):
         return None  # the queue gives it another turn when something of the account is free
-    if not await may_call(lane, ticket, visit, permit):
+    if not await may_call(lane, ticket, lease, permit):
         await commits.release(lane, ticket, permit)
         return AGAIN_AT_ONCE_S
-    return await ask(lane, ticket, plan, prompt, permit, visit)
+    return await ask(lane, ticket, plan, prompt, permit, lease)
 
 
 async def settled(lane: Lane, call: Call | float | None) -> float | None:
@@ -109,37 +111,39 @@ async def settled(lane: Lane, call: Call | float | None) -> float | None:
     return max(decision.delay_s, AGAIN_AT_ONCE_S) if isinstance(decision, Wait) else None
 
 
-def company_of(lane: Lane, ticket: Ticket) -> Company:
-    """Whom its call bears beside it: a suspect no other lane's, and at last nobody."""
-    suspects, name = lane.books.suspects, ticket.request.request_id
+def isolation_level_of(lane: Lane, ticket: Ticket) -> IsolationLevel:
+    """Which calls may run beside its own: for a suspect no other lane's, and at last none."""
+    suspects, name = lane.lane_state.suspects, ticket.request.request_id
     if ticket not in lane.trial:
-        return ANYBODY
+        return SHARED
     alone = len(lane.trial) == 1 and suspects.needs_all(name)
-    return Company(trial=lane.partition, alone=alone, rank=suspects.rank(name))
+    return IsolationLevel(trial=lane.partition, alone=alone, rank=suspects.rank(name))
 
 
-async def in_time(lane: Lane, ticket: Ticket, plan: Plan, visit: Visit, stay: Stay) -> bool:
+async def in_time(
+    lane: Lane, ticket: Ticket, plan: Plan, lease: CallLease, isolation_lease: IsolationLease
+) -> bool:
     """Wait for a place at the profile and in the worker; False when the deadline comes first."""
-    counts_tokens = lane.context.gate(plan).counts_tokens
+    counts_tokens = lane.context.limiter(plan).counts_tokens
     tokens = prompt_of(ticket, plan).tokens_max if counts_tokens else 0
     try:
         async with asyncio.timeout(seconds_left(lane, ticket)):
-            await visit.enter(ticket.request.workflow_id, tokens)
-            await stay.begin()
+            await lease.enter(ticket.request.workflow_id, tokens)
+            await isolation_lease.begin()
     except TimeoutError:
         return False
     return seconds_left(lane, ticket) > 0
 
 
-async def may_call(lane: Lane, ticket: Ticket, visit: Visit, permit: Permit) -> bool:
+async def may_call(lane: Lane, ticket: Ticket, lease: CallLease, permit: Permit) -> bool:
     """Wait for a slot with the permit in hand; False when the call should not be made now."""
     try:
         async with asyncio.timeout(min(permit.left_s, seconds_left(lane, ticket))):
-            await visit.begin_call(permit.took_s)
+            await lease.begin_call(permit.took_s)
     except TimeoutError:
         return False
     in_time = permit.left_s > 0 and seconds_left(lane, ticket) > 0
-    return in_time and lane.spendable.is_set() and visit.is_welcome
+    return in_time and lane.spendable.is_set() and lease.may_call
 
 
 def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:
@@ -154,20 +158,20 @@ def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:
 
 
 async def ask(
-    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit, visit: Visit
+    lane: Lane, ticket: Ticket, plan: Plan, prompt: Prompt, permit: Permit, lease: CallLease
 ) -> Call:
     """Make the call, bounded as a whole, and check what came back."""
     backend = lane.context.planner.backends[plan.profile.name]
     began = asyncio.get_running_loop().time()
     prompt = replace(prompt, attempt=permit.spend.attempt)
     timeout_s = min(plan.profile.timeout_s, max(seconds_left(lane, ticket), 0.0) + LATE_S_MAX)
-    visit.use()
+    lease.call_begins()
     commits.use(lane, permit)
     reply = await bounded(backend.provider, prompt, timeout_s)
     duration_s = asyncio.get_running_loop().time() - began
-    visit.report(reply, duration_s)
-    visit.leave()
-    checked = check(reply.content, plan.asked, plan.wire) if isinstance(reply, Answered) else None
+    lease.report(reply, duration_s)
+    lease.leave()
+    checked = check(reply.content, plan.schema, plan.wire) if isinstance(reply, Answered) else None
     return Call(
         ticket=ticket,
         plan=plan,

@@ -23,11 +23,11 @@ from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.arrivals import arrival, bare_arrival
-from services.worker.lane.life import Life
+from services.worker.lane.careful_reading import must_be_read_alone, read_alone
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.membership import Membership
-from services.worker.lane.reading import must_be_read_alone, read_alone
-from services.worker.look import look
-from services.worker.reading import Reading, Subscriber
+from services.worker.position_check import check_positions
+from services.worker.read_monitor import ReadMonitor, Subscriber
 
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
@@ -66,7 +66,7 @@ class PartitionIntake:
         found = await bounded(consumer.beginning_offsets([self.place]), OFFSET_TIMEOUT_S)
         committed = await bounded(consumer.committed(self.place), OFFSET_TIMEOUT_S)
         earliest = found[self.place]
-        is_anew = committed is None or self.place.partition in self.inbox.reading.anew
+        is_anew = committed is None or self.place.partition in self.inbox.read_monitor.anew
         return (earliest if is_anew else committed), earliest
 
     async def prove(self, offset: int) -> None:
@@ -93,7 +93,7 @@ class Inbox:
         self.broker.start_limit_s = settings.join_limit_s
         self._settings = settings
         self._group_id = group_id
-        self._watched: RecordConsumer | None = None  # of which `reading` knows
+        self._watched: RecordConsumer | None = None  # of which `read_monitor` knows
 
     @property
     def consumer(self) -> RecordConsumer:
@@ -103,17 +103,19 @@ class Inbox:
             raise RuntimeError("the worker is not subscribed")
         if consumer is not self._watched:
             self._watched = consumer
-            consumer.getmany = partial(self.reading.watched, consumer.getmany)  # type: ignore[method-assign]
+            consumer.getmany = partial(self.read_monitor.watched, consumer.getmany)  # type: ignore[method-assign]
         return consumer
 
     @cached_property
-    def reading(self) -> Reading:
+    def read_monitor(self) -> ReadMonitor:
         """Whether requests are read."""
-        return Reading()
+        return ReadMonitor()
 
     async def ends(self) -> Mapping[int, int]:
-        """Where our partitions end; see `look`."""
-        return await look(self.consumer, self._topic, self.membership.lives, self.reading)
+        """Where our partitions end; see `check_positions`."""
+        return await check_positions(
+            self.consumer, self._topic, self.membership.lifecycles, self.read_monitor
+        )
 
     def partition(self, partition: int) -> PartitionIntake:
         """The port for one lane."""
@@ -152,12 +154,12 @@ class Inbox:
         for record in records:
             by_partition.setdefault(record.partition, []).append(record)
         for partition, batch in by_partition.items():
-            life = self.membership.lives.get(partition)
-            if life and await self._is_current(batch):
-                self._deliver(life, batch)
+            lifecycle = self.membership.lifecycles.get(partition)
+            if lifecycle and await self._is_current(batch):
+                self._deliver(lifecycle, batch)
 
-    def _deliver(self, life: Life, batch: Records) -> None:
-        lane, first = life.lane, batch[0]
+    def _deliver(self, lifecycle: Lifecycle, batch: Records) -> None:
+        lane, first = lifecycle.lane, batch[0]
         if must_be_read_alone(lane):
             read_alone(lane, first.offset, partial(arrival, first), partial(bare_arrival, first))
             return

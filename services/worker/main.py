@@ -19,29 +19,29 @@ from services import plugins
 from services.kafka import client_options, topic_name
 from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
-from services.worker import backends, broker_check, collector
+from services.worker import backends, broker_check, garbage_collector
 from services.worker.clock import BrokerClock
 from services.worker.clock_check import check_clock, watch_clock
+from services.worker.consumer_renewal import Renewal, renew
 from services.worker.context import Context, Limits
 from services.worker.coordinator import Coordinator
 from services.worker.core.backoff import Backoff
 from services.worker.handle import handle
+from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
-from services.worker.health.watched import Bounds, Watched
+from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.intake import Inbox, NotJoined
 from services.worker.lane.forwarding import shards_of
-from services.worker.lane.life import Life, life_of
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import Names
 from services.worker.limits.slots import Slots
-from services.worker.measures import Measures
-from services.worker.observer import Observer, Several
+from services.worker.metrics_observer import MetricsObserver
+from services.worker.observer import Observer, Observers
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
-from services.worker.renewal import Renewal, renew
-from services.worker.spans import Spans
+from services.worker.span_observer import SpanObserver
 
 if TYPE_CHECKING:
     from services.telemetry.otlp import Otlp
@@ -55,12 +55,12 @@ async def run(settings: Settings) -> None:
     partitions = await broker_check.partitions_of_deployment(settings.kafka)
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
-    measures = Measures(settings.profiles, registry)
+    measures = MetricsObserver(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
-    observers = Several([measures, Spans(otlp)] if otlp else [measures])
+    observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     context = _context(settings, name, partitions, registry, observers, clock)
-    collector.calm()
+    garbage_collector.tune_garbage_collector()
     try:
         for advice in await backends.preflight(context.planner.backends):
             _log.warning(advice)
@@ -97,17 +97,19 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     inbox = Inbox(kafka, topic, group_id)
     options = client_options(kafka)
 
-    def new_life(partition: int) -> Life:
+    def new_life(partition: int) -> Lifecycle:
         names = Names(kafka.topic_prefix, group_id, partition, options)
         intake = inbox.partition(partition)
         shard = shards_of(names, clock, context.partitions)
-        return life_of(partition, context, intake, shard, handle)
+        return new_lifecycle(partition, context, intake, shard, handle)
 
     membership = Membership(lambda: inbox.consumer, new_life)
     subscriber = inbox.subscribe(membership)
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
-    watched = Watched(membership, context, Pulse(), probe, bounds, others, inbox.reading)
+    watched = HealthInputs(
+        membership, context, LoopMonitor(), probe, bounds, others, inbox.read_monitor
+    )
     coordinator = Coordinator(kafka)
     watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
     mask = Mask(secrets_of(settings))
@@ -115,7 +117,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
-    renewal = Renewal(inbox.reading, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+    renewal = Renewal(inbox.read_monitor, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
 
     async def watch() -> None:
         renewal.start()

@@ -1,4 +1,4 @@
-"""Whoever is told what lanes do, once it is done: for metrics and traces."""
+"""What is told what lanes do, once it is done: metrics and traces."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ class Observer(Protocol):
         """A request was admitted."""
         ...
 
-    def unfit(self, letter: DeadLetter) -> None:
+    def rejected(self, letter: DeadLetter) -> None:
         """A record that cannot become a request is about to have its dead letter."""
         ...
 
@@ -31,7 +31,7 @@ class Observer(Protocol):
         """A spend was given back; its call never began."""
         ...
 
-    def buried(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
         """A request was ended without another call, and that is committed."""
         ...
 
@@ -48,7 +48,7 @@ class Observer(Protocol):
         ...
 
 
-class Several:
+class Observers:
     """An observer that tells several others."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
@@ -59,10 +59,10 @@ class Several:
         for observer in self._observers:
             observer.taken(ticket)
 
-    def unfit(self, letter: DeadLetter) -> None:
+    def rejected(self, letter: DeadLetter) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.unfit(letter)
+            observer.rejected(letter)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         """See Observer."""
@@ -74,10 +74,10 @@ class Several:
         for observer in self._observers:
             observer.released(ticket, spend)
 
-    def buried(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.buried(ticket, letter)
+            observer.dead_lettered(ticket, letter)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """See Observer."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from answerbus.dead_letter import Cause, UnknownProfile
 from answerbus.registry import Registry
 from answerbus.request import Request
-from services.worker.core.asked import Unusable
 from services.worker.core.plan import Plan, ProfileFacts
-from services.worker.dialects.choose import DialectName
-from services.worker.limits.gate import Gate
+from services.worker.core.resolved_schema import Unusable
+from services.worker.dialects.dispatch import DialectName
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
 from services.worker.schema_cache import SchemaCache
 
@@ -21,7 +21,7 @@ class Backend:
     facts: ProfileFacts
     dialect: DialectName
     provider: Provider
-    gate: Gate
+    limiter: ProfileLimiter
 
 
 class Planner:
@@ -31,13 +31,13 @@ class Planner:
         self.backends = backends
         self._schemas = SchemaCache(registry)
 
-    def away(self, profiles: Iterable[str]) -> Collection[str]:
+    def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
         """Those of `profiles` whose provider is left alone, while another one is not; else none."""
-        away = [name for name in profiles if self._is_off(name)]
-        return () if not away or all(map(self._is_off, self.backends)) else away
+        unavailable = [name for name in profiles if self._is_paused(name)]
+        return () if not unavailable or all(map(self._is_paused, self.backends)) else unavailable
 
-    def _is_off(self, name: str) -> bool:
-        return name in self.backends and self.backends[name].gate.breaker.is_off
+    def _is_paused(self, name: str) -> bool:
+        return name in self.backends and self.backends[name].limiter.breaker.is_open
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""

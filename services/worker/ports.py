@@ -28,7 +28,7 @@ class MeasuredClock(Clock, Protocol):
         ...
 
     def steady_s(self) -> float:
-        """Seconds on a clock that nobody sets, from an arbitrary moment."""
+        """Seconds on a clock that is never set, from an arbitrary moment."""
         ...
 
     def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
@@ -134,7 +134,7 @@ class Shard(Protocol):
     """
 
     async def fence(self) -> None:
-        """Start the producer; this shuts out whoever had the partition before."""
+        """Start the producer; this shuts out the owner before."""
         ...
 
     async def read(self, take: Callable[[StoredRecord], None]) -> None:

@@ -19,7 +19,7 @@ from services.worker.shares import share
 
 RESTART_FIRST_S = 1.0
 RESTART_MAX_S = 30.0
-CALM_S = 60.0  # who has lasted this long is restarted at once
+STABLE_S = 60.0  # who has lasted this long is restarted at once
 LOOK_EVERY_S = 0.5
 EXIT_SET_UP = 3
 
@@ -73,7 +73,7 @@ class Processes:
         if self._leaving:
             return 0 if code in {0, -signal.SIGTERM} else 1  # the latter before it had begun
         now = time.monotonic()
-        calm = now - self._started_at[number] >= CALM_S
+        calm = now - self._started_at[number] >= STABLE_S
         pause_s = self._pauses_s[number] = (
             RESTART_FIRST_S if calm else min(self._pauses_s[number] * 2, RESTART_MAX_S)
         )
@@ -98,7 +98,7 @@ def _work(settings: Settings, level: Level) -> None:
 
 
 async def _run_while_wanted(settings: Settings) -> None:
-    """Drain also when the parent is gone: nobody would ever tell this process to."""
+    """Drain also when the parent is gone: no signal would come any more."""
     parent = multiprocessing.parent_process()
     if parent is None:
         raise RuntimeError("only a child process runs this")

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
-from answerbus.client.refusal import words_for_log
+from answerbus.client.diagnosis import describe_error_for_log
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -
         try:
             await do()
         except Exception as error:
-            cause = words_for_log(error)
+            cause = describe_error_for_log(error)
             if cause != told:
                 _log.exception("%s: a round failed, and the next one comes: %s", name, cause)
             told = cause

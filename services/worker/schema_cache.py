@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
 from services.digest import text_digest
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 
 # Bytes of schema text. What is compiled from it takes some 15 times as much memory.
 CACHE_BYTES_MAX = 8 * 1024 * 1024
 _ENTRY_BYTES_MIN = 1024  # even the smallest entry holds objects of about that worth
 
-Compiled = tuple[Asked, WireSchema] | Unusable
+Compiled = tuple[ResolvedSchema, WireSchema] | Unusable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from math import inf
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionPosition:
     """Where a lane that takes requests in stands, and where its partition ends.
 
     `position` is None where the consumer does not know from where to read.
@@ -66,7 +66,7 @@ class Waits:
     unread: Mapping[int, Unread] = field(default_factory=dict)
     silent: Mapping[int, Silence] = field(default_factory=dict)
 
-    def look(self, places: Mapping[int, Place], now: float) -> None:
+    def look(self, places: Mapping[int, PartitionPosition], now: float) -> None:
         """Compare the places of all lanes that take requests in with those of the last look.
 
         Those of silent partitions are as they were.
@@ -93,7 +93,7 @@ class Waits:
         """There is a new consumer: it is to blame for nothing that was before the next look."""
         self.unread = {number: replace(it, blamed_since=inf) for number, it in self.unread.items()}
 
-    def _waiting(self, partition: int, place: Place, now: float) -> Unread:
+    def _waiting(self, partition: int, place: PartitionPosition, now: float) -> Unread:
         """A place that has not moved has waited since it was first seen so."""
         before = self.unread.get(partition)
         if before is None or before.position != place.position:

@@ -12,9 +12,9 @@ from answerbus import json_text
 from answerbus.failure import Problem
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Accepted, Asked, Unusable
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import own_cases, raw
 
 CASES = [pytest.param(case, id=case["id"]) for case in own_cases().hostile_schemas()]
@@ -34,7 +34,9 @@ def nobody_connects() -> Iterator[socket.socket]:
 DIALECTS = get_args(DialectName)
 
 
-def resolved(text: bytes, dialect: DialectName = "openai") -> Asked | Unusable | json_text.NotJson:
+def resolved(
+    text: bytes, dialect: DialectName = "openai"
+) -> ResolvedSchema | Unusable | json_text.NotJson:
     """What becomes of a schema's text, as far as a worker would go before it asks a provider."""
     parsed = json_text.parse(text)
     if isinstance(parsed, json_text.NotJson):
@@ -43,12 +45,12 @@ def resolved(text: bytes, dialect: DialectName = "openai") -> Asked | Unusable |
         return json_text.NotJson("a schema", 0, "")  # no request can carry it
     ref = InlineRef(name="hostile", wrapped=False, json_schema=parsed.value)
     asked = resolve(ref, Registry([]))
-    if isinstance(asked, Asked):
+    if isinstance(asked, ResolvedSchema):
         compile_for(dialect, asked)
     return asked
 
 
-def answered(asked: Asked, raw: str) -> bool | None:
+def answered(asked: ResolvedSchema, raw: str) -> bool | None:
     """The verdict on an answer, None if it is no JSON."""
     parsed = json_text.parse(raw.encode())
     if isinstance(parsed, json_text.NotJson):
@@ -65,15 +67,15 @@ def test_a_hostile_schema_harms_nobody(
     began = time.process_time()
     outcome = resolved(raw(case), dialect)
     verdicts: list[bool | None] = []
-    if isinstance(outcome, Asked):
+    if isinstance(outcome, ResolvedSchema):
         verdicts = [answered(outcome, answer["raw"]) for answer in case.get("answers", [])]
     seconds = time.process_time() - began
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
 
     assert seconds < SECONDS_MAX
     assert grown < MEMORY_MAX_KIB
-    assert isinstance(outcome, Asked) or case["expect"] != "accept"
-    assert not isinstance(outcome, Asked) or case["expect"] != "refuse"
+    assert isinstance(outcome, ResolvedSchema) or case["expect"] != "accept"
+    assert not isinstance(outcome, ResolvedSchema) or case["expect"] != "refuse"
     assert all(
         answer["valid"] in (None, verdict)
         for answer, verdict in zip(case.get("answers", []), verdicts, strict=False)
@@ -89,7 +91,7 @@ def test_what_is_reported_is_short_and_tells_no_secret(case: Any) -> None:
             text = cause.model_dump_json()
         case json_text.NotJson(excerpt=excerpt, reason=reason):
             text = excerpt + reason
-        case Asked():
+        case ResolvedSchema():
             return
 
     assert len(text) < 20 * 1024
@@ -101,7 +103,7 @@ def test_the_next_honest_schema_means_what_it_says(case: Any) -> None:
     resolved(raw(case))
     asked = resolve(InlineRef(name="honest", wrapped=False, json_schema=HONEST), Registry([]))
 
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     assert asked.read({"n": 1}) == Accepted({"n": 1})
     refused = asked.read({"n": "1"})
     assert not isinstance(refused, Accepted)

@@ -13,11 +13,11 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, SchemaRef
-from services.worker.core.asked import Unusable
 from services.worker.core.check import check
 from services.worker.core.decide import Decision, decide
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt, build
+from services.worker.core.resolved_schema import Unusable
 from services.worker.schema_cache import SchemaCache
 from tests.corpora import corpora
 from tests.oracle import is_valid
@@ -77,7 +77,7 @@ def test_the_text_is_told_whole_behind_fences_and_nothing_else_changes(text: str
 
 def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan, Decision]:
     of = plan_of(ref)
-    checked = check(content, of.asked, of.wire)
+    checked = check(content, of.schema, of.wire)
     asked = case(request(policy=policy), plan_=of)
     return of, decide(asked, answered(content), checked, around(3, 3))
 
@@ -117,8 +117,8 @@ def test_a_model_that_obeys_cannot_leave_the_type_that_was_asked_for(
 
 def assert_is_of_its_type(of: Plan, answer: JsonValue) -> None:
     known: dict[object, Any] = {contract.id: contract for contract in Registry()}
-    if of.asked.id in known:
-        assert is_valid(known[of.asked.id].schema(), answer)
+    if of.schema.id in known:
+        assert is_valid(known[of.schema.id].schema(), answer)
     else:
         assert isinstance(answer, dict)
         assert answer["output"] is None or is_valid(NUMBER, answer["output"])

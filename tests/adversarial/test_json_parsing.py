@@ -9,10 +9,10 @@ from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
-from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.core.check import Checked, TooLarge, check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import corpora
 
 CASES = [pytest.param(case, id=case.name) for case in corpora().parsing()]
@@ -26,9 +26,9 @@ REFS: list[tuple[DialectName, SchemaRef]] = [
 ]
 
 
-def compiled(dialect: DialectName, ref: SchemaRef) -> tuple[Asked, WireSchema]:
+def compiled(dialect: DialectName, ref: SchemaRef) -> tuple[ResolvedSchema, WireSchema]:
     asked = resolve(ref, Registry([PLAN_PROPOSAL]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     wire = compile_for(dialect, asked)
     assert isinstance(wire, WireSchema)
     return asked, wire
@@ -38,7 +38,7 @@ COMPILED = [compiled(dialect, ref) for dialect, ref in REFS]
 ANYTHING = COMPILED[3]
 
 
-def checked(text: bytes, asked: Asked, wire: WireSchema) -> Checked | None:
+def checked(text: bytes, asked: ResolvedSchema, wire: WireSchema) -> Checked | None:
     """What an answer comes to; None for bytes that no provider's text could be made of."""
     try:
         content = text.decode()

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 
 from answerbus.dead_letter import HostileSchema, UnsupportedSchema
 from answerbus.failure import Invalid
-from services.worker.core.asked import Unusable
-from services.worker.core.authority import Authority, compile_schema
 from services.worker.core.hostile import Refusal
+from services.worker.core.resolved_schema import Unusable
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
@@ -42,14 +42,14 @@ EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=name_of)
 
 
 @cache
-def authority(number: int) -> Authority | Refusal:
+def authority(number: int) -> SchemaValidator | Refusal:
     return compile_schema(SCHEMAS[number]["schema"])
 
 
 @cache
 def compiled(number: int, rules: Rules) -> Compiled | Unusable | None:
     """The wire schema of a schema that the guard lets through, None for the others."""
-    if not isinstance(authority(number), Authority):
+    if not isinstance(authority(number), SchemaValidator):
         return None
     return compile_shapes(SCHEMAS[number]["schema"], rules)
 
@@ -87,7 +87,7 @@ def test_the_authority_agrees_with_what_others_say_of_the_instances() -> None:
         (name, instance)
         for instances, expected in ((valid, True), (invalid, False))
         for number, name, instance in places(instances)
-        if isinstance(known := authority(number), Authority)
+        if isinstance(known := authority(number), SchemaValidator)
         if (known.problems(instance) == ()) != expected
     ]
     # Kept under formats that are not asserted; we assert them.
@@ -99,7 +99,7 @@ def test_the_authority_agrees_with_what_others_say_of_the_instances() -> None:
 def _only_format(name: str, instance: JsonValue) -> bool:
     number = next(n for n, case in enumerate(SCHEMAS) if case["id"] == name)
     found = authority(number)
-    assert isinstance(found, Authority)
+    assert isinstance(found, SchemaValidator)
     problems = found.problems(instance)
     return bool(problems) and all(problem.code == "format" for problem in problems)
 
@@ -134,7 +134,7 @@ def test_no_wire_schema_is_narrower_than_its_authority(dialect: ModuleType) -> N
     narrow: list[tuple[str, str]] = []
     for number, name, instance in places(valid):
         wire, known = compiled(number, dialect.RULES), authority(number)
-        if not isinstance(wire, Compiled) or not isinstance(known, Authority):
+        if not isinstance(wire, Compiled) or not isinstance(known, SchemaValidator):
             continue
         if known.problems(instance):
             continue
@@ -174,7 +174,7 @@ def test_no_schema_takes_long_and_none_is_changed(dialect: ModuleType | None) ->
         began = time.process_time()
         if dialect is None:
             compile_schema(case["schema"])
-        elif isinstance(authority(number), Authority):
+        elif isinstance(authority(number), SchemaValidator):
             compile_shapes(case["schema"], dialect.RULES)
         if time.process_time() - began > SECONDS_MAX:
             slow.append(case["id"])

@@ -8,7 +8,7 @@ import pytest
 
 from answerbus.dead_letter import HostileSchema, UnsupportedSchema
 from answerbus.failure import Invalid
-from services.worker.core.authority import Authority, compile_schema
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
@@ -25,7 +25,7 @@ ANNOTATED_FORMATS = "draft2020-12/format.json"
 def test_verdicts_are_those_of_the_suite(file: Any) -> None:
     for schema, tests in groups(file):
         compiled = compile_schema(schema)
-        if not isinstance(compiled, Authority):
+        if not isinstance(compiled, SchemaValidator):
             continue
         for test in tests:
             problems = compiled.problems(test["data"])
@@ -49,9 +49,9 @@ def is_leap_second_elsewhere(value: Any) -> bool:
 def test_every_valid_instance_survives_the_wire(file: Any, rules: Rules) -> None:
     for schema, tests in groups(file):
         known, wire = compile_schema(schema), None
-        if isinstance(known, Authority):
+        if isinstance(known, SchemaValidator):
             wire = compile_shapes(known.document.root, rules)
-        if not isinstance(known, Authority) or not isinstance(wire, Compiled):
+        if not isinstance(known, SchemaValidator) or not isinstance(wire, Compiled):
             continue
         for test in tests:
             told = not (rules is llama_cpp.RULES and is_leap_second_elsewhere(test["data"]))
@@ -78,7 +78,7 @@ def test_only_references_that_leave_the_document_are_refused() -> None:
         (type(compiled), compiled.problems[0].code, file.draft, file.path)
         for file in corpora().suite()
         for schema, _ in groups(file)
-        if not isinstance(compiled := compile_schema(schema), Authority)
+        if not isinstance(compiled := compile_schema(schema), SchemaValidator)
         if file.path != "refRemote.json"
     )
 

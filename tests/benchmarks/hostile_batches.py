@@ -15,8 +15,8 @@ from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.consumer.fetcher import PartitionRecords as Theirs
 from aiokafka.record.memory_records import MemoryRecords
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.partition import PartitionRecords
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
 
 PLACE = TopicPartition("requests", 0)
@@ -27,7 +27,7 @@ ROUNDS = 15
 HEADERS = [(b"ce_%d" % n, b"x" * 20) for n in range(12)]
 
 
-def ours(data: bytes, allowance: Allowance) -> PartitionRecords:
+def ours(data: bytes, allowance: PollTimeBudget) -> PartitionRecords:
     return PartitionRecords(PLACE, data, 0, (), READ_COMMITTED, allowance, lambda _: None)
 
 
@@ -54,7 +54,7 @@ def bombs() -> None:
         reset_peak()
         before = memory_mib("VmRSS")
         began = time.process_time()
-        read = len(list(ours(data, Allowance())))
+        read = len(list(ours(data, PollTimeBudget())))
         took_s = time.process_time() - began
         rise = memory_mib("VmHWM") - before
         sys.stdout.write(
@@ -63,7 +63,7 @@ def bombs() -> None:
         )
 
 
-class Unlimited(Allowance):
+class Unlimited(PollTimeBudget):
     """For what is not hostile."""
 
     @property

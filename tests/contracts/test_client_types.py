@@ -22,7 +22,7 @@ from answerbus.answers.plan_proposal import (
 from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client import uuid7
 from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
-from answerbus.client.asking import make_request
+from answerbus.client.ask_options import make_request
 from answerbus.client.subscription import item_of
 from answerbus.client.terminals import terminal_of
 from answerbus.envelope import Undecodable, decode, encode

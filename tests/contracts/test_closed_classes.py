@@ -12,10 +12,10 @@ from answerbus.answers.specialist import Specialist
 from answerbus.client.answer_type import AnswerType
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.core.check import check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ def test_a_model_is_shown_no_member_that_the_class_does_not_have(
     dialect: DialectName, form: Any
 ) -> None:
     asked = resolve(AnswerType.of(form, Registry()).ref, Registry())
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     wire = compile_for(dialect, asked)
 
     assert isinstance(wire, WireSchema)
@@ -172,7 +172,7 @@ def test_a_model_is_shown_no_member_that_the_class_does_not_have(
 
 def test_an_ordinary_class_is_answered_at_once() -> None:
     asked = resolve(AnswerType.of(Selector, Registry()).ref, Registry())
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     wire = compile_for("openai", asked)
     assert isinstance(wire, WireSchema)
 

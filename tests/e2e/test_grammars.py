@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from answerbus import json_text
 from answerbus.registry import Registry
 from infra.local_model import LocalModel
-from services.worker.core.authority import Authority, compile_schema
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.dialects import llama_cpp
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.corpora import corpora
@@ -103,7 +103,7 @@ def is_json_of_sorts(text: str) -> bool:
 def escapes(model: LocalModel, schema: Any) -> list[str]:
     """The sentences of a schema's grammar that break what the dialect calls enforced."""
     authority, compiled = compile_schema(schema), compile_shapes(schema, llama_cpp.RULES)
-    if not isinstance(authority, Authority) or not isinstance(compiled, Compiled):
+    if not isinstance(authority, SchemaValidator) or not isinstance(compiled, Compiled):
         return []
     made, chance, found = grammar(model, compiled.schema), random.Random(1), []
     for _ in range(SENTENCES):

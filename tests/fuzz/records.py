@@ -10,9 +10,9 @@ from answerbus.envelope import Headers, decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.arrivals import arrival
+from services.worker.core.counters import WorkerCounters
 from services.worker.core.ledger import Ledger
-from services.worker.core.tally import Tally
-from services.worker.lane.books import Books
+from services.worker.lane.lane_state import LaneState
 from services.worker.lane.queue import Queue
 from services.worker.lane.watermark import Watermark
 from tests.fuzz.target import Target
@@ -42,21 +42,21 @@ def check(data: bytes) -> None:
         key=None, value=value, checksum=None, serialized_key_size=-1,
         serialized_value_size=len(value or b""), headers=tuple(headers),
     )  # fmt: skip
-    books = Books(
+    lane_state = LaneState(
         partition=0,
         partitions=builders.PARTITIONS,
         worker="me",
         backoff=builders.BACKOFF,
-        tally=Tally(),
+        counters=WorkerCounters(),
         ledger=Ledger(),
         watermark=Watermark(0),
         queue=Queue(),
     )
-    writing = books.arrive(arrival(record), builders.NOW)
+    writing = lane_state.arrive(arrival(record), builders.NOW)
     if writing is None:
-        assert len(books.queue.tickets) == 1
+        assert len(lane_state.queue.tickets) == 1
         return
-    assert not books.queue.tickets
+    assert not lane_state.queue.tickets
     assert writing.offset == OFFSET + 1
     written = [out.written() for out in writing.records]
     assert [out.topic for out in written[1:]] == [LEDGER]

@@ -71,7 +71,7 @@ def check_reply(data: bytes) -> None:
     match reply:
         case Answered(content=content):
             plan = builders.plan()
-            check(content, plan.asked, plan.wire)
+            check(content, plan.schema, plan.wire)
         case Refused(reason=reason):
             assert len(reason.encode()) <= REASON_BYTES_MAX
             replies.failure_of(reply)

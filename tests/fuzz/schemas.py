@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import own_cases, raw
 from tests.fuzz.target import Target
 
@@ -32,7 +32,7 @@ def check(data: bytes) -> None:
         return  # no request can carry it
     began = time.process_time()
     asked = resolve(ref, REGISTRY)
-    if isinstance(asked, Asked):
+    if isinstance(asked, ResolvedSchema):
         for dialect in DIALECTS:
             compiled = compile_for(dialect, asked)
             assert isinstance(compiled, WireSchema | Unusable)

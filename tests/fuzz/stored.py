@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from answerbus.topics import LEDGER, RETRIES
-from services.worker.lane.opening import Restored, UnreadableState
+from services.worker.lane.opening import RecoveredState, UnreadableState
 from services.worker.ports import StoredRecord
 from tests.fuzz.target import Target
 
@@ -17,11 +17,11 @@ def check(data: bytes) -> None:
     choice, value = data[:1], data[1:]
     topic = RETRIES if choice == b"r" else LEDGER
     record = StoredRecord(topic, b"key", None if choice == b"0" else value)
-    past = Restored()
+    recovered = RecoveredState()
     try:
-        past.take(record)
-        past.take(record)  # a record may be read twice
-        assert len(past.tickets()) <= 1
+        recovered.take(record)
+        recovered.take(record)  # a record may be read twice
+        assert len(recovered.tickets()) <= 1
     except UnreadableState as error:
         reason = str(error)
     else:

@@ -82,14 +82,14 @@ def sasl_properties() -> dict[str, str]:
     }
 
 
-def _properties(authority: Authority) -> dict[str, str]:
-    own = authority.signs("broker")
+def _properties(validator: Authority) -> dict[str, str]:
+    own = validator.signs("broker")
     return {
         **sasl_properties(),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.both),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority.file),
+        "ssl.truststore.location": str(validator.file),
         "listener.name.ssl.ssl.client.auth": "required",
         # A certificate's name is that of the user.
         "listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/",

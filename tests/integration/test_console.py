@@ -83,9 +83,9 @@ async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
         for n in range(5):
             letter = json.dumps(body_of("dead_letter/unknown_profile", dead_letter_id=f"l-{n}"))
             await writer.send_and_wait(bus.topic(DEAD_LETTERS), letter.encode(), partition=n % 4)
-            await feed.reach_letters()
+            await feed.catch_up_with_dead_letters()
 
-            assert feed.picture.letters.get(f"l-{n}") is not None
+            assert feed.state.dead_letters.get(f"l-{n}") is not None
         assert not writing.done()
         for task in (writing, reading):
             task.cancel()

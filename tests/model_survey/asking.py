@@ -21,8 +21,8 @@ from infra.local_model.serving import ALIAS
 from infra.ports import free_ports
 from infra.stack import Place, start_stack
 from infra.stack.stack import PARTITIONS
-from services.reading.reader import reading
-from services.reading.seen import seen
+from services.records.decoded import decoded
+from services.records.reader import reading
 from tests.model_survey.judging import judged
 from tests.model_survey.questions import PROFILE, UNSEEN, Question
 from tests.model_survey.recorder import Recorder, recording
@@ -65,7 +65,7 @@ class Survey:
         ):
             async for batch in reader.follow():
                 for stored in batch:
-                    self._hear(seen(stored).event)
+                    self._hear(decoded(stored).event)
                 for row in self._ended(waiting):
                     del waiting[row.id]
                     yield row

@@ -13,7 +13,7 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.schema_cache import SchemaCache
 from tests.model_survey.questions import Question
 from tests.model_survey.recorder import Recorded
@@ -95,7 +95,7 @@ def _raw(question: Question, recorded: Recorded) -> tuple[bool, bool]:
     return fits, is_valid(asked.schema, decoded)
 
 
-def _compiled(question: Question) -> tuple[Asked, WireSchema]:
+def _compiled(question: Question) -> tuple[ResolvedSchema, WireSchema]:
     compiled = _SCHEMAS.compiled(question.asked, DIALECT)
     if isinstance(compiled, Unusable):
         raise TypeError(f"{question.id} was answered although {compiled.cause}")

@@ -9,9 +9,9 @@ from pydantic_core import to_json
 
 from answerbus.registry import Registry
 from answerbus.request import Fact, InlineRef
-from services.worker.core.asked import Unusable
 from services.worker.core.hostile import text_bytes
-from services.worker.dialects.choose import DialectName
+from services.worker.core.resolved_schema import Unusable
+from services.worker.dialects.dispatch import DialectName
 from services.worker.schema_cache import SchemaCache
 from tests.model_survey.questions import Question
 

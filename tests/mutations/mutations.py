@@ -10,15 +10,15 @@ from answerbus.topics import LEDGER, RETRIES
 from services.worker.core.audit import give_back
 from services.worker.core.reply import Reply, is_counted
 from services.worker.intake import PartitionIntake
-from services.worker.lane import books, commits, opening, reopening, suspects
+from services.worker.lane import commits, lane_state, opening, recovery, suspects
+from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.membership import Membership
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.shard import KafkaShard
 from services.worker.lane.suspects import Suspects
-from services.worker.lane.valve import Valve
 from services.worker.lane.watermark import Watermark
-from services.worker.limits.visit import Visit
+from services.worker.limits.lease import CallLease
 from services.worker.ports import OutRecord
 from tests.simulation.producer import SimProducer
 
@@ -61,7 +61,7 @@ def _offset_before_fence() -> Iterator[None]:
     restore, start_offset = opening.restore, PartitionIntake.start_offset
     asked: dict[tuple[int, int], tuple[int, int]] = {}
 
-    async def mutated_restore(shard: Any, *more: Any) -> opening.Restored:
+    async def mutated_restore(shard: Any, *more: Any) -> opening.RecoveredState:
         cluster, number = shard._names.options["cluster"], shard._names.partition
         start = cluster.log(shard._requests.topic, number).start
         asked[id(cluster), number] = cluster.offsets.get(number, start), start
@@ -117,7 +117,7 @@ def _no_pause_after_rebalance() -> AbstractContextManager[object]:
 
 
 def _never_pauses() -> AbstractContextManager[object]:
-    return mock.patch.object(Valve, "_load", return_value=0.0)
+    return mock.patch.object(Backpressure, "_load", return_value=0.0)
 
 
 def _watermark_plus_one() -> AbstractContextManager[object]:
@@ -140,7 +140,7 @@ def _refund() -> AbstractContextManager[object]:
     def mutated(reply: Reply) -> bool:
         return is_counted(reply) and type(reply).__name__ not in {"TimedOut", "Unavailable"}
 
-    return mock.patch.object(books, "is_counted", mutated)
+    return mock.patch.object(lane_state, "is_counted", mutated)
 
 
 def _no_write_off() -> AbstractContextManager[object]:
@@ -164,7 +164,7 @@ def _keeps_all_calls() -> AbstractContextManager[object]:
         spends: set[Any] = lane.calls.spends
         return spends
 
-    return mock.patch.object(reopening, "_keep_calls", mutated)
+    return mock.patch.object(recovery, "_keep_calls", mutated)
 
 
 def _blames_all_in_flight() -> AbstractContextManager[object]:
@@ -194,7 +194,7 @@ def _offset_after_forwards() -> AbstractContextManager[object]:
     def mutated(shard: Any, on_lost: Any, observer: Any, _: float) -> Outbox:
         return Outbox(shard, on_lost, observer)
 
-    return mock.patch.object(reopening, "Outbox", mutated)
+    return mock.patch.object(recovery, "Outbox", mutated)
 
 
 MUTATIONS = (
@@ -209,7 +209,7 @@ MUTATIONS = (
     ),
     Mutation("a call that ran is refunded", _refund),
     Mutation("a full lane does not pause", _never_pauses),
-    Mutation("a slot is not given back", lambda: mock.patch.object(Visit, "leave")),
+    Mutation("a slot is not given back", lambda: mock.patch.object(CallLease, "leave")),
     Mutation("permits do not expire", lambda: mock.patch.object(commits, "PERMIT_S", 1e9)),
     Mutation(
         "a retry is not ended with its terminal",

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt, Turn
 from services.worker.core.reply import Reply
+from services.worker.core.resolved_schema import WireSchema
 from services.worker.ports import Provider
 from services.worker.providers.openai import OpenAIProvider
 from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving

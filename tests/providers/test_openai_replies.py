@@ -19,7 +19,7 @@ from services.worker.core.reply import (
     Unavailable,
 )
 from services.worker.providers.openai_replies import of_answer, of_error
-from services.worker.providers.reading import RETRY_AFTER_S_MAX, TOKENS_MAX, retry_after_s
+from services.worker.providers.response_fields import RETRY_AFTER_S_MAX, TOKENS_MAX, retry_after_s
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from answerbus.budget import Usage
-from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt, Turn
 from services.worker.core.reply import (
     Answered,
@@ -30,6 +29,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.resolved_schema import WireSchema
 from services.worker.ports import NotReady, Provider, Ready
 from services.worker.providers import scripted_rules
 from services.worker.providers.scripted import ScriptedProvider

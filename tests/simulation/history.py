@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
 from services.worker.lane.machine import State
-from services.worker.lane.reopening import CALM_S
+from services.worker.lane.recovery import STABLE_S
 from tests.simulation.boundary import Boundary
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults
@@ -35,7 +35,7 @@ class StuckError(Exception):
 
 
 class History:
-    """`calm_at` is the loop time since which nothing is disturbed any more."""
+    """`stable_at` is the loop time since which nothing is disturbed any more."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -59,7 +59,7 @@ class History:
         self.workers: list[Worker] = []
         self.everyone: list[Worker] = []
         self.processes: list[Process] = []
-        self.calm_at = 0.0
+        self.stable_at = 0.0
         self.has_poison = random.Random(f"{seed} {POISON}").random() < POISONED
         self.careful: list[str] = []  # lanes that stay so without a reason
         requests = self.chance.choice((5, 15, 25))
@@ -107,8 +107,8 @@ class History:
             loop.call_later(RESTART_S, self.start)
         process.is_dead = True
         self.group.lose_touch(process)
-        if self.calm_at:
-            self.calm_at = loop.time()
+        if self.stable_at:
+            self.stable_at = loop.time()
 
     async def _publish(self) -> None:
         for wait_s, partition, value, headers in self._upstream.records():
@@ -135,30 +135,30 @@ class History:
         loop = asyncio.get_running_loop()
         last = max((timer.when() for timer in self._pending), default=loop.time())
         await asyncio.sleep(max(last - loop.time(), 0) + 0.001)
-        self.calm_at = loop.time()
+        self.stable_at = loop.time()
         self.timeline.tell("calm from here on", who="world")
 
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         while not self._is_all_read():
-            if loop.time() - self.calm_at > END_S_MAX:
+            if loop.time() - self.stable_at > END_S_MAX:
                 raise StuckError("the group's offset never reached the end of the requests")
             await asyncio.sleep(LOOK_S)
         self.timeline.tell("everything has been read", who="world")
         await asyncio.sleep(REST_S)
         while not self._is_all_ended():
-            if loop.time() - self.calm_at > END_S_MAX:
+            if loop.time() - self.stable_at > END_S_MAX:
                 raise StuckError("some retries are listed that nobody ends")
             await asyncio.sleep(LOOK_S)
         if self.has_poison:
-            await asyncio.sleep(CALM_S + LOOK_S)
+            await asyncio.sleep(STABLE_S + LOOK_S)
             self.careful = [
                 f"{worker.process.name} is still careful with lane {partition}"
                 for worker in self.workers
-                for partition, life in worker.membership.lives.items()
-                if life.lane.state is State.OPEN
-                and life.lane.opened.is_careful
-                and loop.time() - life.lane.entered_at > CALM_S + REST_S / 2
+                for partition, lifecycle in worker.membership.lifecycles.items()
+                if lifecycle.lane.state is State.OPEN
+                and lifecycle.lane.opened.is_careful
+                and loop.time() - lifecycle.lane.entered_at > STABLE_S + REST_S / 2
             ]
         drained = loop.time() + DRAINED_S_MAX
         for worker in self.workers:

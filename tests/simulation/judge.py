@@ -107,7 +107,7 @@ def summary(seed: int) -> tuple[int, bool, frozenset[Pair]]:
 
 
 def _audit(history: History) -> Iterator[Violation]:
-    calm = NOW + timedelta(seconds=history.calm_at - START_S)
+    calm = NOW + timedelta(seconds=history.stable_at - START_S)
     told = Told(
         prefix=PREFIX,
         partitions=history.partitions,
@@ -169,12 +169,12 @@ def _held(history: History) -> Iterator[str]:
         if worker.process.is_dead or not worker.has_ended:
             continue
         name, context = worker.process.name, worker.context
-        gate = context.planner.backends["default"].gate
-        held = (context.slots.placed, context.slots.calling, gate.placed, gate.calling)
+        limiter = context.planner.backends["default"].limiter
+        held = (context.slots.reserved, context.slots.calling, limiter.reserved, limiter.calling)
         if any(held):
             yield f"{name} holds slots: {held}"
-        if context.tally.held:
-            yield f"{name} counts {context.tally.held} retries as held"
+        if context.counters.held:
+            yield f"{name} counts {context.counters.held} retries as held"
         me = asyncio.current_task()
         left = [task for task in worker.process.unfinished() if task is not me]
         if left:

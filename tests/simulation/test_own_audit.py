@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, TOPICS
-from services.reading.stored import Stored
-from services.story.breaks import Break
-from services.story.timeline import timeline
-from services.story.verification import Verification
+from services.audit_chain.findings import AuditFinding
+from services.audit_chain.verification import Verification
+from services.records.stored import Stored
+from services.timeline.timeline import timeline
 from tests.simulation.judge import judge
 
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
@@ -37,7 +37,7 @@ def left_by(seed: int) -> Records:
     ]
 
 
-def breaks(records: Records) -> list[Break]:
+def breaks(records: Records) -> list[AuditFinding]:
     found = []
     for partition in sorted({stored.partition for stored in records}):
         verification = Verification(cut=())

@@ -19,13 +19,13 @@ from services.worker.handle import handle
 from services.worker.intake import Inbox
 from services.worker.lane import shard
 from services.worker.lane.forwarding import ForwardingShard
-from services.worker.lane.life import Life, life_of
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.membership import Membership
 from services.worker.lane.shard import KafkaShard, Names
-from services.worker.limits.gate import Gate
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.measures import Measures
-from services.worker.observer import Several
+from services.worker.metrics_observer import MetricsObserver
+from services.worker.observer import Observers
 from services.worker.plans import Backend, Planner
 from services.worker.ports import Shard
 from tests.simulation.cluster import Cluster
@@ -144,7 +144,7 @@ class Worker:
         await self._consumer.stop()
         self.has_ended = True
 
-    def _new_life(self, partition: int) -> Life:
+    def _new_life(self, partition: int) -> Lifecycle:
         intake = self._inbox.partition(partition)
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
 
@@ -153,13 +153,13 @@ class Worker:
             used = self.context.partitions
             return found if partition < used else ForwardingShard(found, used)
 
-        return life_of(partition, self.context, intake, shard, handle)
+        return new_lifecycle(partition, self.context, intake, shard, handle)
 
     def _new_context(self) -> Context:
         world = self._world
         facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, None)
         slots = world.limits.max_in_flight
-        backend = Backend(facts, "prompted", world.provider, Gate(slots))
+        backend = Backend(facts, "prompted", world.provider, ProfileLimiter(slots))
         return Context(
             worker=self.process.name,
             partitions=world.partitions,
@@ -169,5 +169,5 @@ class Worker:
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,
             slots=Slots(slots),
-            observer=Several([Measures({"default"}, Registry())]),
+            observer=Observers([MetricsObserver({"default"}, Registry())]),
         )

@@ -18,16 +18,16 @@ from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
 from services.digest import bytes_digest, canonical_digest
 from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
-from services.worker.core.asked import Accepted, Asked, WireSchema
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.backoff import Backoff
 from services.worker.core.call import Call
-from services.worker.core.case import Case
-from services.worker.core.decide import Checked, Circumstances
+from services.worker.core.decide import Checked, DecisionInputs
 from services.worker.core.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.prompt import Prompt, build
 from services.worker.core.reply import Answered, CallFacts, Reply
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.core.ticket import Ticket, came_with
+from services.worker.core.ticket import Ticket, incoming_trace
 from services.worker.dialects import prompted
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -100,7 +100,7 @@ def ticket(
     origin = Origin(topic=TOPIC, partition=0, offset=offset or 0, timestamp=at)
     asked = request(request_id, workflow_id, **more)
     digest = canonical_digest(body(request_id, workflow_id, **more))
-    trace = came_with((), origin, request_id)
+    trace = incoming_trace((), origin, request_id)
     return Ticket(asked, digest, origin, (), 100, offset, trace)
 
 
@@ -112,8 +112,8 @@ def plan(
 ) -> Plan:
     """How a request is asked under the profile `default`, in the dialect `prompted`."""
     asked = resolve(ref or TextRef(), Registry())
-    assert isinstance(asked, Asked)
-    asked = Asked(asked.id, asked.name, "", asked.schema, asked.read, audit_only)
+    assert isinstance(asked, ResolvedSchema)
+    asked = ResolvedSchema(asked.id, asked.name, "", asked.schema, asked.read, audit_only)
     facts = ProfileFacts("default", "scripted", "a-model", 1_000, timeout_s, tariff)
     return Plan(facts, asked, prompted.compile_schema(asked))
 
@@ -134,9 +134,9 @@ def case(
     waits: int = 0,
     attempt: int = 1,
     plan_: Plan | None = None,
-) -> Case:
+) -> AttemptContext:
     asked = asked or request()
-    return Case(
+    return AttemptContext(
         request=asked,
         body_digest=bytes_digest(b"body"),
         origin=ORIGIN,
@@ -155,8 +155,8 @@ def account(spent: int = 1, limit: int = 3) -> AccountState:
     return AccountState(id="w-0", limit=Budget(attempts=limit), spent=Spent(attempts=spent))
 
 
-def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> Circumstances:
-    return Circumstances(account(spent, limit), BACKOFF, NOW, jitter)
+def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> DecisionInputs:
+    return DecisionInputs(account(spent, limit), BACKOFF, NOW, jitter)
 
 
 def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> Answered:

@@ -79,7 +79,7 @@ def test_audit_only_text_has_no_way_into_a_prompt() -> None:
     }
 
     assert knowing <= {
-        "worker/core/asked.py",
+        "worker/core/resolved_schema.py",
         "worker/core/audit.py",
         "worker/core/call.py",
         "worker/core/schema.py",

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from services.letters.edit import Edits, replacing
-from services.letters.groups import Key
-from services.letters.revive import Allowance
-from services.letters.selection import Selection
+from services.dead_letters.edit import Edits, replacing
+from services.dead_letters.groups import Key
+from services.dead_letters.prepare_replay import BudgetOverride
+from services.dead_letters.selection import Selection
 from services.replay.options import allowance_of, edits_from, keys_of, operator, selection_of
 
 NOON_MS = 1_795_262_400_000
@@ -57,15 +57,15 @@ def test_a_time_may_be_so_long_ago(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("given", "allowance"),
     [
-        (None, Allowance()),
-        ("5", Allowance(attempts=5)),
-        ("0", Allowance(attempts=0)),
-        ("attempts=5, tokens=20000,micro_usd=7", Allowance(5, 20_000, 7)),
-        ("attempts=5, usd=0.10", Allowance(5, None, 100_000)),
-        ("usd=2.000001", Allowance(None, None, 2_000_001)),
+        (None, BudgetOverride()),
+        ("5", BudgetOverride(attempts=5)),
+        ("0", BudgetOverride(attempts=0)),
+        ("attempts=5, tokens=20000,micro_usd=7", BudgetOverride(5, 20_000, 7)),
+        ("attempts=5, usd=0.10", BudgetOverride(5, None, 100_000)),
+        ("usd=2.000001", BudgetOverride(None, None, 2_000_001)),
     ],
 )
-def test_a_budget(given: str | None, allowance: Allowance) -> None:
+def test_a_budget(given: str | None, allowance: BudgetOverride) -> None:
     assert allowance_of(given) == allowance
 
 

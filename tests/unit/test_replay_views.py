@@ -1,10 +1,10 @@
 """Letters as operators see them on a screen."""
 
-from services.letters.groups import Key, group
-from services.letters.letter import STATUSES, Funds
-from services.letters.selection import Selection, select
+from services.dead_letters.groups import Key, group
+from services.dead_letters.row import STATUSES, Funds
+from services.dead_letters.selection import Selection, select
 from services.replay import views
-from tests.unit.letters.making import folded, letter_body, replayed_body
+from tests.unit.dead_letters.examples import folded, letter_body, replayed_body
 
 LETTERS = folded(
     letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),
@@ -22,13 +22,13 @@ def test_groups_are_told_in_two_lines_each_without_commands_to_the_terminal() ->
     assert lines[1] == "1        budget_exhausted  -"
     assert lines[3] == r"1        budget_exhausted  acme\u001b[31m"
     assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter")
-    assert lines[-1] == "3 letters in 3 groups"
+    assert lines[-1] == "3 dead letters in 3 groups"
 
 
 def test_no_letters_are_no_groups() -> None:
     assert [str(line) for line in views.groups_lines([], [Key("cause")])] == [
         "letters  cause",
-        "0 letters in 0 groups",
+        "0 dead letters in 0 groups",
     ]
 
 
@@ -37,7 +37,7 @@ def test_a_letter_says_what_came_of_its_replay() -> None:
         LETTERS, Selection(ids=frozenset({"r-2.dead-letter"}), statuses=frozenset(STATUSES))
     )
     _, line = [str(line) for line in views.letters_lines(chosen, LETTERS)]
-    data = views.letter_data(chosen[0], LETTERS.fate(chosen[0]))
+    data = views.letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
 
     assert line.endswith("r-2.dead-letter  w-0       rejected  text    default  replayed, dead")
     assert (data["status"], data["replayed_as"], data["fate"], data["new_letter"]) == (

@@ -6,7 +6,7 @@ import pytest
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.worker.core.asked import Asked, Unusable
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable
 from services.worker.schema_cache import SchemaCache
 
 
@@ -19,7 +19,7 @@ def ref(number: int = 0, **changes: Any) -> InlineRef:
     return InlineRef(name="n", wrapped=False, json_schema=schema).model_copy(update=changes)
 
 
-def asked(cache: SchemaCache, wanted: InlineRef) -> Asked:
+def asked(cache: SchemaCache, wanted: InlineRef) -> ResolvedSchema:
     compiled = cache.compiled(wanted, "openai")
     assert not isinstance(compiled, Unusable)
     return compiled[0]

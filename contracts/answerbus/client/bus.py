@@ -18,11 +18,11 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from answerbus.client.connection_check import diagnosis_at
+from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, diagnosis_of
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.refusal import Names, Refusal, refusal_of, words_of
-from answerbus.client.way_in import refusal_at
 from answerbus.lane_records import Agreement, agreed
 from answerbus.masking import Mask
 from answerbus.partition import Layout
@@ -60,7 +60,7 @@ class Bus:
     servers: str | Sequence[str]
     prefix: str
     options: Mapping[str, Any]
-    names: Names = field(default_factory=Names)
+    names: OptionNames = field(default_factory=OptionNames)
 
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""
@@ -104,7 +104,7 @@ class Bus:
             cause = error.__cause__
             if not isinstance(cause, _SILENCE) or isinstance(cause, TimeoutError):
                 raise  # who has said nothing for so long will say no more
-            refusal = await refusal_at(self.servers, self.options, self.names)
+            refusal = await diagnosis_at(self.servers, self.options, self.names)
             if refusal is None:
                 raise
             raise self._refused(refusal) from error.__cause__
@@ -117,17 +117,19 @@ class Bus:
         except (KafkaError, OSError) as error:
             if isinstance(error, BusUnavailable):
                 raise
-            refusal = refusal_of(error)
+            refusal = diagnosis_of(error)
             if refusal:
                 raise self._refused(refusal) from error
             mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
-            said = "it does not answer" if isinstance(error, _SILENCE) else mask(words_of(error))
+            said = (
+                "it does not answer" if isinstance(error, _SILENCE) else mask(describe_error(error))
+            )
             raise BusUnavailable(
                 f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
                 "and that address and credentials are right."
             ) from error
 
-    def _refused(self, refusal: Refusal) -> BusRefused:
+    def _refused(self, refusal: Diagnosis) -> BusRefused:
         return BusRefused(f"Kafka at {self.servers} cannot be used, {refusal}.")
 
     async def counts(self, *topics: Topic) -> Mapping[Topic, int]:

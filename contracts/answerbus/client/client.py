@@ -10,10 +10,10 @@ from typing_extensions import TypeForm, Unpack
 
 from answerbus import plugins
 from answerbus.client.answer_type import AnswerType, TypedTerminal
-from answerbus.client.asking import Asking, make_request
+from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection, Published
-from answerbus.client.refusal import Names
+from answerbus.client.diagnosis import OptionNames
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.registry import Registry
@@ -41,10 +41,10 @@ class Client:
         *,
         topic_prefix: str = PREFIX_DEFAULT,
         registry: Registry | None = None,
-        option_names: Names | None = None,
+        option_names: OptionNames | None = None,
         **kafka: Any,
     ) -> None:
-        self._bus = Bus(bootstrap_servers, topic_prefix, kafka, option_names or Names())
+        self._bus = Bus(bootstrap_servers, topic_prefix, kafka, option_names or OptionNames())
         self._connection = Connection(self._bus)
         self._registry = plugins.installed() if registry is None else registry
 
@@ -64,7 +64,7 @@ class Client:
         response_model: TypeForm[AnswerT],
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[AnswerT]": ...
 
     @overload
@@ -75,7 +75,7 @@ class Client:
         workflow_id: str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[str]": ...
 
     async def ask(
@@ -86,7 +86,7 @@ class Client:
         response_model: TypeForm[Any] = str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[Any]":
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
@@ -112,7 +112,7 @@ class Client:
     async def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
         """Publish, and wait for no more than the broker; raises ValueError if it is too large.
 
-        After another error nobody knows whether it is published. To publish it again, unchanged,
+        After another error it is unknown whether it is published. To publish it again, unchanged,
         is safe: workers drop a second request with the same id and body.
         """
         return await self._connection.publish(request, trace)

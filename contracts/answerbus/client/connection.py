@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import NoAnswerYet
-from answerbus.client.past import find_terminal
+from answerbus.client.history import find_terminal
 from answerbus.client.terminals import Terminals
 from answerbus.envelope import CLIENT_SOURCE, encode
 from answerbus.event import Terminal

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.form import form_of
 from services.console.guard import COOKIE
 from services.console.render import page
@@ -24,15 +24,15 @@ async def enter(request: web.Request) -> web.Response:
 
 async def leave(request: web.Request) -> web.Response:
     """End the session."""
-    request.app[DESK].guard.sessions.remove(request.cookies.get(COOKIE, ""))
+    request.app[CONTEXT].guard.sessions.remove(request.cookies.get(COOKIE, ""))
     response = web.Response(status=303, headers={"Location": "/login"})
     response.del_cookie(COOKIE)
     return response
 
 
 async def _let_in(request: web.Request, token: str, *, in_address: bool) -> web.Response:
-    guard = request.app[DESK].guard
-    secret = await guard.let_in(token, request.remote, in_address=in_address)
+    guard = request.app[CONTEXT].guard
+    secret = await guard.log_in(token, request.remote, in_address=in_address)
     if secret is None:
         return page(request, "login.html", status=403, wrong=True)
     response = web.Response(status=303, headers={"Location": "/"})

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from services.console.board import OUTCOMES
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.plot import HEIGHT, WIDTH, stacked
 from services.console.render import page
 
@@ -13,13 +13,13 @@ STEPS = 60
 
 async def overview(request: web.Request) -> web.Response:
     """The last hour, or as many minutes as `minutes` says."""
-    desk = request.app[DESK]
-    picture, soundings = desk.feed.picture, desk.sounder.soundings
-    now_ms = int(desk.now() * 1000)
+    context = request.app[CONTEXT]
+    state, poll_results = context.feed.state, context.poller.results
+    now_ms = int(context.now() * 1000)
     asked = request.query.get("minutes", "")
     minutes = int(asked) if asked in map(str, WINDOWS) else min(WINDOWS)
-    window = picture.board.window(now_ms, minutes, STEPS)
-    lag, in_flight = soundings.lag, picture.lanes.in_flight
+    window = state.board.window(now_ms, minutes, STEPS)
+    lag, in_flight = poll_results.lag, state.lanes.in_flight
     return page(
         request,
         "overview.html",
@@ -30,13 +30,13 @@ async def overview(request: web.Request) -> web.Response:
         spend_plot=stacked({"spend": window.micro_usd}),
         plot_size=(WIDTH, HEIGHT),
         rates=sorted(window.total.rates.items(), key=lambda entry: -entry[1].terminals),
-        lanes=picture.lanes.lanes,
+        lanes=state.lanes.lanes,
         in_flight=in_flight,
         lag=lag,
         lag_total=None if lag is None else sum(lag.values()),
-        waiting=picture.board.waiting.most_common(),
-        open_letters=sum(letter.status == "open" for letter in picture.letters),
-        soundings=soundings,
-        inferred_sick=picture.board.sick(now_ms),
-        records=picture.records,
+        waiting=state.board.waiting.most_common(),
+        open_letters=sum(letter.status == "open" for letter in state.dead_letters),
+        poll_results=poll_results,
+        inferred_sick=state.board.unhealthy(now_ms),
+        records=state.records,
     )

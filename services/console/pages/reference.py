@@ -6,7 +6,7 @@ from aiohttp import web
 
 from answerbus import asyncapi as bus_document
 from answerbus.topics import TOPICS
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.render import page
 
 
@@ -14,7 +14,7 @@ async def contracts(request: web.Request) -> web.Response:
     """What may be asked for, with plugins."""
     found = [
         (contract, json.dumps(contract.schema(), indent=2, ensure_ascii=False))
-        for contract in request.app[DESK].registry
+        for contract in request.app[CONTEXT].registry
     ]
     return page(request, "contracts.html", contracts=found)
 
@@ -26,6 +26,6 @@ async def asyncapi(_: web.Request) -> web.Response:
 
 async def topics(request: web.Request) -> web.Response:
     """Where everything stands."""
-    prefix = request.app[DESK].settings.kafka.topic_prefix
+    prefix = request.app[CONTEXT].settings.kafka.topic_prefix
     rows = [(topic, topic.full_name(prefix), sorted(topic.settings().items())) for topic in TOPICS]
     return page(request, "topics.html", topics=rows)

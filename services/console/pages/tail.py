@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.render import page
 
 SHOWN_MAX = 100
@@ -19,7 +19,7 @@ async def tail(request: web.Request) -> web.Response:
     workflow_id = request.query.get("workflow", "").strip()
     seen = [
         one
-        for one in request.app[DESK].feed.picture.tail()
+        for one in request.app[CONTEXT].feed.state.tail()
         if (not wanted or one.kind in wanted) and workflow_id in ("", one.workflow_id)
     ]
     return page(

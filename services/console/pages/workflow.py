@@ -10,15 +10,15 @@ from answerbus.envelope import Undecodable
 from answerbus.topics import LEDGER
 from answerbus.wire import clip
 from services.console.access import Role
-from services.console.desk import DESK
+from services.console.context import CONTEXT
 from services.console.guard import session_of
 from services.console.index import WorkflowIndex, letter_key, retry_key
 from services.console.render import page
 from services.escaping import plain_json
-from services.reading.seen import RetryEnded
-from services.reading.stored import Place
-from services.story.moment import Moment
-from services.story.timeline import timeline
+from services.records.decoded import RetryEnded
+from services.records.stored import Place
+from services.timeline.entry import TimelineEntry
+from services.timeline.timeline import timeline
 
 RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
 LEDGER_MAX = 20
@@ -46,14 +46,14 @@ class Entry:
 
 
 async def workflow(request: web.Request) -> web.Response:
-    """By id. What a letter's or a request's id leads to is looked up in its records."""
-    desk = request.app[DESK]
+    """By id. What a dead letter's or a request's id leads to is looked up in its records."""
+    context = request.app[CONTEXT]
     workflow_id = request.query.get("id", "").strip()
-    index = desk.feed.picture.workflows
+    index = context.feed.state.workflows
     own = index.find(workflow_id)
-    stored = await desk.picker.pick_all(_newest(own))
+    stored = await context.picker.pick_all(_newest(own))
     moments = timeline(workflow_id, stored)
-    more = await desk.picker.pick_all(_related(index, moments))
+    more = await context.picker.pick_all(_related(index, moments))
     if more:
         moments = timeline(workflow_id, [*stored, *more])
     operator = session_of(request).role is Role.OPERATOR
@@ -70,7 +70,7 @@ async def workflow(request: web.Request) -> web.Response:
     )
 
 
-def entry(moment: Moment, *, operator: bool) -> Entry:
+def entry(moment: TimelineEntry, *, operator: bool) -> Entry:
     """What may be seen of something that happened."""
     event = moment.seen.event
     body = None
@@ -95,8 +95,8 @@ def _newest(places: Iterable[Place]) -> list[Place]:
     return own[-RECORDS_MAX:] + ledger[-LEDGER_MAX:]
 
 
-def _related(index: WorkflowIndex, moments: Iterable[Moment]) -> list[Place]:
-    """What operators did with the workflow's letters, and where retries ended."""
+def _related(index: WorkflowIndex, moments: Iterable[TimelineEntry]) -> list[Place]:
+    """What operators did with the workflow's dead letters, and where retries ended."""
     requests = {one.request_id for one in moments if one.request_id}
     events = [one.seen.event for one in moments]
     letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}

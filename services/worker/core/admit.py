@@ -28,7 +28,7 @@ from services.worker.core.nesting import nests_deeper
 # deeper request would make a retry that no lane could read back.
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
 GROWTH_MAX = 8  # times; `1e15` is written back as `1000000000000000.0`, and defaults are added
-# What a record takes, less what a letter adds, and less its key and headers.
+# What a record takes, less what a dead letter adds, and less its key and headers.
 REWRITTEN_BYTES_MAX = RECORD_BYTES_MAX - 2 * ENVELOPE_EXTRA_BYTES_MAX
 
 
@@ -133,7 +133,7 @@ def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
 
 
 def _outgrows(arrival: Arrival, request: Request) -> bool:
-    """Whether retries and letters, which write the request anew, could not hold it."""
+    """Whether retries and dead letters, which write the request anew, could not hold it."""
     if arrival.size_bytes <= REWRITTEN_BYTES_MAX // GROWTH_MAX:
         return False
     return len(request.model_dump_json().encode()) > REWRITTEN_BYTES_MAX

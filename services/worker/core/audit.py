@@ -79,7 +79,7 @@ def attempt_hash(attempt: Attempt) -> str:
 
 
 def write_off(ledger: Ledger, spend: Spend, now: datetime, worker: str) -> Attempt:
-    """Count a call whose worker ended: nobody knows what became of it, so it is charged whole."""
+    """Count a call whose worker ended: its result is unknown, so it is charged in full."""
     account = ledger.settle(spend, Usage(), now, counted=True)
     return chain(account, spend, "unknown", Unknown(), CallTrace(worker), counted=True)
 

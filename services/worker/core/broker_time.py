@@ -7,7 +7,7 @@ TOLD_TO_S = 0.001  # the broker tells whole milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Distance:
+class ClockOffset:
     """The broker's clock minus ours, in seconds, as it was when ours showed `at_s`."""
 
     low_s: float
@@ -25,12 +25,12 @@ class Distance:
         return (self.low_s + self.high_s) / 2
 
 
-def measured(told_s: float, before_s: float, after_s: float) -> Distance:
+def measured(told_s: float, before_s: float, after_s: float) -> ClockOffset:
     """The broker's clock showed `told_s` at some moment between two of ours."""
-    return Distance(told_s - after_s, told_s + TOLD_TO_S - before_s, after_s)
+    return ClockOffset(told_s - after_s, told_s + TOLD_TO_S - before_s, after_s)
 
 
-def narrowed(known: Distance | None, new: Distance) -> Distance:
+def narrowed(known: ClockOffset | None, new: ClockOffset) -> ClockOffset:
     """What both say; where they contradict each other a clock was moved, and the new one is right.
 
     What is known becomes vague with time, since clocks drift.
@@ -40,4 +40,4 @@ def narrowed(known: Distance | None, new: Distance) -> Distance:
     drift_s = DRIFT * max(new.at_s - known.at_s, 0.0)
     low_s = max(known.low_s - drift_s, new.low_s)
     high_s = min(known.high_s + drift_s, new.high_s)
-    return new if low_s > high_s else Distance(low_s, high_s, new.at_s)
+    return new if low_s > high_s else ClockOffset(low_s, high_s, new.at_s)

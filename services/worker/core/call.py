@@ -10,8 +10,8 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
 from services.worker.core.account import Spend
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.audit import CallTrace
-from services.worker.core.case import Case
 from services.worker.core.decide import Checked, Decision, Wait
 from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
@@ -53,10 +53,10 @@ class Call:
         usage, tariff = facts_of(self.reply).usage, self.plan.profile.tariff
         return tariff.priced(usage) if tariff else usage
 
-    def case(self) -> Case:
+    def attempt_context(self) -> AttemptContext:
         """The case to decide."""
         ticket = self.ticket
-        return Case(
+        return AttemptContext(
             request=ticket.request,
             body_digest=ticket.body_digest,
             origin=ticket.origin,
@@ -75,18 +75,18 @@ class Call:
             return ()
         return (f"profile {self.plan.profile.name} has no price: money was not counted",)
 
-    def trace(self, case: Case, worker: str) -> CallTrace:
+    def trace(self, attempt: AttemptContext, worker: str) -> CallTrace:
         """What the audit keeps."""
         return CallTrace(
             worker=worker,
             model=self.model,
-            schema_digest=self.plan.asked.id.digest,
+            schema_digest=self.plan.schema.id.digest,
             wire_schema_digest=self.plan.wire.digest,
             prompt_digest=self.prompt.digest,
             answer_digest=self.answer_digest,
             rationale=self.rationale,
             facts=facts_of(self.reply),
-            usage=case.usage,
+            usage=attempt.usage,
             duration_ms=self.duration_ms,
         )
 

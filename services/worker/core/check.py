@@ -8,8 +8,8 @@ from answerbus import failure, json_text
 from answerbus.failure import Problem
 from answerbus.limits import ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, JSON_DEPTH_MAX
 from answerbus.wire import clip
-from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.core.nesting import nests_deeper
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 
 # Events carry an answer some levels down, and readers accept JSON_DEPTH_MAX levels in all. Half of
 # them leave room on the stack for what walks an answer recursively.
@@ -31,17 +31,17 @@ class TooLarge:
 Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
 
 
-def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
-    """What a provider's content came to, as an answer to `asked` that was put as `wire`."""
+def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
+    """What a provider's content came to, as an answer to `resolved` that was put as `wire`."""
     raw = content.encode(errors="surrogatepass")
     if len(raw) > ANSWER_BYTES_MAX:
         return TooLarge(len(raw))
-    if asked.schema is None:
-        return _text(content, asked)
+    if resolved.schema is None:
+        return _text(content, resolved)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
         # Of a text that cannot be read nobody knows which piece of it is for auditors alone.
-        excerpt = "" if asked.audit_only else parsed.excerpt
+        excerpt = "" if resolved.audit_only else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
     if nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
@@ -51,21 +51,21 @@ def check(content: str, asked: Asked, wire: WireSchema) -> Checked:
     # What came as JSON text is an answer's inside only now.
     if nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
-    checked = _publishable(asked.read(decoded))
+    checked = _publishable(resolved.read(decoded))
     if isinstance(checked, Accepted):
         return replace(checked, notes=checked.notes + wire.remarks(parsed.value))
     return checked
 
 
-def check_as_text(content: str, asked: Asked) -> Checked | None:
+def check_as_text(content: str, resolved: ResolvedSchema) -> Checked | None:
     """What a provider's content came to as the contract's text variant; None where it has none."""
-    if asked.from_text is None:
+    if resolved.from_text is None:
         return None
-    return _not_utf8(content) or _publishable(asked.from_text(content))
+    return _not_utf8(content) or _publishable(resolved.from_text(content))
 
 
-def _text(content: str, asked: Asked) -> Checked:
-    return _not_utf8(content) or _publishable(asked.read(content))
+def _text(content: str, resolved: ResolvedSchema) -> Checked:
+    return _not_utf8(content) or _publishable(resolved.read(content))
 
 
 def _not_utf8(content: str) -> failure.Malformed | None:

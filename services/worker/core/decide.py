@@ -11,12 +11,12 @@ from answerbus.budget import AccountState
 from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.wire import clip
-from services.worker.core import events, history, means
+from services.worker.core import events, history, remaining_budget
 from services.worker.core import reply as replies
-from services.worker.core.asked import Accepted
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.backoff import Backoff
-from services.worker.core.case import Case
 from services.worker.core.check import TooLarge, check_as_text
+from services.worker.core.resolved_schema import Accepted
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
@@ -37,7 +37,7 @@ Decision = Outcome | Wait
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class DecisionInputs:
     """What a decision depends on beside the reply: money, time and chance."""
 
     account: AccountState
@@ -47,81 +47,83 @@ class Circumstances:
 
 
 def decide(
-    case: Case, reply: replies.Reply, checked: Checked | None, around: Circumstances
+    attempt: AttemptContext, reply: replies.Reply, checked: Checked | None, inputs: DecisionInputs
 ) -> Decision:
     """Turn a reply into an outcome; `checked` is what an Answered reply's content came to."""
     match reply:
         case replies.Answered():
             if checked is None:
                 raise ValueError("an answer is checked before anything is decided")
-            return _answered(case, reply, checked, around)
+            return _answered(attempt, reply, checked, inputs)
         case replies.Refused():
-            again = _after_refusal(case, replies.failure_of(reply), around)
-            return again or events.refusal_by_provider(case, reply, around.account, around.now)
+            again = _after_refusal(attempt, replies.failure_of(reply), inputs)
+            return again or events.refusal_by_provider(attempt, reply, inputs.account, inputs.now)
         case replies.Truncated() | replies.TimedOut():
-            return _again(case, replies.failure_of(reply), around)
+            return _try_again(attempt, replies.failure_of(reply), inputs)
         case replies.Unavailable(ran=True):
-            return _again(case, replies.failure_of(reply), around)
+            return _try_again(attempt, replies.failure_of(reply), inputs)
         case replies.Throttled() | replies.Unavailable():
-            return _wait(case, replies.failure_of(reply), around)
+            return _wait(attempt, replies.failure_of(reply), inputs)
         case replies.Rejected(scope="request"):
             cause = dead_letter.Rejected(status=reply.status, code=reply.code)
-            return events.dead_letter(case, cause, around.account, around.now)
+            return events.dead_letter(attempt, cause, inputs.account, inputs.now)
         case replies.Rejected():
-            return _wait(case, failure.Unavailable(status=reply.status), around)
+            return _wait(attempt, failure.Unavailable(status=reply.status), inputs)
         case _:
             assert_never(reply)
 
 
 def _answered(
-    case: Case, reply: replies.Answered, checked: Checked, around: Circumstances
+    attempt: AttemptContext, reply: replies.Answered, checked: Checked, inputs: DecisionInputs
 ) -> Decision:
     match checked:
         case Accepted(declined=None):
-            return _published(case, checked, around)
+            return _published(attempt, checked, inputs)
         case Accepted():
             reason = checked.declined.reason if checked.declined else ""
             refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
-            return _after_refusal(case, refused, around) or _published(case, checked, around)
+            return _after_refusal(attempt, refused, inputs) or _published(attempt, checked, inputs)
         case failure.Malformed() | failure.Invalid():
-            tried = history.with_failure(case, checked, history.kept_answer(case, reply.content))
-            retries = case.request.policy.on_invalid == "retry"
-            again = _another(tried, checked, around) if retries else None
-            return again or _at_last(case, tried, reply.content, checked, around)
+            tried = history.with_failure(
+                attempt, checked, history.kept_answer(attempt, reply.content)
+            )
+            retries = attempt.request.policy.on_invalid == "retry"
+            again = _next_attempt(tried, checked, inputs) if retries else None
+            return again or _after_last_attempt(attempt, tried, reply.content, checked, inputs)
         case TooLarge():
             return events.dead_letter(
-                case, dead_letter.AnswerTooLarge(), around.account, around.now
+                attempt, dead_letter.AnswerTooLarge(), inputs.account, inputs.now
             )
         case _:
             assert_never(checked)
 
 
-def _published(case: Case, accepted: Accepted, around: Circumstances) -> Decision:
+def _published(attempt: AttemptContext, accepted: Accepted, inputs: DecisionInputs) -> Decision:
     if accepted.declined:
-        return events.refusal_by_model(case, accepted, around.account, around.now)
-    return events.result(case, accepted, around.account, around.now)
+        return events.refusal_by_model(attempt, accepted, inputs.account, inputs.now)
+    return events.result(attempt, accepted, inputs.account, inputs.now)
 
 
-def _at_last(
-    case: Case,
-    tried: Case,
+def _after_last_attempt(
+    attempt: AttemptContext,
+    tried: AttemptContext,
     content: str,
     failed: failure.Malformed | failure.Invalid,
-    around: Circumstances,
+    inputs: DecisionInputs,
 ) -> Decision:
-    policy = case.request.policy
+    policy = attempt.request.policy
     if policy.at_last == "unvalidated":
-        found = history.readable(case, content)
+        found = history.readable(attempt, content)
         if found is not None and _has_form(found.value, failed):
-            return events.unvalidated(case, found.value, failed, around.account, around.now)
+            return events.unvalidated(attempt, found.value, failed, inputs.account, inputs.now)
     if policy.at_last == "text":
-        as_text = check_as_text(content, case.plan.asked)
+        as_text = check_as_text(content, attempt.plan.schema)
         if isinstance(as_text, Accepted):
-            return _published(case, as_text, around)
+            return _published(attempt, as_text, inputs)
     if policy.on_invalid == "retry":
-        return _used_up(tried, around)
+        return _used_up(tried, inputs)
     cause = dead_letter.InvalidAnswer(failure=failed)
-    return events.dead_letter(tried, cause, around.account, around.now)
+    return events.dead_letter(tried, cause, inputs.account, inputs.now)
 
 
 def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) -> bool:
@@ -136,51 +138,60 @@ def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) ->
 
 
 def _after_refusal(
-    case: Case, refused: failure.Failure, around: Circumstances
+    attempt: AttemptContext, refused: failure.Failure, inputs: DecisionInputs
 ) -> RetryRequest | None:
-    if case.request.policy.on_refusal != "retry":
+    if attempt.request.policy.on_refusal != "retry":
         return None
-    return _another(history.with_failure(case, refused, None), refused, around)
+    return _next_attempt(history.with_failure(attempt, refused, None), refused, inputs)
 
 
-def _again(case: Case, failed: failure.Failure, around: Circumstances) -> Decision:
-    tried = history.with_failure(case, failed, None)
-    return _another(tried, failed, around) or _used_up(tried, around)
+def _try_again(
+    attempt: AttemptContext, failed: failure.Failure, inputs: DecisionInputs
+) -> Decision:
+    tried = history.with_failure(attempt, failed, None)
+    return _next_attempt(tried, failed, inputs) or _used_up(tried, inputs)
 
 
-def _another(tried: Case, failed: failure.Failure, around: Circumstances) -> RetryRequest | None:
+def _next_attempt(
+    tried: AttemptContext, failed: failure.Failure, inputs: DecisionInputs
+) -> RetryRequest | None:
     """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    if means.lacking(tried, around.account):
+    if remaining_budget.first_exhausted(tried, inputs.account):
         return None
-    delay_s = around.backoff.delay_s(len(tried.prior), around.jitter)
-    return _retry(tried, failed, delay_s, around, counted=True)
+    delay_s = inputs.backoff.delay_s(len(tried.prior), inputs.jitter)
+    return _retry(tried, failed, delay_s, inputs, counted=True)
 
 
-def _used_up(tried: Case, around: Circumstances) -> dead_letter.DeadLetter:
-    which = means.lacking(tried, around.account) or "attempts"
+def _used_up(tried: AttemptContext, inputs: DecisionInputs) -> dead_letter.DeadLetter:
+    which = remaining_budget.first_exhausted(tried, inputs.account) or "attempts"
     cause = dead_letter.BudgetExhausted(which=which)
-    return events.dead_letter(tried, cause, around.account, around.now)
+    return events.dead_letter(tried, cause, inputs.account, inputs.now)
 
 
-def _wait(case: Case, failed: failure.Failure, around: Circumstances) -> Decision:
+def _wait(attempt: AttemptContext, failed: failure.Failure, inputs: DecisionInputs) -> Decision:
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
-    waits = case.waits + 1
+    waits = attempt.waits + 1
     if waits > WAITS_MAX:
-        tried = history.with_failure(case, failed, None)
+        tried = history.with_failure(attempt, failed, None)
         cause = dead_letter.InvalidAnswer(failure=failed)
-        return events.dead_letter(tried, cause, around.account, around.now)
-    delay_s = around.backoff.delay_s(waits, around.jitter)
+        return events.dead_letter(tried, cause, inputs.account, inputs.now)
+    delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
         # Never sooner than it says; and `0`, said again and again, must not use up all waits.
         delay_s = max(delay_s, failed.retry_after_s or 0.0)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
-    return _retry(case, failed, delay_s, around, counted=False)
+    return _retry(attempt, failed, delay_s, inputs, counted=False)
 
 
 def _retry(
-    case: Case, failed: failure.Failure, delay_s: float, around: Circumstances, *, counted: bool
+    attempt: AttemptContext,
+    failed: failure.Failure,
+    delay_s: float,
+    inputs: DecisionInputs,
+    *,
+    counted: bool,
 ) -> RetryRequest:
     delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
-    not_before = min(around.now + delay, case.deadline)
-    return events.retry(case, failed, not_before, around.account, around.now, counted=counted)
+    not_before = min(inputs.now + delay, attempt.deadline)
+    return events.retry(attempt, failed, not_before, inputs.account, inputs.now, counted=counted)

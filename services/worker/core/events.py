@@ -13,24 +13,24 @@ from answerbus.outcome import ModelUsed, Origin, Refusal, Result, RetryRequest, 
 from answerbus.request import Prior, Replay, Request, SchemaId
 from answerbus.wire import clip
 from services.worker.core import reply as replies
-from services.worker.core.asked import Accepted
-from services.worker.core.case import Case
+from services.worker.core.attempt_context import AttemptContext
+from services.worker.core.resolved_schema import Accepted
 
 
 def result(
-    case: Case, accepted: Accepted, account: AccountState, now: datetime
+    attempt: AttemptContext, accepted: Accepted, account: AccountState, now: datetime
 ) -> Result[JsonValue]:
     """A valid answer."""
-    shared = _answered(case, account, now, accepted.notes)
+    shared = _answered(attempt, account, now, accepted.notes)
     return Result[JsonValue](
-        event_id=f"{case.request.request_id}.result",
-        answer=case.plan.asked.add_notes(accepted.answer, shared["notes"]),
+        event_id=f"{attempt.request.request_id}.result",
+        answer=attempt.plan.schema.add_notes(accepted.answer, shared["notes"]),
         **shared,
     )
 
 
 def unvalidated(
-    case: Case,
+    attempt: AttemptContext,
     answer: JsonValue,
     failed: failure.Malformed | failure.Invalid,
     account: AccountState,
@@ -38,43 +38,43 @@ def unvalidated(
 ) -> UnvalidatedResult:
     """The last answer without its audit-only fields, of another type than a valid one."""
     return UnvalidatedResult(
-        event_id=f"{case.request.request_id}.result",
+        event_id=f"{attempt.request.request_id}.result",
         unvalidated_answer=answer,
         problems=_problems(failed),
-        **_answered(case, account, now, ()),
+        **_answered(attempt, account, now, ()),
     )
 
 
 def refusal_by_model(
-    case: Case, accepted: Accepted, account: AccountState, now: datetime
+    attempt: AttemptContext, accepted: Accepted, account: AccountState, now: datetime
 ) -> Refusal:
     """The refusing variant of a contract."""
     declined = accepted.declined
     return Refusal(
-        event_id=f"{case.request.request_id}.refusal",
+        event_id=f"{attempt.request.request_id}.refusal",
         by="model",
         reason=clip(declined.reason, REASON_BYTES_MAX) if declined else "",
         category=declined.category if declined else None,
         answer=accepted.answer,
-        **_answered(case, account, now, accepted.notes),
+        **_answered(attempt, account, now, accepted.notes),
     )
 
 
 def refusal_by_provider(
-    case: Case, reply: replies.Refused, account: AccountState, now: datetime
+    attempt: AttemptContext, reply: replies.Refused, account: AccountState, now: datetime
 ) -> Refusal:
     """The provider's own refusal channel or filter."""
     return Refusal(
-        event_id=f"{case.request.request_id}.refusal",
+        event_id=f"{attempt.request.request_id}.refusal",
         by="provider",
         reason=clip(reply.reason, REASON_BYTES_MAX),
         category=None if reply.category is None else clip(reply.category, 128),
-        **_answered(case, account, now, ()),
+        **_answered(attempt, account, now, ()),
     )
 
 
 def retry(
-    case: Case,
+    attempt: AttemptContext,
     failed: failure.Failure,
     not_before: datetime,
     account: AccountState,
@@ -84,33 +84,35 @@ def retry(
 ) -> RetryRequest:
     """The entry in the list of what is still being tried."""
     return RetryRequest(
-        event_id=f"{case.request.request_id}.retry.{case.attempt + 1}",
-        request_id=case.request.request_id,
-        workflow_id=case.request.workflow_id,
-        request=case.request,
-        body_digest=case.body_digest,
-        origin=case.origin,
-        next_attempt=case.attempt + 1,
+        event_id=f"{attempt.request.request_id}.retry.{attempt.attempt + 1}",
+        request_id=attempt.request.request_id,
+        workflow_id=attempt.request.workflow_id,
+        request=attempt.request,
+        body_digest=attempt.body_digest,
+        origin=attempt.origin,
+        next_attempt=attempt.attempt + 1,
         not_before=not_before,
-        deadline=case.deadline,
+        deadline=attempt.deadline,
         counted=counted,
-        waits=case.waits + (0 if counted else 1),
+        waits=attempt.waits + (0 if counted else 1),
         failure=failed,
-        prior=case.prior,
+        prior=attempt.prior,
         account=account,
-        notes=bounded_notes(case.notes),
+        notes=bounded_notes(attempt.notes),
         at=now,
     )
 
 
-def dead_letter(case: Case, cause: Cause, account: AccountState, now: datetime) -> DeadLetter:
+def dead_letter(
+    attempt: AttemptContext, cause: Cause, account: AccountState, now: datetime
+) -> DeadLetter:
     """The end of a request that cannot be answered."""
     return letter(
-        case.request,
+        attempt.request,
         cause,
-        case.origin,
-        case.prior,
-        case.notes + case.plan.wire.notes,
+        attempt.origin,
+        attempt.prior,
+        attempt.notes + attempt.plan.wire.notes,
         account,
         now,
     )
@@ -170,18 +172,20 @@ class _Shared(TypedDict):
     replay: Replay | None
 
 
-def _answered(case: Case, account: AccountState, now: datetime, notes: tuple[str, ...]) -> _Shared:
+def _answered(
+    attempt: AttemptContext, account: AccountState, now: datetime, notes: tuple[str, ...]
+) -> _Shared:
     return _Shared(
-        request_id=case.request.request_id,
-        workflow_id=case.request.workflow_id,
-        schema=case.plan.asked.id,
-        attempt=case.attempt,
-        model=case.model,
-        usage=case.usage,
+        request_id=attempt.request.request_id,
+        workflow_id=attempt.request.workflow_id,
+        schema=attempt.plan.schema.id,
+        attempt=attempt.attempt,
+        model=attempt.model,
+        usage=attempt.usage,
         account=account,
-        notes=bounded_notes(case.notes + case.plan.wire.notes + notes),
-        requested_at=case.origin.timestamp,
+        notes=bounded_notes(attempt.notes + attempt.plan.wire.notes + notes),
+        requested_at=attempt.origin.timestamp,
         finished_at=now,
-        labels=case.request.labels,
-        replay=case.request.replay,
+        labels=attempt.request.labels,
+        replay=attempt.request.replay,
     )

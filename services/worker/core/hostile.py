@@ -14,7 +14,7 @@ from services.worker.core.cycles import circular
 from services.worker.core.document import Document
 from services.worker.core.expansion import expanded_nodes
 from services.worker.core.keywords import AnySchema, Draft, JsonObject, draft_of
-from services.worker.core.local import TooManyError, localised
+from services.worker.core.local_references import TooManyError, localised
 from services.worker.core.nesting import nests_deeper
 from services.worker.core.references import faults, is_no_public_address
 from services.worker.core.resources import Resources
@@ -96,7 +96,7 @@ def _referring(schema: JsonObject, draft: Draft) -> Document | Refusal:
 
 
 def _unending(document: Document) -> Refusal | None:
-    """Why nobody could check an answer against the schema in bounded time, if that is so."""
+    """Why an answer cannot be checked against the schema in bounded time, if that is so."""
     if expanded_nodes(document, INLINE_SCHEMA_NODES_MAX) > INLINE_SCHEMA_NODES_MAX:
         return hostile(_too_many())
     again = circular(document)

@@ -17,7 +17,7 @@ from answerbus.ledger import (
 from answerbus.request import Request
 from services.worker.core.account import Account, Spend, restored
 from services.worker.core.closed import Closed, ClosedIds
-from services.worker.core.means import exceeded
+from services.worker.core.remaining_budget import exceeded
 
 ACCOUNT_MEMORY = timedelta(days=7)
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from answerbus.budget import Usage
-from services.worker.core.asked import Asked, WireSchema
 from services.worker.core.prompt import Prompt
+from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +49,5 @@ class Plan:
     """A request that can be asked."""
 
     profile: ProfileFacts
-    asked: Asked
+    schema: ResolvedSchema
     wire: WireSchema

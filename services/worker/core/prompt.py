@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.request import Fact, InlineRef, Message, Prior, Request, SchemaRef
 from services.digest import text_digest
-from services.worker.core.asked import WireSchema
+from services.worker.core.resolved_schema import WireSchema
 
 OUTPUT_GROWTH_AFTER_TRUNCATION = 2
 OUTPUT_GROWTH_MAX = 4  # times the profile's own limit

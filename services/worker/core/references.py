@@ -16,7 +16,7 @@ from services.worker.core.keywords import (
     reference,
     subschemas,
 )
-from services.worker.core.resources import Place, Resources
+from services.worker.core.resources import Resources, SchemaLocation
 
 _SCHEMES = frozenset(["", "http", "https", "urn", "tag"])  # what identifies ordinary schemas
 
@@ -56,7 +56,7 @@ def _refers(schema: JsonObject) -> bool:
 
 
 def _faults(
-    draft: Draft | None, resources: Resources, place: Place, schema: JsonObject
+    draft: Draft | None, resources: Resources, place: SchemaLocation, schema: JsonObject
 ) -> Iterator[Fault]:
     path = pointer(place.steps)
     ref = reference(schema)

@@ -13,7 +13,7 @@ RECURSIVE = ""  # the name of what `$recursiveAnchor` marks, which no anchor can
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaLocation:
     """Where a schema stands: the steps from the root, and the address of its resource."""
 
     steps: tuple[Step, ...]
@@ -28,17 +28,19 @@ class Resources:
         self._draft = draft
         self._roots: dict[str, JsonObject] = {_UNNAMED: root}
         self._anchors: dict[tuple[str, str], JsonObject] = {}
-        self._places: dict[int, tuple[JsonObject, Place]] = {}
+        self._places: dict[int, tuple[JsonObject, SchemaLocation]] = {}
         self.dynamic: dict[str, dict[str, JsonObject]] = {}  # by name, then by resource
-        self.twice: list[Place] = []  # ids that were taken already
-        self.odd: list[tuple[Place, JsonObject]] = []  # ids that readers understand differently
-        self._walk(root, Place((), _UNNAMED))
+        self.twice: list[SchemaLocation] = []  # ids that were taken already
+        self.odd: list[
+            tuple[SchemaLocation, JsonObject]
+        ] = []  # ids that readers understand differently
+        self._walk(root, SchemaLocation((), _UNNAMED))
 
-    def place(self, schema: JsonObject) -> Place:
+    def place(self, schema: JsonObject) -> SchemaLocation:
         """Where a schema of the document stands."""
         return self._places[id(schema)][1]
 
-    def schemas(self) -> Iterator[tuple[Place, JsonObject]]:
+    def schemas(self) -> Iterator[tuple[SchemaLocation, JsonObject]]:
         """Each schema that is known; those that references lead to come to be known by `find`."""
         seen = 0
         while len(self._places) > seen:
@@ -79,11 +81,11 @@ class Resources:
             if isinstance(target, dict) and id(target) in self._places:
                 base = self.place(target).base
         if isinstance(target, dict):
-            self._walk(target, Place(steps, base))
+            self._walk(target, SchemaLocation(steps, base))
         return target if isinstance(target, dict | bool) else None
 
-    def _walk(self, top: JsonObject, place: Place) -> None:
-        waiting: list[tuple[JsonObject, Place]] = [(top, place)]
+    def _walk(self, top: JsonObject, place: SchemaLocation) -> None:
+        waiting: list[tuple[JsonObject, SchemaLocation]] = [(top, place)]
         while waiting:
             schema, place = waiting.pop()
             if id(schema) in self._places:
@@ -92,7 +94,7 @@ class Resources:
                 place = self._named(schema, place)
             self._places[id(schema)] = schema, place
             within = [
-                (inner, Place((*place.steps, *steps), place.base))
+                (inner, SchemaLocation((*place.steps, *steps), place.base))
                 for steps, inner in subschemas(schema)
                 if isinstance(inner, dict) and self._knows(steps[0])
             ]
@@ -102,11 +104,11 @@ class Resources:
         """Names in `$defs` count since there is `$defs`; before, a pointer may still lead there."""
         return keyword != "$defs" or self._draft >= Draft.D2019
 
-    def _name(self, place: Place, name: str, schema: JsonObject) -> None:
+    def _name(self, place: SchemaLocation, name: str, schema: JsonObject) -> None:
         if self._anchors.setdefault((place.base, name), schema) is not schema:
             self.twice.append(place)
 
-    def _named(self, schema: JsonObject, place: Place) -> Place:
+    def _named(self, schema: JsonObject, place: SchemaLocation) -> SchemaLocation:
         """The place of a schema in its own resource, if it starts one; its names are kept."""
         own = schema.get("$id" if self._draft > Draft.D4 else "id")
         if isinstance(own, str):
@@ -114,7 +116,7 @@ class Resources:
             if _is_odd(address, fragment, self._draft):
                 self.odd.append((place, schema))
             if address:
-                place = Place(place.steps, _joined(place.base, address))
+                place = SchemaLocation(place.steps, _joined(place.base, address))
                 if self._roots.setdefault(place.base, schema) is not schema:
                     self.twice.append(place)
             if fragment and self._draft < Draft.D2019:

@@ -1,4 +1,4 @@
-"""From a schema reference to the authority on it: a contract, an inline schema, or plain text."""
+"""From a schema reference to the validator on it: a contract, an inline schema, or plain text."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,17 +19,17 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from answerbus.wire import clip
 from services.digest import canonical_digest
-from services.worker.core.asked import Accepted, Asked, Unusable
-from services.worker.core.authority import Authority, compile_schema
 from services.worker.core.document import Document
 from services.worker.core.embed import embedded
 from services.worker.core.keywords import AnySchema, JsonObject
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.core.wrapped import OUTPUT_PLACE, add_notes, read_wrapped
 
 _Read = Callable[[JsonValue], Accepted | failure.Invalid]
 
 
-def resolve(ref: SchemaRef, registry: Registry) -> Asked | Unusable:
+def resolve(ref: SchemaRef, registry: Registry) -> ResolvedSchema | Unusable:
     """What an answer to `ref` must satisfy, ready to check one; or why it cannot be asked for."""
     match ref:
         case ContractRef():
@@ -45,8 +45,8 @@ def resolve(ref: SchemaRef, registry: Registry) -> Asked | Unusable:
             assert_never(ref)
 
 
-def _contract(contract: Contract[Any]) -> Asked:
-    return Asked(
+def _contract(contract: Contract[Any]) -> ResolvedSchema:
+    return ResolvedSchema(
         id=contract.id,
         name=contract.name,
         description=contract.summary,
@@ -106,12 +106,12 @@ def _rationale(answer: JsonValue, audit_only: frozenset[str]) -> str | None:
     return clip("\n".join(texts), RATIONALE_BYTES_MAX) if texts else None
 
 
-def _specialist() -> Asked | Unusable:
+def _specialist() -> ResolvedSchema | Unusable:
     """The wrapper round any value but null, which would be no answer."""
     authority = compile_schema({"not": {"type": "null"}})
-    if not isinstance(authority, Authority):
+    if not isinstance(authority, SchemaValidator):
         return Unusable(authority)
-    return Asked(
+    return ResolvedSchema(
         id=SPECIALIST.id,
         name=SPECIALIST.name,
         description=SPECIALIST.summary,
@@ -121,11 +121,11 @@ def _specialist() -> Asked | Unusable:
     )
 
 
-def _inline(ref: InlineRef) -> Asked | Unusable:
+def _inline(ref: InlineRef) -> ResolvedSchema | Unusable:
     authority = compile_schema(ref.json_schema)
-    if not isinstance(authority, Authority):
+    if not isinstance(authority, SchemaValidator):
         return Unusable(authority)
-    bare = Asked(
+    bare = ResolvedSchema(
         id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=canonical_digest(ref.json_schema)),
         name=ref.name,
         description=ref.description,
@@ -142,8 +142,8 @@ def _inline(ref: InlineRef) -> Asked | Unusable:
     )
 
 
-def _read_inline(authority: Authority, value: JsonValue) -> Accepted | failure.Invalid:
-    problems = authority.problems(value)
+def _read_inline(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
+    problems = validator.problems(value)
     return failure.Invalid(problems=problems) if problems else Accepted(value)
 
 
@@ -166,7 +166,7 @@ def _read_text(value: JsonValue) -> Accepted | failure.Invalid:
     return failure.Invalid(problems=(Problem.of("", "type", "a text"),))
 
 
-_TEXT = Asked(
+_TEXT = ResolvedSchema(
     id=TextId(digest=canonical_digest({"type": "string"})),
     name="text",
     description="",

@@ -30,8 +30,8 @@ class Ticket:
     """One admitted request.
 
     `offset` is its place in the lane's partition while its record still holds the watermark, else
-    None. `listed` says whether the retries topic has an entry for it, which its terminal must end.
-    `came_with` is the trace that upstream named, or the one that began here.
+    None. `in_retries` says whether the retries topic has an entry for it, to be ended with it.
+    `incoming_trace` is the trace that upstream named, or the one that began here.
     """
 
     request: Request
@@ -40,10 +40,10 @@ class Ticket:
     notes: tuple[str, ...]
     size_bytes: int
     offset: int | None
-    came_with: Trace
+    incoming_trace: Trace
     prior: tuple[Prior, ...] = ()
     waits: int = 0
-    listed: bool = False
+    in_retries: bool = False
     not_before: datetime | None = None
     stage: Stage = Stage.WAITING
 
@@ -55,7 +55,7 @@ class Ticket:
     @property
     def trace(self) -> Trace:
         """The request's own span, under which its attempts stand."""
-        return self.came_with.child(self.request.request_id)
+        return self.incoming_trace.child(self.request.request_id)
 
     @property
     def round(self) -> int:
@@ -63,10 +63,10 @@ class Ticket:
         return self.request.replay.round if self.request.replay else 0
 
 
-def came_with(headers: Headers, origin: Origin, name: str) -> Trace:
+def incoming_trace(headers: Headers, origin: Origin, name: str) -> Trace:
     """The trace of a record, or one that begins here, at the span `name`.
 
-    It is derived from where the record stood first: whoever reads it again finds the same.
+    It is derived from where the record stood first, so that each reading finds the same.
     """
     found = read_trace(headers)
     if found is not None:
@@ -75,7 +75,7 @@ def came_with(headers: Headers, origin: Origin, name: str) -> Trace:
     return new_trace(f"{origin.topic}/{origin.partition}/{origin.offset}/{at}", name)
 
 
-def taken_in(arrival: Arrival, admitted: Admitted) -> Ticket:
+def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
     """The ticket of a request that has just arrived."""
     unknown = (f"unknown field {name} was ignored" for name in admitted.unknown_fields)
     return Ticket(
@@ -85,12 +85,12 @@ def taken_in(arrival: Arrival, admitted: Admitted) -> Ticket:
         notes=bounded_notes(tuple(unknown)),
         size_bytes=arrival.size_bytes,
         offset=arrival.place.offset,
-        came_with=came_with(arrival.headers, arrival.origin, admitted.request.request_id),
+        incoming_trace=incoming_trace(arrival.headers, arrival.origin, admitted.request.request_id),
         prior=bounded_prior(admitted.request.prior),
     )
 
 
-def restored(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
+def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request that the retries topic says is still being tried."""
     return Ticket(
         request=entry.request,
@@ -99,9 +99,9 @@ def restored(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
         notes=entry.notes,
         size_bytes=size_bytes,
         offset=None,
-        came_with=came_with(headers, entry.origin, entry.request_id),
+        incoming_trace=incoming_trace(headers, entry.origin, entry.request_id),
         prior=entry.prior,
         waits=entry.waits,
-        listed=True,
+        in_retries=True,
         not_before=entry.not_before,
     )

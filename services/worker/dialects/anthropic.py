@@ -1,10 +1,10 @@
 """The dialect `anthropic`: what Claude's structured output enforces, within its narrow limits."""
 
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.measure import optional_members, unions
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_asked
+from services.worker.dialects.wire import compile_resolved
 
 DIALECT = "anthropic"
 
@@ -27,9 +27,9 @@ RULES = Rules(
 )
 
 
-def compile_schema(asked: Asked) -> WireSchema | Unusable:
-    """The wire schema of `asked`, or why this dialect cannot carry it."""
-    return compile_asked(asked, RULES, excess)
+def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
+    """The wire schema of `resolved`, or why this dialect cannot carry it."""
+    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from pydantic import JsonValue
 
 from services.worker.core.keywords import Draft
-from services.worker.dialects.atoms import Atoms
 from services.worker.dialects.rules import ALL_SCALARS, Rules
 from services.worker.dialects.shape import Plain
+from services.worker.dialects.subschemas import Subschemas
 
 
-def choices(atoms: Atoms) -> list[JsonValue] | None:
+def choices(subschemas: Subschemas) -> list[JsonValue] | None:
     """The values that every `enum` and `const` allows; None if there is neither."""
     allowed: dict[str, JsonValue] | None = None
-    for listed in _listed(atoms):
+    for listed in _listed(subschemas):
         named = {same(value): value for value in listed}
         if allowed is None:
             allowed = named
@@ -23,8 +23,8 @@ def choices(atoms: Atoms) -> list[JsonValue] | None:
     return None if allowed is None else list(allowed.values())
 
 
-def _listed(atoms: Atoms) -> Iterator[list[JsonValue]]:
-    for atom in atoms:
+def _listed(subschemas: Subschemas) -> Iterator[list[JsonValue]]:
+    for atom in subschemas:
         enum = atom.get("enum")
         if isinstance(enum, list):
             yield enum
@@ -95,10 +95,10 @@ def type_of(value: JsonValue) -> frozenset[str]:
             return frozenset(["integer", "number"] if value.is_integer() else ["number"])
 
 
-def types_of(atoms: Atoms) -> frozenset[str] | None:
+def types_of(subschemas: Subschemas) -> frozenset[str] | None:
     """The types that every `type` allows, integer only where number is not; None if all are."""
     allowed: set[str] | None = None
-    for atom in atoms:
+    for atom in subschemas:
         stated = atom.get("type")
         names = [stated] if isinstance(stated, str) else stated
         if isinstance(names, list):

@@ -1,4 +1,4 @@
-"""Turns an answer as it was written on the wire into an answer to the authority schema."""
+"""Turns an answer as it was written on the wire into an answer to the resolved schema."""
 
 from pydantic import JsonValue
 
@@ -9,8 +9,8 @@ from answerbus.problems import pointer
 from answerbus.wire import clip
 from services.worker.dialects.choices import picked, type_of
 from services.worker.dialects.complexity import TooComplexError
-from services.worker.dialects.fitting import Fitting
 from services.worker.dialects.freeform import NoJsonText, unpack
+from services.worker.dialects.match_branch import BranchMatcher
 from services.worker.dialects.shape import (
     Array,
     JsonObject,
@@ -29,7 +29,7 @@ _Path = tuple[str | int, ...]
 def decode(shapes: Shapes, value: JsonValue) -> JsonValue | failure.Invalid:
     """The answer that was meant.
 
-    What is not as the wire schema says stays as it is: to find its faults is the authority's
+    What is not as the wire schema says stays as it is: to find its faults is the validator's
     part. Only text that should be JSON and is not is a fault here.
     """
     return decode_and_note(shapes, value)[0]
@@ -54,7 +54,7 @@ class _Decoder:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self._shapes = shapes
-        self._fitting = Fitting(shapes)
+        self._fitting = BranchMatcher(shapes)
 
     def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from answerbus import json_text
-from services.worker.dialects.atoms import Atoms
 from services.worker.dialects.choices import type_of
 from services.worker.dialects.describe import joined
 from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import TYPES, JsonObject, Plain, Shape, Text
+from services.worker.dialects.subschemas import Subschemas
 
 _AS_JSON_TEXT = "A JSON value, written as JSON text into this string"
 _HINT_CHARS_MAX = 500
@@ -23,24 +23,24 @@ class NoJsonText:
     """The string does not hold one JSON value."""
 
 
-def as_itself(atoms: Atoms) -> Plain:
-    """The shape of anything that satisfies `atoms`, for providers that let any JSON pass."""
-    return of_type([*TYPES], atoms)
+def as_itself(subschemas: Subschemas) -> Plain:
+    """The shape of anything that satisfies `subschemas`, for providers that let any JSON pass."""
+    return of_type([*TYPES], subschemas)
 
 
-def as_text(atoms: Atoms, types: frozenset[str] | None = None) -> Text:
-    """The shape of what satisfies `atoms` and is of `types`, with a hint for a description."""
+def as_text(subschemas: Subschemas, types: frozenset[str] | None = None) -> Text:
+    """The shape of what satisfies `subschemas` and is of `types`, with a hint for a description."""
     allowed = frozenset(TYPES) if types is None else types
-    ruling = [atom.schema for atom in atoms if atom.rules]
+    ruling = [atom.schema for atom in subschemas if atom.rules]
     schema = {k: v for k, v in ruling[0].items() if k != "description"} if len(ruling) == 1 else {}
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
         return Text(
             f"{_AS_JSON_TEXT}; it must satisfy this JSON Schema: {text}",
             allowed,
-            description(atoms),
+            description(subschemas),
         )
-    return Text(f"{_AS_JSON_TEXT}.", allowed, description(atoms))
+    return Text(f"{_AS_JSON_TEXT}.", allowed, description(subschemas))
 
 
 def one_as_text(values: Sequence[JsonValue]) -> Text:

@@ -1,10 +1,10 @@
 """The dialect `gemini`: the keywords that Gemini documents for `responseJsonSchema`."""
 
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.measure import name_chars
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_asked
+from services.worker.dialects.wire import compile_resolved
 
 DIALECT = "gemini"
 LIST_SIZE_MAX = 100  # long lists with a length are named as a cause of "too many states"
@@ -23,9 +23,9 @@ RULES = Rules(
 NAME_CHARS_MAX = 60_000  # of property names and enum values together
 
 
-def compile_schema(asked: Asked) -> WireSchema | Unusable:
-    """The wire schema of `asked`, or why this dialect cannot carry it."""
-    return compile_asked(asked, RULES, excess)
+def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
+    """The wire schema of `resolved`, or why this dialect cannot carry it."""
+    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:

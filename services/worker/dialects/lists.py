@@ -3,20 +3,22 @@
 from collections.abc import Callable, Sequence
 
 from services.worker.core.keywords import AnySchema
-from services.worker.dialects.atoms import Atom, Atoms, Node, schemas_in
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import Array, Never, Plain, Shape, Text, Union
 from services.worker.dialects.sizes import LIST_SIZES, sizes_of
+from services.worker.dialects.subschemas import Node, Subschema, Subschemas, schemas_in
 
-Read = Callable[[Sequence[Node | Atom]], Shape]
+Read = Callable[[Sequence[Node | Subschema]], Shape]
 
 
-def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes: Notes) -> Shape:
+def read_list(
+    subschemas: Subschemas, read: Read, free: Text | Plain, rules: Rules, notes: Notes
+) -> Shape:
     """A list of one shape; any list, or JSON text, where nothing is known of its items."""
-    items = _tuple(atoms, read, notes) or read(_each(atoms))
-    sizes = sizes_of(atoms, LIST_SIZES, rules.list_sizes, notes)
+    items = _tuple(subschemas, read, notes) or read(_each(subschemas))
+    sizes = sizes_of(subschemas, LIST_SIZES, rules.list_sizes, notes)
     if sizes is None:
         return Never()
     if isinstance(items, Never):
@@ -28,12 +30,12 @@ def read_list(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes:
     if isinstance(items, Text):
         return free
     if isinstance(items, Plain) and items.is_anything and not sizes:
-        return of_type("array", atoms)
-    return Array(items, sizes, description(atoms))
+        return of_type("array", subschemas)
+    return Array(items, sizes, description(subschemas))
 
 
-def _each(atoms: Atoms) -> list[Node]:
-    stated = [(atom, atom.get("items")) for atom in atoms]
+def _each(subschemas: Subschemas) -> list[Node]:
+    stated = [(atom, atom.get("items")) for atom in subschemas]
     return [
         Node(f"{atom.path}/items", items)
         for atom, items in stated
@@ -41,9 +43,9 @@ def _each(atoms: Atoms) -> list[Node]:
     ]
 
 
-def _tuple(atoms: Atoms, read: Read, notes: Notes) -> Shape | None:
+def _tuple(subschemas: Subschemas, read: Read, notes: Notes) -> Shape | None:
     """Where each place has a schema of its own, an item of any of these shapes at any place."""
-    for atom in atoms:
+    for atom in subschemas:
         keyword, places = _places(atom)
         if not places:
             continue
@@ -55,7 +57,7 @@ def _tuple(atoms: Atoms, read: Read, notes: Notes) -> Shape | None:
     return None
 
 
-def _places(atom: Atom) -> tuple[str, list[AnySchema]]:
+def _places(atom: Subschema) -> tuple[str, list[AnySchema]]:
     for keyword in ("prefixItems", "items"):
         value = atom.get(keyword)
         if isinstance(value, list):
@@ -63,7 +65,7 @@ def _places(atom: Atom) -> tuple[str, list[AnySchema]]:
     return "", []
 
 
-def _after(atom: Atom, keyword: str, count: int) -> list[Node]:
+def _after(atom: Subschema, keyword: str, count: int) -> list[Node]:
     """The schema of items beyond the last place, unless the list is too short for any."""
     rest = "items" if keyword == "prefixItems" else "additionalItems"
     longest = atom.get("maxItems")

@@ -1,12 +1,12 @@
 """The dialect `llama_cpp`: what the grammars of llama.cpp enforce, and of servers built on it."""
 
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.format_patterns import FORMAT_PATTERNS
 from services.worker.dialects.measure import name_chars, names_in, schemas_in
 from services.worker.dialects.patterns import spelled_out
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_asked
+from services.worker.dialects.wire import compile_resolved
 
 DIALECT = "llama_cpp"
 
@@ -33,9 +33,9 @@ RULES = Rules(
 NAME_CHARS_MAX = 120_000  # of property names and values to choose from, in all of a schema
 
 
-def compile_schema(asked: Asked) -> WireSchema | Unusable:
-    """The wire schema of `asked`, or why this dialect cannot carry it."""
-    return compile_asked(asked, RULES, excess)
+def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
+    """The wire schema of `resolved`, or why this dialect cannot carry it."""
+    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:

@@ -13,7 +13,7 @@ def portable_name(text: str, otherwise: str) -> str:
 
 
 class Names:
-    """Hands out names of letters and digits, none of them twice.
+    """Hands out names of dead letters and digits, none of them twice.
 
     llama.cpp puts further marks behind such names where it needs names of its own.
     """

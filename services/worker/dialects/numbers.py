@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator
 
-from services.worker.dialects.atoms import Atom, Atoms
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
+from services.worker.dialects.subschemas import Subschema, Subschemas
 
 # Beyond these llama.cpp misreads a bound that stands alone; one of 16 digits ends its server.
 _LOW_ALONE_MAX = 9
@@ -21,10 +21,10 @@ _HIGH = ("maximum", "exclusiveMaximum")
 _Bounds = dict[str, int | float]
 
 
-def bounds(kind: str, atoms: Atoms, rules: Rules, notes: Notes) -> JsonObject | None:
+def bounds(kind: str, subschemas: Subschemas, rules: Rules, notes: Notes) -> JsonObject | None:
     """The tightest bounds on numbers of a type; None if no number meets them all."""
     found: _Bounds = {}
-    for atom, keyword, value in _stated(atoms):
+    for atom, keyword, value in _stated(subschemas):
         another = keyword == "multipleOf" and found.get(keyword, value) != value
         carried = _carried(kind, keyword, rules)
         if not carried or abs(value) > _EXACT_MAX or another:
@@ -45,15 +45,15 @@ def _carried(kind: str, keyword: str, rules: Rules) -> bool:
     return inclusive.get(keyword, keyword) in rules.integer_bounds
 
 
-def _stated(atoms: Atoms) -> Iterator[tuple[Atom, str, int | float]]:
-    for atom in atoms:
+def _stated(subschemas: Subschemas) -> Iterator[tuple[Subschema, str, int | float]]:
+    for atom in subschemas:
         for keyword in (*_LOW, *_HIGH, "multipleOf"):
             value = atom.get(keyword)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 yield atom, _exclusive(atom, keyword), value
 
 
-def _exclusive(atom: Atom, keyword: str) -> str:
+def _exclusive(atom: Subschema, keyword: str) -> str:
     """Draft 4 says `exclusiveMinimum: true` beside `minimum`."""
     exclusive = f"exclusive{keyword[0].upper()}{keyword[1:]}"
     return exclusive if atom.get(exclusive) is True else keyword

@@ -1,12 +1,12 @@
 """Reads what a schema says of objects."""
 
 from services.worker.core.keywords import JsonObject
-from services.worker.dialects.atoms import Atom, Atoms, Node
 from services.worker.dialects.lists import Read
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.scalars import description, of_type
 from services.worker.dialects.shape import Member, Never, Object, Plain, Shape, Text
+from services.worker.dialects.subschemas import Node, Subschema, Subschemas
 
 # Small models see nothing but this name. Of a dozen that were tried with one it is the only name
 # that kept them from writing prose here.
@@ -14,33 +14,36 @@ REST_NAME = "null_or_extra_json"
 _MISREAD = frozenset('"\\]^')  # by llama.cpp, in a name that others may stand beside
 
 
-def read_object(atoms: Atoms, read: Read, free: Text | Plain, rules: Rules, notes: Notes) -> Shape:
+def read_object(
+    subschemas: Subschemas, read: Read, free: Text | Plain, rules: Rules, notes: Notes
+) -> Shape:
     """An object of named members; any object, or JSON text, where no member is known by name."""
-    names, required = _names(atoms), _required(atoms)
-    is_open = not any(_is_closed(atom) for atom in atoms)
+    names, required = _names(subschemas), _required(subschemas)
+    is_open = not any(_is_closed(atom) for atom in subschemas)
     is_carried = is_open and not rules.verbatim
     if not names and is_carried:
         return free
-    _note_others(atoms, notes, is_carried=is_carried)
-    others = read(_others(atoms)) if is_open and rules.verbatim else Never()
+    _note_others(subschemas, notes, is_carried=is_carried)
+    others = read(_others(subschemas)) if is_open and rules.verbatim else Never()
     if not isinstance(others, Never) and not _have_room(names, rules):
-        _note_all(atoms, notes)
-        return of_type("object", atoms)
+        _note_all(subschemas, notes)
+        return of_type("object", subschemas)
     members = [
-        Member(name, read(_nodes(atoms, name)), optional=name not in required) for name in names
+        Member(name, read(_nodes(subschemas, name)), optional=name not in required)
+        for name in names
     ]
     impossible = [member for member in members if isinstance(member.shape, Never)]
     if not required.keys() <= {*names} or any(not member.optional for member in impossible):
         return Never()
     if impossible and is_open:
-        notes.not_enforced("properties", atoms[0].path)  # they would be taken for others
+        notes.not_enforced("properties", subschemas[0].path)  # they would be taken for others
     if not names and isinstance(others, Plain) and others.is_anything:
-        return of_type("object", atoms)
+        return of_type("object", subschemas)
     omits = rules.omits_optional  # such providers write what is required first
     possible = [member for member in members if not isinstance(member.shape, Never)]
     possible.sort(key=lambda member: (not is_tag(member), omits and member.optional))
     rest = unused(REST_NAME, set(names)) if is_carried else None
-    return Object(tuple(possible), rest, description(atoms), may_omit=omits, others=others)
+    return Object(tuple(possible), rest, description(subschemas), may_omit=omits, others=others)
 
 
 def is_tag(member: Member) -> bool:
@@ -51,33 +54,35 @@ def is_tag(member: Member) -> bool:
     return isinstance(values, list) and len(values) == 1
 
 
-def _properties(atom: Atom) -> JsonObject:
+def _properties(atom: Subschema) -> JsonObject:
     properties = atom.get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def _is_closed(atom: Atom) -> bool:
+def _is_closed(atom: Subschema) -> bool:
     return atom.get("additionalProperties") is False and not atom.get("patternProperties")
 
 
-def _required(atoms: Atoms) -> dict[str, None]:
-    stated = (atom.get("required") for atom in atoms)
+def _required(subschemas: Subschemas) -> dict[str, None]:
+    stated = (atom.get("required") for atom in subschemas)
     lists = (names for names in stated if isinstance(names, list))
     return {name: None for names in lists for name in names if isinstance(name, str)}
 
 
-def _names(atoms: Atoms) -> list[str]:
+def _names(subschemas: Subschemas) -> list[str]:
     """The members known by name, in the order of the schema, without those that are ruled out."""
-    named = {name: None for atom in atoms for name in _properties(atom)} | _required(atoms)
-    closed = [_properties(atom) for atom in atoms if _is_closed(atom)]
+    named = {name: None for atom in subschemas for name in _properties(atom)} | _required(
+        subschemas
+    )
+    closed = [_properties(atom) for atom in subschemas if _is_closed(atom)]
     return [name for name in named if all(name in properties for properties in closed)]
 
 
-def _nodes(atoms: Atoms, name: str) -> list[Node]:
+def _nodes(subschemas: Subschemas, name: str) -> list[Node]:
     """All that must hold for the member `name`."""
     step = name.replace("~", "~0").replace("/", "~1")
     nodes = []
-    for atom in atoms:
+    for atom in subschemas:
         stated = _properties(atom).get(name)
         others = atom.get("additionalProperties")
         if isinstance(stated, dict | bool):
@@ -94,9 +99,9 @@ def _have_room(names: list[str], rules: Rules) -> bool:
     return is_plain and len(chars) <= rules.open_name_chars_max
 
 
-def _others(atoms: Atoms) -> list[Node]:
+def _others(subschemas: Subschemas) -> list[Node]:
     """All that must hold for members without a name of their own."""
-    stated = [(atom, atom.get("additionalProperties")) for atom in atoms]
+    stated = [(atom, atom.get("additionalProperties")) for atom in subschemas]
     return [
         Node(f"{atom.path}/additionalProperties", others)
         for atom, others in stated
@@ -104,9 +109,9 @@ def _others(atoms: Atoms) -> list[Node]:
     ]
 
 
-def _note_others(atoms: Atoms, notes: Notes, *, is_carried: bool) -> None:
+def _note_others(subschemas: Subschemas, notes: Notes, *, is_carried: bool) -> None:
     """What is said of members by pattern, or of those that travel in one place together."""
-    for atom in atoms:
+    for atom in subschemas:
         by_pattern = bool(atom.get("patternProperties"))
         others = atom.get("additionalProperties")
         if isinstance(others, dict) and (is_carried or by_pattern):
@@ -115,8 +120,8 @@ def _note_others(atoms: Atoms, notes: Notes, *, is_carried: bool) -> None:
             notes.not_enforced("patternProperties", atom.path)
 
 
-def _note_all(atoms: Atoms, notes: Notes) -> None:
-    for atom in atoms:
+def _note_all(subschemas: Subschemas, notes: Notes) -> None:
+    for atom in subschemas:
         for keyword in ("properties", "required", "additionalProperties"):
             if atom.get(keyword) not in (None, True):
                 notes.not_enforced(keyword, atom.path)

@@ -2,19 +2,19 @@
 
 from dataclasses import replace
 
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import llama_cpp
 from services.worker.dialects.measure import names_in, schemas_in
 from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_asked
+from services.worker.dialects.wire import compile_resolved
 
 DIALECT = "ollama"
 RULES = replace(llama_cpp.RULES, dialect=DIALECT)
 
 
-def compile_schema(asked: Asked) -> WireSchema | Unusable:
-    """The wire schema of `asked`, or why this dialect cannot carry it."""
-    return compile_asked(asked, RULES, excess)
+def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
+    """The wire schema of `resolved`, or why this dialect cannot carry it."""
+    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:

@@ -1,12 +1,12 @@
 """The dialect `openai`: the strict subset of OpenAI and of servers compatible with it."""
 
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.measure import names_in, schemas_in, values_in
 from services.worker.dialects.numbers import NUMBER_BOUNDS
 from services.worker.dialects.patterns import portable
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_asked
+from services.worker.dialects.wire import compile_resolved
 
 DIALECT = "openai"
 LIST_SIZE_MAX = 1000  # larger ones would grow a grammar beyond its limits
@@ -28,9 +28,9 @@ NAME_CHARS_MAX = 120_000  # of property names, definition names and enum values 
 ENUM_VALUES_MAX = 1_000
 
 
-def compile_schema(asked: Asked) -> WireSchema | Unusable:
-    """The wire schema of `asked`, or why this dialect cannot carry it."""
-    return compile_asked(asked, RULES, excess)
+def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
+    """The wire schema of `resolved`, or why this dialect cannot carry it."""
+    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:

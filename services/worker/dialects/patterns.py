@@ -1,4 +1,4 @@
-"""Patterns in a form that a provider reads as the authority does, or none at all."""
+"""Patterns in a form that a provider reads as the validator does, or none at all."""
 
 import re
 from collections.abc import Iterator

@@ -5,23 +5,23 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from services.worker.core.asked import Accepted, Asked, WireSchema
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects import text
 
 DIALECT = "prompted"
 _NOTE = "the schema is only told to the model, not enforced by its provider; checked after"
 
 
-def compile_schema(asked: Asked) -> WireSchema:
-    """The authority schema itself, as instructions."""
-    if asked.schema is None:
-        return text.compile_schema(asked, DIALECT)
-    schema = json.dumps(asked.schema, ensure_ascii=False, separators=(",", ":"))
+def compile_schema(resolved: ResolvedSchema) -> WireSchema:
+    """The resolved schema itself, as instructions."""
+    if resolved.schema is None:
+        return text.compile_schema(resolved, DIALECT)
+    schema = json.dumps(resolved.schema, ensure_ascii=False, separators=(",", ":"))
     return WireSchema(
         dialect=DIALECT,
-        name=asked.name,
+        name=resolved.name,
         schema=None,
-        decode=partial(_decode, asked),
+        decode=partial(_decode, resolved),
         notes=(_NOTE,),
         instructions=(
             "Answer with exactly one JSON document and nothing around it: no words, no code fence. "
@@ -30,6 +30,6 @@ def compile_schema(asked: Asked) -> WireSchema:
     )
 
 
-def _decode(asked: Asked, value: JsonValue) -> JsonValue:
+def _decode(resolved: ResolvedSchema, value: JsonValue) -> JsonValue:
     """The answer that was meant: another form of one only where it is none as it is written."""
-    return value if isinstance(asked.read(value), Accepted) else asked.from_loose(value)
+    return value if isinstance(resolved.read(value), Accepted) else resolved.from_loose(value)

@@ -60,6 +60,6 @@ class Rules:
         return self.omits_optional and self.unions_max is None
 
     def __post_init__(self) -> None:
-        """What is cut or packed travels as JSON text, which nobody would read back."""
+        """What is cut or packed travels as JSON text, which no reader would undo."""
         if self.verbatim and (self.recursion != "anywhere" or self.optional_max is not None):
             raise ValueError(f"{self.dialect}: verbatim, and yet not everything can be carried")

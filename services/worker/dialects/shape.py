@@ -194,7 +194,7 @@ class Shapes:
             )
         return self._nullable[id(shape)]
 
-    def give_up(self, union: Union) -> None:
+    def use_fallback(self, union: Union) -> None:
         """Take the fallback of `union` from now on."""
         self._given_up.add(id(union))
         self._nullable.clear()

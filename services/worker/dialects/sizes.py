@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from services.worker.dialects.atoms import Atoms
 from services.worker.dialects.notes import Notes
 from services.worker.dialects.shape import JsonObject
+from services.worker.dialects.subschemas import Subschemas
 
 LIST_SIZES = ("minItems", "maxItems")
 TEXT_LENGTHS = ("minLength", "maxLength")
 
 
 def sizes_of(
-    atoms: Atoms, keywords: tuple[str, str], limits: Mapping[str, int], notes: Notes
+    subschemas: Subschemas, keywords: tuple[str, str], limits: Mapping[str, int], notes: Notes
 ) -> JsonObject | None:
     """The least and the largest size; None if no size is both. `limits` are the provider's."""
     least, most = keywords
     found: dict[str, int] = {}
-    for atom in atoms:
+    for atom in subschemas:
         for keyword, tighter in ((least, max), (most, min)):
             value = atom.get(keyword)
             if not isinstance(value, int | float) or (keyword == least and value <= 0):

@@ -1,8 +1,8 @@
 """Plain text in any dialect: no schema goes out, and the content is the answer."""
 
-from services.worker.core.asked import Asked, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
 
 
-def compile_schema(asked: Asked, dialect: str) -> WireSchema:
+def compile_schema(resolved: ResolvedSchema, dialect: str) -> WireSchema:
     """A call without structured output."""
-    return WireSchema(dialect=dialect, name=asked.name, schema=None, decode=lambda value: value)
+    return WireSchema(dialect=dialect, name=resolved.name, schema=None, decode=lambda value: value)

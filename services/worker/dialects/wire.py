@@ -1,4 +1,4 @@
-"""Compiles an authority schema to a wire schema: the steps that all strict dialects share."""
+"""Compiles an resolved schema to a wire schema: the steps that all strict dialects share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Problem
-from services.worker.core.asked import Asked, Unusable, WireSchema
 from services.worker.core.keywords import AnySchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import text
 from services.worker.dialects.complexity import TooComplexError
 from services.worker.dialects.decode import decode, decode_and_note
 from services.worker.dialects.describe import instructions, lost_descriptions
 from services.worker.dialects.emit import emit_and_tell
 from services.worker.dialects.names import portable_name
-from services.worker.dialects.reading import Reader
-from services.worker.dialects.room import make_room
+from services.worker.dialects.overflow import pack_overflow
+from services.worker.dialects.parse import SchemaParser
+from services.worker.dialects.resolve_unions import resolve_unions
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.shape import JsonObject, Member, Never, Object, Shapes
-from services.worker.dialects.unions import settle
 
 ROOT_NAME = "answer"
 
@@ -61,10 +61,10 @@ class Compiled:
 
 def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     """Reads, settles and writes a schema; what cannot be carried is refused with a reason."""
-    reader = Reader(schema, rules)
+    reader = SchemaParser(schema, rules)
     try:
-        shapes = make_room(reader.shapes(), rules, reader.notes)
-        settle(shapes, reader.notes, verbatim=rules.verbatim)
+        shapes = pack_overflow(reader.shapes(), rules, reader.notes)
+        resolve_unions(shapes, reader.notes, verbatim=rules.verbatim)
     except TooComplexError as error:
         return unsupported(rules.dialect, "", error.remedy)
     root = shapes.seen(shapes.root)
@@ -86,16 +86,16 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     )
 
 
-def compile_asked(
-    asked: Asked, rules: Rules, excess: Callable[[JsonObject], str | None]
+def compile_resolved(
+    resolved: ResolvedSchema, rules: Rules, excess: Callable[[JsonObject], str | None]
 ) -> WireSchema | Unusable:
     """The wire schema of what is asked, or why the dialect cannot carry it.
 
     `excess` says what there must be less of, if a wire schema is beyond a limit.
     """
-    if asked.schema is None:
-        return text.compile_schema(asked, rules.dialect)
-    compiled = compile_shapes(asked.schema, rules)
+    if resolved.schema is None:
+        return text.compile_schema(resolved, rules.dialect)
+    compiled = compile_shapes(resolved.schema, rules)
     if isinstance(compiled, Unusable):
         return compiled
     beyond = excess(compiled.schema)
@@ -103,7 +103,7 @@ def compile_asked(
         return unsupported(rules.dialect, "", beyond)
     return WireSchema(
         dialect=rules.dialect,
-        name=portable_name(asked.name, ROOT_NAME),
+        name=portable_name(resolved.name, ROOT_NAME),
         schema=compiled.schema,
         shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
         decode=compiled.decode,

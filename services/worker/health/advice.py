@@ -1,12 +1,12 @@
 """What an operator should know though the worker goes on; no reason to be unready."""
 
-from services.worker.health.watched import Watched
+from services.worker.health.watched import HealthInputs
 
 
-def advice(watched: Watched) -> tuple[str, ...]:
+def advice(inputs: HealthInputs) -> tuple[str, ...]:
     """One sentence each."""
-    used = watched.context.partitions
-    beyond = [str(number) for number in sorted(watched.membership.lives) if number >= used]
+    used = inputs.context.partitions
+    beyond = [str(number) for number in sorted(inputs.membership.lifecycles) if number >= used]
     if not beyond:
         return ()
     which = f"partition {beyond[0]}" if len(beyond) == 1 else f"partitions {', '.join(beyond)}"

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from answerbus.client.refusal import words_of
-from services.worker.reading import TopicMissing
+from answerbus.client.diagnosis import describe_error
+from services.worker.read_monitor import TopicMissing
 from services.worker.rounds import rounds
 
 PROBE_EVERY_S = 2.0
@@ -41,7 +41,7 @@ class Probe:
         except TopicMissing as error:
             self._heard(str(error))
         except Exception as error:
-            self.trouble = words_of(error)
+            self.trouble = describe_error(error)
             self.trouble = await self._cause() or self.trouble
             _log.debug("the broker did not say where partitions end: %s", self.trouble)
 

@@ -4,47 +4,49 @@ import asyncio
 from collections.abc import Iterator
 
 from services.topics.clock_offset import clock_problem
-from services.worker.health.watched import Watched
+from services.worker.health.watched import HealthInputs
 from services.worker.lane.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 
 
-def reasons(watched: Watched) -> Iterator[str | None]:
+def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
-    yield _standstill(watched) or _kafka(watched)
-    yield _restless(watched.membership)
-    yield not_read(watched)
-    yield clock_problem(watched.clock_ahead_s())
+    yield _standstill(inputs) or _kafka(inputs)
+    yield _restless(inputs.membership)
+    yield not_read(inputs)
+    yield clock_problem(inputs.clock_ahead_s())
 
 
-def _kafka(watched: Watched) -> str | None:
-    silent_s = watched.probe.silent_s
-    if silent_s <= watched.bounds.stuck_after_s:
+def _kafka(inputs: HealthInputs) -> str | None:
+    silent_s = inputs.probe.silent_s
+    if silent_s <= inputs.bounds.stuck_after_s:
         return None
-    trouble = watched.probe.trouble
+    trouble = inputs.probe.trouble
     return f"Kafka has not answered for {silent_s:.0f} s{f' ({trouble})' if trouble else ''}"
 
 
-def not_read(watched: Watched) -> str | None:
+def not_read(inputs: HealthInputs) -> str | None:
     """Why no request is read at all, though Kafka answers."""
-    if watched.probe.missing:
-        return watched.probe.missing
-    outside_since, bound_s = watched.membership.outside_since, watched.bounds.stuck_after_s
+    if inputs.probe.missing:
+        return inputs.probe.missing
+    outside_since, bound_s = inputs.membership.outside_since, inputs.bounds.stuck_after_s
     if outside_since is None:
-        return watched.reading.trouble(bound_s)
+        return inputs.read_monitor.problem(bound_s)
     outside_s = asyncio.get_running_loop().time() - outside_since
-    told = f"has been no member of the consumer group for {outside_s:.0f} s: {_outside(watched)}"
-    return watched.reading.trouble(outside_s + bound_s) or (told if outside_s > bound_s else None)
+    told = f"has been no member of the consumer group for {outside_s:.0f} s: {_outside(inputs)}"
+    return inputs.read_monitor.problem(outside_s + bound_s) or (
+        told if outside_s > bound_s else None
+    )
 
 
-def _outside(watched: Watched) -> str:
+def _outside(inputs: HealthInputs) -> str:
     """Why it is no member."""
-    if trouble := watched.coordinator.trouble:
+    if trouble := inputs.coordinator.trouble:
         return f"the group has no coordinator ({trouble})"
-    return "the group rebalances" if watched.membership.was_member else "it has never joined"
+    return "the group rebalances" if inputs.membership.was_member else "it has never joined"
 
 
 def _restless(membership: Membership) -> str | None:
-    if not membership.is_restless:
+    if not membership.rebalances_often:
         return None
     return (
         f"partitions were assigned {RESTLESS_COUNT} times within {RESTLESS_S:.0f} s: two workers "
@@ -52,17 +54,17 @@ def _restless(membership: Membership) -> str | None:
     )
 
 
-def _standstill(watched: Watched) -> str | None:
+def _standstill(inputs: HealthInputs) -> str | None:
     """After it stood still a worker may own nothing any more, and not know it yet."""
-    stall, now = watched.pulse.standstill, asyncio.get_running_loop().time()
+    stall, now = inputs.loop_monitor.standstill, asyncio.get_running_loop().time()
     if stall is None:
         return None
     stood = f"the process stood still for {stall.lasted_s:.0f} s"
-    if watched.probe.heard_at <= stall.ended_at:
+    if inputs.probe.heard_at <= stall.ended_at:
         return f"{stood}, and Kafka has not answered since"
-    session_s = watched.bounds.session_s
+    session_s = inputs.bounds.session_s
     has_been_evicted = stall.lasted_s >= session_s
-    has_returned = watched.membership.assigned_at > stall.ended_at
+    has_returned = inputs.membership.assigned_at > stall.ended_at
     if has_been_evicted and not has_returned and now - stall.ended_at < session_s:
         return f"{stood}, and its partitions have not been given back"
     return None

@@ -18,9 +18,9 @@ from services.telemetry.exposition import CONTENT_TYPE, exposition
 from services.worker.health.advice import advice
 from services.worker.health.gauges import gauges
 from services.worker.health.hosts import is_meant
-from services.worker.health.pulse import TICK_S
+from services.worker.health.loop_monitor import TICK_S
 from services.worker.health.verdict import body_of, judge
-from services.worker.health.watched import Watched
+from services.worker.health.watched import HealthInputs
 
 HEARTBEAT_S_MAX = 30.0  # a loop that goes on has ticked a hundred times by then
 
@@ -31,7 +31,7 @@ class Health:
     def __init__(
         self,
         place: str,
-        watched: Watched,
+        inputs: HealthInputs,
         counts: Counts,
         hosts: Iterable[str] = (),
         mask: Mask = NO_MASK,
@@ -40,7 +40,7 @@ class Health:
         if not host or not port.isdigit():
             raise SetUpError(f"`worker.health` must be HOST:PORT, not {place!r}.")
         self._host, self._port = host, int(port)
-        self._watched, self._counts = watched, counts
+        self._watched, self._counts = inputs, counts
         self._hosts = (*hosts, host, socket.gethostname())
         self._json = partial(web.json_response, dumps=lambda told: mask(json.dumps(told)))
         application = web.Application(middlewares=[self._meant_alone])
@@ -65,7 +65,7 @@ class Health:
                 f"The health port {self._host}:{self._port} is taken; set `worker.health` to "
                 "another, or to port 0 for any free one."
             ) from None
-        watching = (self._watched.pulse.run(), self._watched.probe.run())
+        watching = (self._watched.loop_monitor.run(), self._watched.probe.run())
         self._tasks = [asyncio.create_task(task) for task in watching]
         return address
 
@@ -103,4 +103,4 @@ class Health:
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     def _heartbeat_s(self) -> float:
-        return asyncio.get_running_loop().time() - self._watched.pulse.ticked_at
+        return asyncio.get_running_loop().time() - self._watched.loop_monitor.ticked_at

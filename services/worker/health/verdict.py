@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.worker.health.holder import Holder, holder_of
+from services.worker.health.lane_holder import LaneHolder, holder_of
+from services.worker.health.lane_problem import lane_problem
 from services.worker.health.reasons import reasons
-from services.worker.health.trouble import trouble_of
-from services.worker.health.watched import Watched
+from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
 from services.worker.lane.machine import State
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`stuck` says why by partition, `sick` by profile, `reasons` what concerns all lanes.
+    """`stuck` says why by partition, `unhealthy` by profile, `reasons` what concerns all lanes.
 
     `held` names the workflow that holds a lane; that alone makes nobody unready.
     """
@@ -21,56 +21,60 @@ class Verdict:
     lanes: Mapping[int, State]
     opening: tuple[int, ...]
     stuck: Mapping[int, str]
-    sick: Mapping[str, str]
+    unhealthy: Mapping[str, str]
     reasons: tuple[str, ...]
-    held: Mapping[int, Holder] = field(default_factory=dict)
+    held: Mapping[int, LaneHolder] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
         """An idle worker is ready, and so is one that waits for partitions or for a provider."""
-        return not (self.opening or self.stuck or self.sick or self.reasons)
+        return not (self.opening or self.stuck or self.unhealthy or self.reasons)
 
 
-def judge(watched: Watched) -> Verdict:
+def judge(inputs: HealthInputs) -> Verdict:
     """The verdict of this moment."""
-    watched.pulse.feel()
-    context, lives = watched.context, sorted(watched.membership.lives.items())
-    bound_s, reading = watched.bounds.stuck_after_s, watched.reading
+    inputs.loop_monitor.tick()
+    context, lifecycles = inputs.context, sorted(inputs.membership.lifecycles.items())
+    bound_s, reading = inputs.bounds.stuck_after_s, inputs.read_monitor
     troubles = {
-        partition: trouble_of(life, context, bound_s) or reading.trouble_of(partition, bound_s)
-        for partition, life in lives
+        partition: lane_problem(lifecycle, context, bound_s)
+        or reading.problem_of(partition, bound_s)
+        for partition, lifecycle in lifecycles
     }
-    sick = {name: backend.gate.sick for name, backend in context.planner.backends.items()}
+    sick = {name: backend.limiter.setup_fault for name, backend in context.planner.backends.items()}
     return Verdict(
-        lanes={partition: life.lane.state for partition, life in lives},
-        opening=tuple(p for p, life in lives if life.lane.state is State.OPENING),
+        lanes={partition: lifecycle.lane.state for partition, lifecycle in lifecycles},
+        opening=tuple(p for p, lifecycle in lifecycles if lifecycle.lane.state is State.OPENING),
         stuck={partition: why for partition, why in troubles.items() if why},
-        sick={name: why for name, why in sick.items() if why},
-        reasons=tuple(filter(None, reasons(watched))),
-        held={p: held for p, life in lives if (held := holder_of(life.lane))},
+        unhealthy={name: why for name, why in sick.items() if why},
+        reasons=tuple(filter(None, reasons(inputs))),
+        held={p: held for p, lifecycle in lifecycles if (held := holder_of(lifecycle.lane))},
     )
 
 
-def body_of(verdict: Verdict, watched: Watched) -> dict[str, object]:
+def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
     """What an operator is told."""
-    context, lives = watched.context, watched.membership.lives.values()
+    context, lifecycles = inputs.context, inputs.membership.lifecycles.values()
     return {
         "ready": verdict.ready,
         "worker": context.worker,
         "reasons": verdict.reasons,
         "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
-        "sick_profiles": verdict.sick,
-        "other_groups": watched.others.names,
-        "held_by": {str(p): holder.told() for p, holder in verdict.held.items()},
-        "in_flight": sum(_in_flight(life.lane) for life in lives),
-        "held": context.tally.held,
-        "duplicates": context.tally.duplicates,
-        "forwarded": context.tally.forwarded,
-        "unreadable": context.tally.unreadable,
-        "unread": context.tally.unread,
-        "kafka_silent_s": round(watched.probe.silent_s, 1),
-        "loop": {"stalls": watched.pulse.stalls, "worst_s": round(watched.pulse.worst_s(), 2)},
+        "sick_profiles": verdict.unhealthy,
+        "other_groups": inputs.others.names,
+        "held_by": {str(p): holder.describe() for p, holder in verdict.held.items()},
+        "in_flight": sum(_in_flight(lifecycle.lane) for lifecycle in lifecycles),
+        "held": context.counters.held,
+        "duplicates": context.counters.duplicates,
+        "forwarded": context.counters.forwarded,
+        "unreadable": context.counters.unreadable,
+        "unread": context.counters.unread,
+        "kafka_silent_s": round(inputs.probe.silent_s, 1),
+        "loop": {
+            "stalls": inputs.loop_monitor.stalls,
+            "worst_s": round(inputs.loop_monitor.worst_s(), 2),
+        },
     }
 
 

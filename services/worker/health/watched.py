@@ -7,10 +7,10 @@ from math import inf
 from typing import Protocol
 
 from services.worker.context import Context
+from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.pulse import Pulse
 from services.worker.lane.membership import Membership
-from services.worker.reading import Reading
+from services.worker.read_monitor import ReadMonitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Bounds:
     session_s: float
 
 
-class Others(Protocol):
+class OtherGroupNames(Protocol):
     """The names of consumer groups whose workers read the same requests."""
 
     @property
@@ -31,13 +31,13 @@ class Others(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NoOthers:
+class NoOtherGroups:
     """There are none."""
 
     names: tuple[str, ...] = ()
 
 
-class HasTrouble(Protocol):
+class HasProblem(Protocol):
     """Something that may have gone wrong."""
 
     @property
@@ -47,14 +47,14 @@ class HasTrouble(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NoTrouble:
+class NoProblem:
     """Nothing has."""
 
     trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class HealthInputs:
     """All that a verdict is drawn from.
 
     `clock_ahead_s` is how far this machine's clock is ahead of the broker's, where that is known.
@@ -62,10 +62,12 @@ class Watched:
 
     membership: Membership
     context: Context
-    pulse: Pulse
+    loop_monitor: LoopMonitor
     probe: Probe
     bounds: Bounds
-    others: Others = NoOthers()
-    reading: Reading = field(default_factory=partial(Reading, inf))  # by default nobody reads
-    coordinator: HasTrouble = NoTrouble()
+    others: OtherGroupNames = NoOtherGroups()
+    read_monitor: ReadMonitor = field(
+        default_factory=partial(ReadMonitor, inf)
+    )  # by default nobody reads
+    coordinator: HasProblem = NoProblem()
     clock_ahead_s: Callable[[], float | None] = lambda: None

@@ -1,4 +1,4 @@
-"""The waits of the main path: a spend becomes a permit, a call an outcome, a ticket a letter."""
+"""The commits of the main path: spend to permit, call to outcome, ticket to dead letter."""
 
 import asyncio
 import logging
@@ -49,9 +49,9 @@ async def spend(
             raise LaneLost
         await lane.spendable.wait()
     here, asked_at = lane.opened, asyncio.get_running_loop().time()
-    if not here.books.suspects.has_room(ticket.request.request_id, lane.calls.request_ids()):
+    if not here.lane_state.suspects.has_room(ticket.request.request_id, lane.calls.request_ids()):
         return NoRoom()
-    charged = here.books.spend(ticket, plan, prompt, lane.context.clock.now())
+    charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
     _let_funded_run(lane, here)
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
@@ -70,7 +70,7 @@ def use(lane: Lane, permit: Permit) -> None:
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
     here = lane.opened
-    await here.put(here.books.release(ticket, permit.spend, lane.context.clock.now()))
+    await here.put(here.lane_state.release(ticket, permit.spend, lane.context.clock.now()))
     lane.calls.gone(permit.spend)
     lane.context.observer.released(ticket, permit.spend)
     _let_funded_run(lane, here)
@@ -82,13 +82,13 @@ async def settle(lane: Lane, call: Call) -> Decision:
         while not lane.writable.is_set():
             await lane.writable.wait()
         here, context, now = lane.opened, lane.context, lane.context.clock.now()
-        decision, writing = here.books.settle(call, now, context.jitter())
+        decision, writing = here.lane_state.settle(call, now, context.jitter())
         try:
             await here.put(writing)
         except LaneLost:
             continue  # reopened, the lane still knows this call, or has ended this task
         lane.calls.settled(call.ticket)
-        here.books.confirm(call.ticket, decision)
+        here.lane_state.apply_decision(call.ticket, decision)
         lane.progressed()
         context.observer.settled(call, decision, now)
         _let_funded_run(lane, here)
@@ -97,18 +97,18 @@ async def settle(lane: Lane, call: Call) -> Decision:
         return decision
 
 
-async def bury(lane: Lane, ticket: Ticket, cause: Cause) -> None:
+async def dead_letter(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     """End a request without another call; raises LaneLost, and the ticket comes again."""
     await lane.writable.wait()
     here = lane.opened
-    letter, writing = here.books.bury(ticket, cause, lane.context.clock.now())
+    letter, writing = here.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
     await here.put(writing)
-    here.books.confirm(ticket, letter)
+    here.lane_state.apply_decision(ticket, letter)
     lane.progressed()
-    lane.context.observer.buried(ticket, letter)
+    lane.context.observer.dead_lettered(ticket, letter)
     _log.info("ended as a dead letter: %s", letter.cause.kind)
 
 
 def _let_funded_run(lane: Lane, here: OpenLane) -> None:
-    if here.books.queue.has_funded:
+    if here.lane_state.queue.has_funded:
         lane.pump()

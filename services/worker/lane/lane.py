@@ -7,19 +7,19 @@ from datetime import datetime
 from functools import partial
 
 from answerbus.ledger import Watched
-from services.telemetry.about import tell_of, tell_of_none
+from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
 from services.worker.core.admit import Arrival
 from services.worker.core.ticket import Ticket
-from services.worker.lane.books import Books
+from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.calls import Calls
-from services.worker.lane.gaps import Gaps
+from services.worker.lane.lane_record_refresh import refreshed_lane_record
+from services.worker.lane.lane_state import LaneState
+from services.worker.lane.latest_task import Cancellation
 from services.worker.lane.machine import HAS_PRODUCER, LEAVING, Effect, Event, Machine, State, Step
+from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
-from services.worker.lane.renewal import renewal
-from services.worker.lane.steps import Cancellation
-from services.worker.lane.valve import Valve
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
@@ -39,15 +39,14 @@ class Lane:
         self,
         partition: int,
         context: Context,
-        valve: Valve,
-        gaps: Gaps,
+        backpressure: Backpressure,
+        gaps: OffsetGaps,
         handle: "Handle",
         on_loss: "OnLoss",
     ) -> None:
         self.partition = partition
         self.context = context
-        self.valve = valve
-        self.gaps = gaps
+        self.backpressure, self.offset_gaps = backpressure, gaps
         self.on_loss = on_loss
         self.open: OpenLane | None = None
         self.calls = Calls()
@@ -56,7 +55,7 @@ class Lane:
         self.trial: set[Ticket] = set()
         self.errors: list[Watched] = []
         self.cancellation = Cancellation()
-        self.reading: asyncio.Task[None] | None = None  # see lane/reading.py
+        self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
         self.entered_at = self.progressed_at = _now()
         self.writable = asyncio.Event()  # it has a producer: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
@@ -83,9 +82,9 @@ class Lane:
         return self.open
 
     @property
-    def books(self) -> Books:
+    def lane_state(self) -> LaneState:
         """Those of the open lane. Raises LaneLost while there is no producer."""
-        return self.opened.books
+        return self.opened.lane_state
 
     @property
     def failed_openings(self) -> int:
@@ -118,14 +117,14 @@ class Lane:
         if self.state is not State.OPEN or here is None:
             return
         now = self.context.clock.now()
-        position, first = here.books.watermark.position, arrivals[0].place.offset
+        position, first = here.lane_state.watermark.position, arrivals[0].place.offset
         if first > position:
-            self.gaps.see(position, first)
+            self.offset_gaps.record(position, first)
         written, offset = None, position
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = here.books.arrive(arrival, now)
+                writing = here.lane_state.arrive(arrival, now)
                 if writing:
                     written = here.put(writing)
         except Exception as error:
@@ -138,11 +137,11 @@ class Lane:
         self.pump()
 
     def pump(self) -> None:
-        """Start whoever's turn has come, and let intake go on or wait."""
+        """Start the tickets whose turn has come, and update backpressure."""
         here = self.open
         if self.state is not State.OPEN or here is None:
             return
-        queue, now = here.books.queue, self.context.clock.now()
+        queue, now = here.lane_state.queue, self.context.clock.now()
         here.calm_down(now)
         for expired in queue.wake(now):
             self._start(expired)
@@ -154,8 +153,8 @@ class Lane:
             self._start(ticket)
         else:
             asyncio.get_running_loop().call_soon(self.pump)
-        away = self.context.planner.away(queue.profiles)
-        self.valve.regulate(queue, here.outbox.backlog_bytes, away)
+        unavailable = self.context.planner.unavailable(queue.profiles)
+        self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
@@ -178,11 +177,11 @@ class Lane:
                 self.cancellation.of(task)
 
     def abandon_calls(self) -> None:
-        """Nobody can settle the calls in flight here: let them, and what they hold, go."""
+        """Abandon the calls in flight, which can no longer be settled here, and what they hold."""
         for task in self.tasks.values():
             self.cancellation.of(task)
         self.calls.abandon()
-        self.valve.count_nothing()
+        self.backpressure.reset()
 
     def _start(self, ticket: Ticket) -> None:
         if not self.tasks:
@@ -192,7 +191,8 @@ class Lane:
         task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
     async def _work(self, ticket: Ticket) -> None:
-        tell_of(ticket.request.request_id, ticket.request.workflow_id, ticket.came_with.trace_id)
+        request, trace = ticket.request, ticket.incoming_trace
+        set_log_context(request.request_id, request.workflow_id, trace.trace_id)
         try:
             await self._handle(self, ticket)
         except LaneLost:
@@ -201,7 +201,7 @@ class Lane:
             # A bug. The request is tried again a few times, so this has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
             self.calls.failed(ticket)
-            tell_of_none()
+            clear_log_context()
             self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
@@ -212,7 +212,7 @@ class Lane:
 
     def _try_suspects(self, here: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        queue, suspects = here.books.queue, here.books.suspects
+        queue, suspects = here.lane_state.queue, here.lane_state.suspects
         if self.trial or _now() < here.trials_from:
             return
         can_spare = partial(here.can_spare, now)
@@ -227,7 +227,9 @@ class Lane:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def _on_alarm(self) -> None:
-        if self.open and (renewed := renewal(self.open.books, self.context.clock.now())):
+        if self.open and (
+            renewed := refreshed_lane_record(self.open.lane_state, self.context.clock.now())
+        ):
             self.open.put(renewed)
         self.pump()
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
-from services.worker.lane.life import Life
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.machine import Event, State
 
 RESTLESS_COUNT = 40  # assignments within
@@ -29,9 +29,9 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     """Tells lanes whose their partitions are; its callbacks return at once, since none may wait."""
 
     def __init__(
-        self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Life]
+        self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Lifecycle]
     ) -> None:
-        self.lives: dict[int, Life] = {}
+        self.lifecycles: dict[int, Lifecycle] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
         # Loop time; None while it is a member. Nobody is one at first.
@@ -45,8 +45,8 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         if self.outside_since is None:
             self.outside_since = asyncio.get_running_loop().time()
         for place in revoked:
-            if life := self.lives.get(place.partition):
-                life.on(Event.REVOKED)
+            if lifecycle := self.lifecycles.get(place.partition):
+                lifecycle.on(Event.REVOKED)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Pause first: records are delivered while this callback runs."""
@@ -56,20 +56,20 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         places = list(assigned)
         self._consumer().pause(*places)
         ours = {place.partition for place in places}
-        self.lives = {
-            partition: life
-            for partition, life in self.lives.items()
-            if life.lane.state is not State.CLOSED
+        self.lifecycles = {
+            partition: lifecycle
+            for partition, lifecycle in self.lifecycles.items()
+            if lifecycle.lane.state is not State.CLOSED
         }
-        for partition, life in self.lives.items():
+        for partition, lifecycle in self.lifecycles.items():
             if partition not in ours:
-                life.on(Event.ASSIGNED_ELSEWHERE)
+                lifecycle.on(Event.ASSIGNED_ELSEWHERE)
         for partition in ours:
-            if partition not in self.lives:
+            if partition not in self.lifecycles:
                 if self._draining:
                     continue  # whoever gets the partition after us opens its lane
-                self.lives[partition] = self._new_life(partition)
-            self.lives[partition].on(Event.ASSIGNED)
+                self.lifecycles[partition] = self._new_life(partition)
+            self.lifecycles[partition].on(Event.ASSIGNED)
 
     @property
     def is_outside(self) -> bool:
@@ -82,7 +82,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         return self.assigned_at != float("-inf")
 
     @property
-    def is_restless(self) -> bool:
+    def rebalances_often(self) -> bool:
         """Whether partitions come and go more often than workers start and stop."""
         if len(self._assignments) < RESTLESS_COUNT:
             return False
@@ -91,7 +91,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     async def drain(self, limit_s: float) -> None:
         """Drain all lanes side by side; none is opened any more."""
         self._draining = True
-        draining = (life.drain(limit_s) for life in self.lives.values())
+        draining = (lifecycle.drain(limit_s) for lifecycle in self.lifecycles.values())
         for ended in await asyncio.gather(*draining, return_exceptions=True):
             if isinstance(ended, Exception):  # a bug; the other lanes are drained all the same
                 _log.error("a lane was not drained", exc_info=ended)

@@ -12,11 +12,11 @@ from answerbus.ledger import LaneRecord, Skipped
 from answerbus.outcome import RetryRequest
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
-from services.reading.private import Fault, private_event
+from services.records.private import Fault, private_event
 from services.worker.core.account import Spend
 from services.worker.core.audit import give_back, write_off
 from services.worker.core.ledger import Ledger
-from services.worker.core.ticket import Ticket, restored
+from services.worker.core.ticket import Ticket, ticket_of_retry
 from services.worker.lane.suspects import Suspects, suspects_of
 from services.worker.ports import Shard, StoredRecord
 
@@ -33,16 +33,16 @@ _IF_WRONG = (
 Place = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
 
 
-class Shut(Exception):
+class LaneBlocked(Exception):
     """The lane stays shut until what the text says has changed; it is looked at now and then."""
 
 
-class UnreadableState(Shut):
+class UnreadableState(LaneBlocked):
     """What the private topics hold cannot be worked with."""
 
 
 @dataclass(slots=True)
-class Restored:
+class RecoveredState:
     """What the topics of a partition say of its past."""
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -101,7 +101,7 @@ class Restored:
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
                 size = len(value)
-                self.retries[record.key or b""] = restored(event, size, record.headers)
+                self.retries[record.key or b""] = ticket_of_retry(event, size, record.headers)
             case _:
                 self.ledger.restore(event, record.appended_at)
 
@@ -113,45 +113,47 @@ class Restored:
         return sorted(self.retries.values(), key=lambda ticket: ticket.origin.offset)
 
 
-async def anyones(_: Restored) -> None:
-    """A lane that nobody else can have."""
+async def any_owner(_: RecoveredState) -> None:
+    """A lane that has one possible owner."""
 
 
 async def restore(
     shard: Shard,
     worker: str,
     handover_s: float,
-    ours: Callable[[Restored], Awaitable[None]] = anyones,
-) -> Restored:
+    ours: Callable[[RecoveredState], Awaitable[None]] = any_owner,
+) -> RecoveredState:
     """Fence, then read to the end: before that, a predecessor could still write behind our back.
 
     What can be read before is, since the predecessor may be at work: see `_handed_over`. `ours`
     raises Shut where the lane is another's, who is then not fenced.
     """
-    past = Restored()
-    await shard.read(past.take)
-    past.check()
-    await ours(past)
-    await _handed_over(shard, past, worker, handover_s)
+    recovered = RecoveredState()
+    await shard.read(recovered.take)
+    recovered.check()
+    await ours(recovered)
+    await _handed_over(shard, recovered, worker, handover_s)
     await shard.fence()
-    await shard.read(past.take)
-    past.check()
-    await ours(past)
+    await shard.read(recovered.take)
+    recovered.check()
+    await ours(recovered)
     await shard.stop_reading()
-    return past
+    return recovered
 
 
-async def _handed_over(shard: Shard, past: Restored, worker: str, limit_s: float) -> None:
+async def _handed_over(
+    shard: Shard, recovered: RecoveredState, worker: str, limit_s: float
+) -> None:
     """Let a predecessor that is alive bring its calls home: fencing it wastes paid answers."""
     now = asyncio.get_running_loop().time
     ends_at, looks_in_vain = now() + limit_s, 0
-    while past.is_in_use(worker) and now() < ends_at and looks_in_vain < LOOKS_IN_VAIN_MAX:
+    while recovered.is_in_use(worker) and now() < ends_at and looks_in_vain < LOOKS_IN_VAIN_MAX:
         await asyncio.sleep(LOOK_S)
-        taken = past.taken
-        await shard.read(past.take)
-        looks_in_vain = 0 if past.taken > taken else looks_in_vain + 1
-        past.was_alive = past.was_alive or past.taken > taken
-    past.was_alive = past.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX
+        taken = recovered.taken
+        await shard.read(recovered.take)
+        looks_in_vain = 0 if recovered.taken > taken else looks_in_vain + 1
+        recovered.was_alive = recovered.was_alive or recovered.taken > taken
+    recovered.was_alive = recovered.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX
 
 
 def settle_left_over(
@@ -198,14 +200,18 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
     )
 
 
-def suspects_after(past: Restored, left_over: Sequence[Attempt], *, same_process: bool) -> Suspects:
+def suspects_after(
+    recovered: RecoveredState, left_over: Sequence[Attempt], *, same_process: bool
+) -> Suspects:
     """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
 
     A predecessor that still wrote when it was shut out has not ended, and is no reason for blame.
     """
-    suspects = suspects_of(past.ledger.lane, lambda closes: past.ledger.known(closes) is not None)
-    lane = past.ledger.lane
-    if lane is not None and not same_process and not past.was_alive:
+    suspects = suspects_of(
+        recovered.ledger.lane, lambda closes: recovered.ledger.known(closes) is not None
+    )
+    lane = recovered.ledger.lane
+    if lane is not None and not same_process and not recovered.was_alive:
         cut_off = dict.fromkeys(attempt.request_id for attempt in left_over if attempt.counted)
         if cut_off or lane.watched:
             suspects.blame(lane.watched, cut_off.keys())

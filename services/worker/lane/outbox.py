@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
-from answerbus.client.refusal import words_for_log
+from answerbus.client.diagnosis import describe_error_for_log
 from services.worker.fair_timeout import fair_timeout
-from services.worker.observer import Observer, Several
+from services.worker.observer import Observer, Observers
 from services.worker.ports import Outgoing, OutRecord, Shard
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
@@ -52,7 +52,7 @@ class Outbox:
         offset_every_s: float = OFFSET_EVERY_S,
     ) -> None:
         self._shard = shard
-        self._observer = observer or Several()
+        self._observer = observer or Observers()
         self._on_lost = on_lost
         self._writes: deque[_Write] = deque()
         self._awake = asyncio.Event()
@@ -175,7 +175,9 @@ class Outbox:
     ) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(LaneLost(*([words_for_log(error)] if error else [])))
+                write.done.set_exception(
+                    LaneLost(*([describe_error_for_log(error)] if error else []))
+                )
                 write.done.exception()  # not every caller waits
         writes.clear()
         self.backlog_bytes = 0

@@ -11,7 +11,7 @@ from itertools import count
 from operator import itemgetter
 
 from services.worker.core.ticket import Stage, Ticket
-from services.worker.lane.turns import Turns
+from services.worker.lane.fair_scheduler import FairScheduler
 
 GONE_MAX = 64  # beside as many as there are tickets
 
@@ -40,7 +40,7 @@ class Queue:
     _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
     _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
-    _turns: Turns = field(default_factory=Turns)
+    _scheduler: FairScheduler = field(default_factory=FairScheduler)
     _due: list[_Timed] = field(default_factory=list)
     _deadlines: list[_Timed] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
@@ -68,14 +68,14 @@ class Queue:
     def adopt(self, ticket: Ticket) -> None:
         """Take in a ticket whose call is in flight; it runs at the head of its workflow."""
         self.put(ticket)
-        self._turns.run(ticket)
+        self._scheduler.run(ticket)
 
     def take(self, most: int = sys.maxsize) -> Ticket | None:
         """The next ticket whose turn has come; it runs until `hold` or `finish`.
 
-        Of a profile of which `most` run nobody else does.
+        At most `most` requests of one profile run.
         """
-        while ticket := self._turns.take(most):
+        while ticket := self._scheduler.take(most):
             if ticket in self._funded:
                 self._funded.discard(ticket)
             elif ticket.request.account_id in self._unfunded:
@@ -118,11 +118,11 @@ class Queue:
         """One of `apart`, which runs until `hold` or `finish`."""
         ticket = self._apart.pop(request_id)
         self._funded.discard(ticket)
-        return self._turns.run(ticket)
+        return self._scheduler.run(ticket)
 
     def hold(self, ticket: Ticket, not_before: datetime) -> None:
         """Set a running ticket aside until then; its workflow waits with it."""
-        self._turns.stop(ticket)
+        self._scheduler.stop(ticket)
         ticket.not_before = not_before
         self._admit(ticket)
         if not_before >= ticket.deadline:  # which may have passed while it ran
@@ -130,7 +130,7 @@ class Queue:
 
     def finish(self, ticket: Ticket) -> None:
         """Let a running ticket go; the next of its workflow becomes ready."""
-        self._turns.stop(ticket)
+        self._scheduler.stop(ticket)
         ticket.stage = Stage.GONE
         request = ticket.request
         del self.tickets[request.request_id]
@@ -164,7 +164,7 @@ class Queue:
             ticket = heapq.heappop(self._deadlines)[2]
             if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
                 self._funded.discard(ticket)
-                expired.append(self._turns.run(ticket))
+                expired.append(self._scheduler.run(ticket))
         return expired
 
     def next_moment(self) -> datetime | None:
@@ -175,25 +175,25 @@ class Queue:
     @property
     def running(self) -> int:
         """Requests that were taken, adopted or woken by their deadline."""
-        return self._turns.running
+        return self._scheduler.running
 
     def largest(self) -> tuple[str, int, int] | None:
         """The workflow with the most requests, how many, and how many of them run."""
         found = max(self._of_workflow.items(), key=itemgetter(1), default=None)
-        return found and (*found, self._turns.running_in[found[0]])
+        return found and (*found, self._scheduler.running_in[found[0]])
 
     @property
     def profiles(self) -> AbstractSet[str]:
         """Those of whom some request runs or could."""
-        return self._turns.profiles
+        return self._scheduler.profiles
 
-    def pressing(self, away: Container[str] = ()) -> int:
+    def pressing(self, unavailable: Container[str] = ()) -> int:
         """Requests that run, or are the next of their workflow to run.
 
         All others are retries that wait for their moment, stand behind another request, or want a
-        profile that is `away`.
+        profile that is `unavailable`.
         """
-        return self._turns.pressing(away)
+        return self._scheduler.pressing(unavailable)
 
     @property
     def held(self) -> int:
@@ -208,7 +208,7 @@ class Queue:
             heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
 
     def _wait_for_funds(self, ticket: Ticket) -> None:
-        self._turns.stop(ticket)
+        self._scheduler.stop(ticket)
         ticket.stage = Stage.UNFUNDED
         self._unfunded.setdefault(ticket.request.account_id, deque()).append(ticket)
 
@@ -227,4 +227,4 @@ class Queue:
             ticket.stage = Stage.READY
             self._apart[ticket.request.request_id] = ticket
         else:
-            self._turns.line_up(ticket, first=first)
+            self._scheduler.line_up(ticket, first=first)

@@ -12,10 +12,10 @@ from aiokafka.structs import RecordMetadata
 
 from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded
+from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
-from answerbus.client.refusal import words_for_log
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.ports import MeasuredClock, OutRecord, StoredRecord
 
@@ -160,4 +160,4 @@ async def _stopped(client: RecordConsumer | AIOKafkaProducer, name: str) -> None
     try:
         await bounded(client.stop(), STOP_TIMEOUT_S)
     except Exception as error:
-        _log.warning("%s did not stop: %s", name, words_for_log(error))
+        _log.warning("%s did not stop: %s", name, describe_error_for_log(error))

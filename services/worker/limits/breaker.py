@@ -18,7 +18,7 @@ PAUSE_FIRST_S = 1.0
 PAUSE_FACTOR = 2.0
 PAUSE_MAX_S = 15.0  # a probe costs little, and everybody waits for it
 PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
-SICK_PAUSE_S = 15.0  # a broken set-up is probed this often
+SETUP_FAULT_PAUSE_S = 15.0  # a broken set-up is probed this often
 SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
 RAMP_S = 0.5  # refusals are quick: a probe that lasts as long was let in
 RAMP_STEPS_MAX = 10  # then a thousand probes are out, which is as good as on
@@ -32,8 +32,8 @@ class Breaker:
     twice as many after each moment without a refusal, so that slow answers keep nobody waiting.
     """
 
-    is_off: bool = False
-    sick: str | None = None
+    is_open: bool = False
+    setup_fault: str | None = None
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
@@ -61,41 +61,41 @@ class Breaker:
         While it is off, what a call that began before comes to proves nothing: only a probe that is
         served, or refused for its own sake, lets others through again.
         """
-        proves = is_probe or not self.is_off
+        proves = is_probe or not self.is_open
         match reply:
             case Answered() | Refused() | Truncated():
                 if proves:
-                    self._failures, self.is_off, self.sick = 0, False, None
+                    self._failures, self.is_open, self.setup_fault = 0, False, None
             case Throttled(retry_after_s=told_s) if told_s is not None:
                 self._hear_of_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
             case Throttled():
                 self._fail(now, limit=1, throttled=True)
             case Rejected(scope="profile"):
-                self.sick = f"rejected: status {reply.status}, code {reply.code}"
-                self._shut_off(SICK_PAUSE_S, now, throttled=False)
+                self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
+                self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)
             case Rejected():
                 if proves:
-                    self._failures, self.is_off = 0, False
+                    self._failures, self.is_open = 0, False
             case Unavailable(ran=False):
                 self._fail(now, limit=1)
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
 
     def _hear_of_throttling(self, told_s: float, now: float) -> None:
-        if told_s >= SHORT_PAUSE_S or self.is_off:
-            self._shut_off(told_s, now, throttled=True)
+        if told_s >= SHORT_PAUSE_S or self.is_open:
+            self._open(told_s, now, throttled=True)
         else:
             self._pause_until = max(self._pause_until, now + told_s)
 
     def _fail(self, now: float, limit: int, *, throttled: bool = False) -> None:
-        if self.is_off and now < self._pause_until:
+        if self.is_open and now < self._pause_until:
             return  # of a call that began before: hundreds of them are one fault, not hundreds
         self._failures += 1
-        if self._failures >= limit or self.is_off:
+        if self._failures >= limit or self.is_open:
             growth = PAUSE_FACTOR ** min(self._failures - 1, 16)
-            self._shut_off(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now, throttled=throttled)
+            self._open(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now, throttled=throttled)
 
-    def _shut_off(self, pause_s: float, now: float, *, throttled: bool) -> None:
+    def _open(self, pause_s: float, now: float, *, throttled: bool) -> None:
         self._was_throttled = throttled
-        self.is_off = True
+        self.is_open = True
         self._pause_until = max(self._pause_until, now + pause_s)

@@ -1,24 +1,24 @@
-"""Who may call beside whom: suspects are tried one lane at a time, and at last by themselves."""
+"""Which calls may run side by side: suspects are tried one lane at a time, and at last alone."""
 
 import asyncio
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
-    """`trial` is the lane whose suspect calls; `alone` bears nobody else; lower ranks go first."""
+class IsolationLevel:
+    """`trial` is the lane whose suspect calls; `alone` excludes others; lower ranks go first."""
 
     trial: int | None = None
     alone: bool = False
     rank: int = 0
 
 
-ANYBODY = Company()
+SHARED = IsolationLevel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
-    company: Company
+    level: IsolationLevel
     given: "asyncio.Future[None]"
 
 
@@ -32,88 +32,88 @@ class Isolation:
         self._is_alone = False
         self._waiting: list[_Waiter] = []
 
-    async def enter(self, company: Company = ANYBODY) -> None:
+    async def enter(self, level: IsolationLevel = SHARED) -> None:
         """Wait until it may call, as long as it takes; `leave` must follow."""
-        if not self._waiting and self._may(company):
-            self._count(company, 1)
+        if not self._waiting and self._may(level):
+            self._count(level, 1)
             return
-        waiter = _Waiter(company, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(level, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._let_in()
         try:
             await waiter.given
         except asyncio.CancelledError:
             if waiter.given.done() and not waiter.given.cancelled():
-                self.leave(company)
+                self.leave(level)
             else:
                 self._waiting.remove(waiter)
                 self._let_in()
             raise
 
-    def leave(self, company: Company = ANYBODY) -> None:
+    def leave(self, level: IsolationLevel = SHARED) -> None:
         """The call is over."""
-        self._count(company, -1)
+        self._count(level, -1)
         self._let_in()
 
     def _let_in(self) -> None:
-        for waiter in sorted(self._waiting, key=lambda found: found.company.rank):
-            if not waiter.given.done() and self._may(waiter.company):
+        for waiter in sorted(self._waiting, key=lambda found: found.level.rank):
+            if not waiter.given.done() and self._may(waiter.level):
                 self._waiting.remove(waiter)
-                self._count(waiter.company, 1)
+                self._count(waiter.level, 1)
                 waiter.given.set_result(None)
 
-    def _may(self, company: Company) -> bool:
+    def _may(self, level: IsolationLevel) -> bool:
         if self._is_alone:
             return False
-        if company.alone:
-            return self._others == 0 and self._trials == 0 and self._is_next(company)
+        if level.alone:
+            return self._others == 0 and self._trials == 0 and self._is_next(level)
         if self._next_is_alone():
             return False
-        return company.trial is None or self._trials == 0 or self._tried == company.trial
+        return level.trial is None or self._trials == 0 or self._tried == level.trial
 
     def _next_is_alone(self) -> bool:
-        """Whether one that bears nobody else has its turn once those that call have ended."""
+        """Whether one that must be alone has its turn once the calls that run have ended."""
         ranked = self._suspects()
         return bool(ranked) and ranked[0].alone and self._trials == 0
 
-    def _is_next(self, company: Company) -> bool:
+    def _is_next(self, level: IsolationLevel) -> bool:
         ranked = self._suspects()
-        return not ranked or ranked[0].rank >= company.rank
+        return not ranked or ranked[0].rank >= level.rank
 
-    def _suspects(self) -> list[Company]:
-        waiting = (w.company for w in self._waiting if not w.given.done())
+    def _suspects(self) -> list[IsolationLevel]:
+        waiting = (w.level for w in self._waiting if not w.given.done())
         suspect = (company for company in waiting if company.alone or company.trial is not None)
         return sorted(suspect, key=lambda company: company.rank)
 
-    def _count(self, company: Company, by: int) -> None:
-        if company.alone:
+    def _count(self, level: IsolationLevel, by: int) -> None:
+        if level.alone:
             self._is_alone = by > 0
-        elif company.trial is not None:
+        elif level.trial is not None:
             self._trials += by
-            self._tried = company.trial
+            self._tried = level.trial
         else:
             self._others += by
 
 
-class Stay:
+class IsolationLease:
     """One call's place among the others; `leave` gives it back, as far as it is held."""
 
-    def __init__(self, isolation: Isolation, company: Company) -> None:
-        self._isolation, self._company = isolation, company
+    def __init__(self, isolation: Isolation, level: IsolationLevel) -> None:
+        self._isolation, self._level = isolation, level
         self._has_begun = False
 
     @property
     def is_alone(self) -> bool:
-        """Whether it bears nobody else."""
-        return self._company.alone
+        """Whether it excludes all other calls."""
+        return self._level.alone
 
     async def begin(self) -> None:
         """Wait until it may call."""
-        await self._isolation.enter(self._company)
+        await self._isolation.enter(self._level)
         self._has_begun = True
 
     def leave(self) -> None:
         """The call is over."""
         if self._has_begun:
             self._has_begun = False
-            self._isolation.leave(self._company)
+            self._isolation.leave(self._level)

@@ -7,7 +7,7 @@ BURST_SHARE = 1 / 20  # of a minute's allowance may be used at once
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     """At most `per_minute` units in any minute; all times are seconds on one clock.
 
     What costs more than the bucket holds is let through when it is full, and is paid off after.

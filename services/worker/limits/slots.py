@@ -5,7 +5,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from services.worker.core.share import has_share
-from services.worker.limits.line import Line
+from services.worker.limits.waiter_queue import WaiterQueue
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
@@ -13,7 +13,7 @@ LOOK_S_MIN = 0.001  # a wait that is shorter than the clock can tell would never
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class Reservation:
     """The right to spend for the next free slot; a probe is let through where others are not.
 
     `tokens` is what the call was expected to use at worst; `is_used` is for whoever calls to set.
@@ -37,17 +37,17 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.calling = 0
-        self.placed = 0
-        self._line: Line[Place] = Line(self._has_share)
-        self._placed_of: Counter[str] = Counter()
+        self.reserved = 0
+        self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share)
+        self._reserved_of: Counter[str] = Counter()
         self._next: deque[asyncio.Future[None]] = deque()
         self._spend_s = 0.0
         self._call_s: float | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
-    async def enter(self, key: str, tokens: int = 0) -> Place:
+    async def enter(self, key: str, tokens: int = 0) -> Reservation:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
-        waiter = self._line.join(key, tokens)
+        waiter = self._queue.join(key, tokens)
         self._let_in()
         try:
             return await waiter.given
@@ -56,12 +56,12 @@ class Slots:
                 self.leave(waiter.given.result())
             raise
 
-    def leave(self, place: Place) -> None:
+    def leave(self, reservation: Reservation) -> None:
         """Make room."""
-        self.placed -= 1
-        self._placed_of[place.key] -= 1
-        if not self._placed_of[place.key]:
-            del self._placed_of[place.key]  # requests may name any
+        self.reserved -= 1
+        self._reserved_of[reservation.key] -= 1
+        if not self._reserved_of[reservation.key]:
+            del self._reserved_of[reservation.key]  # requests may name any
         self._let_in()
 
     async def begin_call(self, spend_s: float) -> float:
@@ -92,7 +92,7 @@ class Slots:
     @property
     def is_awaited(self) -> bool:
         """Whether somebody waits for a place."""
-        return not self._line.is_empty
+        return not self._queue.is_empty
 
     @property
     def ahead(self) -> int:
@@ -101,24 +101,24 @@ class Slots:
             return 0
         return min(int(AHEAD_FACTOR * self.limit * self._spend_s / self._call_s + 0.5), self.limit)
 
-    def _admit(self, tokens: int) -> Place | float:  # noqa: ARG002 - for a gate
+    def _admit(self, tokens: int) -> Reservation | float:  # noqa: ARG002 - for a limiter
         """A place for whoever is first in the line, or the seconds until they may ask again."""
-        return Place()
+        return Reservation()
 
     def _has_share(self, key: str) -> bool:
         most = self.limit + self.ahead
-        return has_share(self._placed_of[key], most - self.placed, most)
+        return has_share(self._reserved_of[key], most - self.reserved, most)
 
     def _let_in(self) -> None:
-        while (first := self._line.first()) and self.placed < self.limit + self.ahead:
+        while (first := self._queue.first()) and self.reserved < self.limit + self.ahead:
             admitted = self._admit(first.tokens)
-            if not isinstance(admitted, Place):
+            if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)
                 return
             admitted.key = first.key
-            self._line.serve(admitted)
-            self.placed += 1
-            self._placed_of[first.key] += 1
+            self._queue.serve(admitted)
+            self.reserved += 1
+            self._reserved_of[first.key] += 1
 
     def _look_again_in(self, delay_s: float) -> None:
         if self._alarm:

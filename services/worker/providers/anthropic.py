@@ -11,7 +11,7 @@ from services.worker.core.reply import Rejected, Reply
 from services.worker.fair_timeout import fair_timeout
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import anthropic_replies, exchange, preflight
-from services.worker.providers.reading import json_in
+from services.worker.providers.response_fields import json_in
 
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 MODELS_LISTED_MAX = 1000  # the largest page there is

@@ -16,7 +16,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.reading import (
+from services.worker.providers.response_fields import (
     NO_STRUCTURED_OUTPUT,
     code_in,
     json_in,

@@ -55,7 +55,7 @@ def http_client(max_in_flight: int) -> httpx2.AsyncClient:
     return Httpx2AiohttpClient(
         limits=httpx2.Limits(max_connections=max_in_flight, keepalive_expiry=KEEP_ALIVE_S),
         headers=UNPACKED,
-        event_hooks={"request": [_hasten], "response": [tame]},
+        event_hooks={"request": [_set_connect_timeout], "response": [bound_response]},
     )
 
 
@@ -144,12 +144,12 @@ class _Bounded(httpx2.AsyncByteStream, httpx.AsyncByteStream):
 _last: ContextVar[httpx2.Response | httpx.Response | None] = ContextVar("last", default=None)
 
 
-async def _hasten(request: httpx2.Request) -> None:
+async def _set_connect_timeout(request: httpx2.Request) -> None:
     """Bounds what comes before a call, and nothing else, whatever an SDK says."""
     request.extensions["timeout"] = timeouts().as_dict()
 
 
-async def tame(response: httpx2.Response | httpx.Response) -> None:
+async def bound_response(response: httpx2.Response | httpx.Response) -> None:
     """Bounds what will be read of a response, before any of it is, and keeps it at hand."""
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     if isinstance(response.stream, httpx2.AsyncByteStream | httpx.AsyncByteStream):

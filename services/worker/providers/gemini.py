@@ -11,7 +11,7 @@ from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Rejected, Reply
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import exchange, gemini_replies, preflight
-from services.worker.providers.reading import json_in
+from services.worker.providers.response_fields import json_in
 
 GEMINI_BASE_URL = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1"  # else an environment variable may choose it

@@ -15,7 +15,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.reading import (
+from services.worker.providers.response_fields import (
     NO_STRUCTURED_OUTPUT,
     RETRY_AFTER_S_MAX,
     code_in,

@@ -10,7 +10,7 @@ from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Rejected, Reply
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import exchange, ollama_replies, preflight
-from services.worker.providers.reading import json_in
+from services.worker.providers.response_fields import json_in
 
 OLLAMA_BASE_URL = "http://localhost:11434"
 SCHEMAS_SINCE = (0, 5)  # before, `format` could only be "json"
@@ -89,7 +89,7 @@ class OllamaProvider:
         return {
             "transport": exchange.older_transport(max_in_flight),
             "timeout": exchange.older_timeouts(),
-            "event_hooks": {"response": [exchange.tame]},
+            "event_hooks": {"response": [exchange.bound_response]},
             "follow_redirects": False,  # that would be a second call
         }
 

@@ -12,7 +12,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.reading import (
+from services.worker.providers.response_fields import (
     json_in,
     name_in,
     of_status,

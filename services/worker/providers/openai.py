@@ -8,9 +8,9 @@ import httpx2
 import openai
 from pydantic_core import to_json
 
-from services.worker.core.asked import WireSchema
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
+from services.worker.core.resolved_schema import WireSchema
 from services.worker.fair_timeout import fair_timeout
 from services.worker.ports import Clock, NotReady, Ready
 from services.worker.providers import exchange, openai_replies, openai_responses, preflight

@@ -16,7 +16,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.reading import code_in, json_in, name_in, tokens_in
+from services.worker.providers.response_fields import code_in, json_in, name_in, tokens_in
 
 Members = Mapping[Any, Any]  # of a JSON object
 

@@ -13,7 +13,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.reading import json_in
+from services.worker.providers.response_fields import json_in
 
 MODELS_SHOWN_MAX = 10
 

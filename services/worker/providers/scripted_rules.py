@@ -37,7 +37,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class When(Part):
+class RuleCondition(Part):
     """What a call must be like; what is left out fits all. `request_id` may have `*` and `?`."""
 
     request_id: str | None = None
@@ -56,7 +56,7 @@ class When(Part):
         )
 
 
-class Tally(Part):
+class ScriptedUsage(Part):
     """Tokens as a provider reports them."""
 
     input_tokens: Tokens | None = None
@@ -69,7 +69,7 @@ class Answered(Part):
     kind: Literal["answered"]
     content: str | None = None
     document: Annotated[JsonValue, Field(alias="json")] = None
-    usage: Tally = Tally()
+    usage: ScriptedUsage = ScriptedUsage()
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -155,7 +155,7 @@ class Spread(Part):
 class Rule(Part):
     """A reply, the calls that get it, and how late."""
 
-    when: When = When()
+    when: RuleCondition = RuleCondition()
     reply: Annotated[Played, Field(discriminator="kind")]
     latency_s: Seconds | Spread = 0.0
 

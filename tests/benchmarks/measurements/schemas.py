@@ -18,9 +18,9 @@ from pydantic_core import to_json
 
 from answerbus.registry import Registry
 from answerbus.request import SchemaRef
-from services.worker.core.asked import Asked, Unusable
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from services.worker.schema_cache import SchemaCache
 from tests.benchmarks.arithmetic import percentile
 from tests.benchmarks.figures import Figure
@@ -96,7 +96,7 @@ def _authority(ref: SchemaRef) -> Timed:
 def _into_dialect(ref: SchemaRef, dialect: DialectName) -> Timed:
     """The wire schema alone: the authority, which it is made of, is timed by itself."""
     asked = resolve(ref, REGISTRY)
-    if not isinstance(asked, Asked) or isinstance(compile_for(dialect, asked), Unusable):
+    if not isinstance(asked, ResolvedSchema) or isinstance(compile_for(dialect, asked), Unusable):
         return Timed(None)
     cache = SchemaCache(REGISTRY)
     cache.compiled(ref, dialect)
@@ -137,7 +137,7 @@ def _validating(case: str, samples: Sequence[Sample]) -> Iterator[Figure]:
     theirs: list[tuple[Callable[[JsonValue], Any], JsonValue]] = []
     for sample in samples:
         asked = resolve(sample.ref, REGISTRY)
-        if isinstance(asked, Asked):
+        if isinstance(asked, ResolvedSchema):
             independent = _jsonschema(sample.schema)
             ours += [(asked.read, answer) for answer in sample.answers]
             theirs += [(independent.is_valid, answer) for answer in sample.answers]

@@ -18,7 +18,7 @@ from answerbus.request import (
     SchemaRef,
     TextRef,
 )
-from services.commands.ask_request import Line, request_of_file, request_of_line
+from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 
 FILES = {
     "manifest.json": b'{"lodash":"4.17.20"}',
@@ -28,16 +28,16 @@ FILES = {
 }
 
 
-def made(line: Line) -> Request:
-    return request_of_line(line, Registry(), FILES.__getitem__, "new-id")
+def made(line: AskArguments) -> Request:
+    return request_of_arguments(line, Registry(), FILES.__getitem__, "new-id")
 
 
 def schema(**options: Any) -> SchemaRef:
-    return made(Line("Hi", **options)).answer_schema
+    return made(AskArguments("Hi", **options)).answer_schema
 
 
 def test_instructions_alone_ask_for_text_in_a_workflow_of_their_own() -> None:
-    assert made(Line("Say hello.")) == Request(
+    assert made(AskArguments("Say hello.")) == Request(
         request_id="new-id",
         workflow_id="new-id",
         answer_schema=TextRef(),
@@ -46,7 +46,7 @@ def test_instructions_alone_ask_for_text_in_a_workflow_of_their_own() -> None:
 
 
 def test_every_option_has_its_place() -> None:
-    line = Line(
+    line = AskArguments(
         "Fix it.",
         workflow="order-1",
         contract="plan_proposal.v1",
@@ -120,7 +120,7 @@ def test_a_schema_is_named_after_its_file() -> None:
 )
 def test_what_cannot_be_asked_is_a_usage_error(options: dict[str, Any], said: str) -> None:
     with pytest.raises(typer.BadParameter) as raised:
-        made(Line("Hi", **options))
+        made(AskArguments("Hi", **options))
 
     assert said in str(raised.value)
 

@@ -6,15 +6,15 @@ import pytest
 
 from answerbus.topics import RETRIES
 from services.console.board import KEPT_MINUTES, NAMES_MAX, NONE, OTHERS, Board, Calls, Rate
-from services.console.glimpse import glimpse
-from services.reading.stored import Stored
+from services.console.record_summary import summarize
+from services.records.stored import Stored
 from tests.unit.console.records import MINUTE_MS, NOON_MS, body_of, stored
 
 
 def board_of(*records: Stored) -> Board:
     board = Board()
     for record in records:
-        board.take(glimpse(record))
+        board.take(summarize(record))
     return board
 
 
@@ -80,8 +80,8 @@ def test_calls_and_what_they_cost_are_added_up() -> None:
 def test_a_profile_is_sick_when_no_call_was_answered(failures: list[str], is_sick: bool) -> None:
     board = board_of(*(stored("attempt/retry", failure={"kind": kind}) for kind in failures))
 
-    assert board.sick(NOON_MS) == (("default",) if is_sick else ())
-    assert board.sick(NOON_MS + 10 * MINUTE_MS) == ()
+    assert board.unhealthy(NOON_MS) == (("default",) if is_sick else ())
+    assert board.unhealthy(NOON_MS + 10 * MINUTE_MS) == ()
 
 
 def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:
@@ -92,7 +92,7 @@ def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:
 
     assert board.waiting == Counter({("default", "unavailable"): 1, ("default", "throttled"): 1})
 
-    board.take(glimpse(ended))
+    board.take(summarize(ended))
 
     assert board.waiting == Counter({("default", "throttled"): 1})
 
@@ -113,8 +113,8 @@ def test_names_from_outside_do_not_grow_it_without_end() -> None:
     for n in range(NAMES_MAX + 50):
         schema = {"kind": "inline", "name": f"s{n}", "wrapped": True, "digest": "x"}
         model = {**body_of("attempt/result")["model"], "profile": f"p{n}"}
-        board.take(glimpse(stored("result/dep_bump", schema=schema)))
-        board.take(glimpse(stored("attempt/result", model=model)))
+        board.take(summarize(stored("result/dep_bump", schema=schema)))
+        board.take(summarize(stored("attempt/result", model=model)))
 
     total = board.window(NOON_MS, 1, 1).total
     assert len(total.rates) == len(total.profiles) == NAMES_MAX + 1

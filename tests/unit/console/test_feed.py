@@ -1,4 +1,4 @@
-"""The feed when its connection is made anew: whoever is to write must not see the old picture."""
+"""The feed when its connection is made anew: whoever is to write must not see the old state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -12,9 +12,9 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.topics import Topic
 from services.console import feed as feed_module
 from services.console.feed import Feed
-from services.reading.reader import Reader
-from services.reading.stored import Stored
-from tests.unit.console.desk import NOWHERE
+from services.records.reader import Reader
+from services.records.stored import Stored
+from tests.unit.console.context import NOWHERE
 from tests.unit.console.records import stored
 
 LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
@@ -75,9 +75,9 @@ async def test_letters_are_reached_only_in_the_picture_that_has_them(
     try:
         await second.gave_letters.wait()
 
-        await feed.reach_letters()
+        await feed.catch_up_with_dead_letters()
 
-        assert [letter.status for letter in feed.picture.letters] == ["dismissed"]
+        assert [letter.status for letter in feed.state.dead_letters] == ["dismissed"]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

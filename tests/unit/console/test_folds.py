@@ -1,4 +1,4 @@
-"""The smaller folds: glimpses, lanes, the index of workflows, plots, and all of them at once."""
+"""The smaller folds: summaries, lanes, the index of workflows, plots, and all of them at once."""
 
 import json
 import random
@@ -8,15 +8,15 @@ import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS, RETRIES, TOPICS
 from services.console.board import Minute
-from services.console.chosen import Chosen, chosen_of
-from services.console.glimpse import TEXT_CHARS_MAX, Glimpse, glimpse
-from services.console.groupings import Grouped
+from services.console.filters import DeadLetterFilters, filters_of
+from services.console.group_cache import Grouped
 from services.console.index import RUN_RECORDS, WorkflowIndex
-from services.console.lanes import Lanes, LaneSeen
-from services.console.picture import TAIL_RECORDS, Picture
+from services.console.lanes import Lanes, LaneSummary
 from services.console.plot import HEIGHT, Part, Plot, stacked
-from services.letters.groups import Key
-from services.reading.stored import Place, Stored
+from services.console.record_summary import TEXT_CHARS_MAX, RecordSummary, summarize
+from services.console.state import TAIL_RECORDS, ConsoleState
+from services.dead_letters.groups import Key
+from services.records.stored import Place, Stored
 from tests.unit.console.records import EXAMPLES, NOON_MS, body_of, stored
 
 
@@ -26,7 +26,7 @@ from tests.unit.console.records import EXAMPLES, NOON_MS, body_of, stored
 def test_every_event_is_glimpsed(example: str) -> None:
     body = body_of(example)
 
-    seen = glimpse(stored(example))
+    seen = summarize(stored(example))
 
     assert seen.kind == body["kind"]
     assert seen.workflow_id == body.get("workflow_id")
@@ -34,9 +34,9 @@ def test_every_event_is_glimpsed(example: str) -> None:
 
 
 def test_a_glimpse_holds_what_is_counted_and_nothing_that_was_said() -> None:
-    seen = glimpse(stored("attempt/retry", partition=3, offset=7))
+    seen = summarize(stored("attempt/retry", partition=3, offset=7))
 
-    assert seen == Glimpse(
+    assert seen == RecordSummary(
         place=Place(ATTEMPTS, 3, 7),
         at_ms=NOON_MS,
         kind="attempt",
@@ -59,7 +59,7 @@ def test_a_glimpse_holds_what_is_counted_and_nothing_that_was_said() -> None:
     "value", [b"", b"{", b"[]", b"null", b'{"kind":7}', b'{"kind":"x","model":{}}', b"\xff", None]
 )
 def test_bytes_that_are_no_event_are_seen_as_that(value: bytes | None) -> None:
-    assert glimpse(Stored(RESULTS, 0, 0, 0, b"k", value, ())).kind == "undecodable"
+    assert summarize(Stored(RESULTS, 0, 0, 0, b"k", value, ())).kind == "undecodable"
 
 
 @pytest.mark.parametrize(
@@ -67,28 +67,28 @@ def test_bytes_that_are_no_event_are_seen_as_that(value: bytes | None) -> None:
 )
 def test_what_strangers_call_an_event_of_ours_is_none(example: str) -> None:
     value = json.dumps(body_of(example)).encode()
-    picture = Picture()
+    state = ConsoleState()
 
-    picture.take(Stored(REQUESTS, 0, 0, NOON_MS, b"k", value, ()))
+    state.take(Stored(REQUESTS, 0, 0, NOON_MS, b"k", value, ()))
 
-    assert [seen.kind for seen in picture.tail()] == ["undecodable"]
-    assert picture.board.window(NOON_MS, 60, 60).total == Minute()
+    assert [seen.kind for seen in state.tail()] == ["undecodable"]
+    assert state.board.window(NOON_MS, 60, 60).total == Minute()
 
 
 def test_ids_and_names_that_are_no_such_are_not_kept() -> None:
-    seen = glimpse(stored("request/minimal", profile="x" * (TEXT_CHARS_MAX + 1)))
+    seen = summarize(stored("request/minimal", profile="x" * (TEXT_CHARS_MAX + 1)))
 
-    assert seen == Glimpse(Place(REQUESTS, 0, 0), NOON_MS, "undecodable")
+    assert seen == RecordSummary(Place(REQUESTS, 0, 0), NOON_MS, "undecodable")
 
 
 def test_a_filter_for_letters_with_an_empty_label_does_not_become_one_for_all() -> None:
-    chosen = Chosen().narrowed([Key("label:", "tenant")], [""])
+    chosen = DeadLetterFilters().narrowed([Key("label:", "tenant")], [""])
 
-    assert chosen_of(chosen.pairs) == chosen
+    assert filters_of(chosen.pairs) == chosen
 
 
 def test_the_end_of_a_retry_names_its_request() -> None:
-    seen = glimpse(Stored(RETRIES, 0, 0, 0, b"r-1", None, ()))
+    seen = summarize(Stored(RETRIES, 0, 0, 0, b"r-1", None, ()))
 
     assert (seen.kind, seen.request_id) == ("retry_ended", "r-1")
 
@@ -103,9 +103,9 @@ def test_lanes_know_who_opened_them_and_what_is_in_flight() -> None:
         stored("account/busy", partition=2, account_id="c", in_flight=[{}]),
         stored("account/busy", partition=2, account_id="b", in_flight=[]),
     ):
-        lanes.take(glimpse(record))
+        lanes.take(summarize(record))
 
-    assert lanes.lanes == (LaneSeen(2, "w-2", 0, NOON_MS + 5),)
+    assert lanes.lanes == (LaneSummary(2, "w-2", 0, NOON_MS + 5),)
     assert lanes.in_flight == Counter({1: 2, 2: 1})
 
 
@@ -141,33 +141,33 @@ def test_bars_are_stacked_on_a_round_scale() -> None:
 
 
 def test_the_picture_keeps_a_tail_without_the_ledger_and_finds_operators_deeds() -> None:
-    picture = Picture()
-    picture.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
-    picture.take(stored("replayed/unchanged", offset=1, dead_letter_id="x.dead-letter"))
-    picture.take(stored("account/busy"))
+    state = ConsoleState()
+    state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+    state.take(stored("replayed/unchanged", offset=1, dead_letter_id="x.dead-letter"))
+    state.take(stored("account/busy"))
     for n in range(TAIL_RECORDS):
-        picture.take(stored("result/dep_bump", NOON_MS + n, offset=n))
+        state.take(stored("result/dep_bump", NOON_MS + n, offset=n))
 
-    assert len(picture.tail()) == TAIL_RECORDS
-    assert [seen.at_ms for seen in picture.tail()[:2]] == [NOON_MS + 299, NOON_MS + 298]
-    assert picture.records == TAIL_RECORDS + 3
-    assert [one.id for one in picture.letters] == ["x.dead-letter"]
+    assert len(state.tail()) == TAIL_RECORDS
+    assert [seen.at_ms for seen in state.tail()[:2]] == [NOON_MS + 299, NOON_MS + 298]
+    assert state.records == TAIL_RECORDS + 3
+    assert [one.id for one in state.dead_letters] == ["x.dead-letter"]
 
-    assert picture.workflows.find("letter\0x.dead-letter") == [Place(DEAD_LETTERS, 0, 1)]
+    assert state.workflows.find("letter\0x.dead-letter") == [Place(DEAD_LETTERS, 0, 1)]
 
 
 def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> None:
-    picture = Picture()
-    picture.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+    state = ConsoleState()
+    state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
     keys = [Key("cause")]
-    first = picture.groupings.of(Chosen(), keys)
+    first = state.group_cache.of(DeadLetterFilters(), keys)
 
-    picture.take(stored("result/dep_bump"))
-    assert picture.groupings.of(Chosen(), keys) is first
+    state.take(stored("result/dep_bump"))
+    assert state.group_cache.of(DeadLetterFilters(), keys) is first
 
-    picture.take(stored("dead_letter/unknown_schema", dead_letter_id="y.dead-letter"))
-    picture.take(stored("dismissed/dismissed", dead_letter_id="x.dead-letter"))
-    found = picture.groupings.of(Chosen(), keys)
+    state.take(stored("dead_letter/unknown_schema", dead_letter_id="y.dead-letter"))
+    state.take(stored("dismissed/dismissed", dead_letter_id="x.dead-letter"))
+    found = state.group_cache.of(DeadLetterFilters(), keys)
     assert [(one.values, one.count) for one in found.groups] == [(("unknown_schema",), 1)]
-    assert picture.groupings.of(Chosen(status=None), keys).count == 2
-    assert Picture().groupings.of(Chosen(), keys) == Grouped(0, [])
+    assert state.group_cache.of(DeadLetterFilters(status=None), keys).count == 2
+    assert ConsoleState().group_cache.of(DeadLetterFilters(), keys) == Grouped(0, [])

@@ -9,18 +9,18 @@ import pytest
 
 from services.console.access import (
     SESSIONS_MAX,
-    Holder,
     Role,
     Session,
     Sessions,
+    TokenHolder,
     Tokens,
     advice_on,
     may_start,
     origins_of,
 )
 from services.console.guard import COOKIE
-from services.console.pace import BURST, INTERVAL_S, WAIT_S_MAX
-from tests.unit.console.desk import NIGHT, OPERATOR, VIEWER, Site, site
+from services.console.login_throttle import BURST, INTERVAL_S, WAIT_S_MAX
+from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, site
 from tests.unit.console.records import stored
 
 LETTER = "lost.dead-letter"
@@ -50,7 +50,7 @@ def replay(secret: str) -> dict[str, str]:
 
 
 def nothing_was_done(here: Site) -> bool:
-    return here.desk.jobs.get(1) is None
+    return here.context.jobs.get(1) is None
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/letters/jobs/1", "/no-such-page"])
@@ -185,7 +185,7 @@ async def test_operators_may_act_and_the_token_says_who_they_are(token: str, nam
         response = await here.post("/letters/jobs", form, cookie)
 
         assert (response.status, response.headers["Location"]) == (303, "/letters/jobs/1")
-        job = here.desk.jobs.get(1)
+        job = here.context.jobs.get(1)
         assert job is not None
         assert (job.action, job.ids, job.order.by) == ("replay", [LETTER], name)
 
@@ -229,7 +229,7 @@ def test_beyond_this_machine_a_token_is_required() -> None:
 
 def test_no_token_at_all_lets_no_viewer_in() -> None:
     assert Tokens("x" * 16).holder_of("") is None
-    assert Tokens("x" * 16, "y" * 16).holder_of("y" * 16) == Holder(Role.VIEWER, "viewer")
+    assert Tokens("x" * 16, "y" * 16).holder_of("y" * 16) == TokenHolder(Role.VIEWER, "viewer")
     assert Tokens(None).holder_of("") is None
 
 

@@ -13,11 +13,11 @@ from answerbus.registry import Registry
 from services.console import jobs as jobs_module
 from services.console.feed import Feed
 from services.console.jobs import Jobs
-from services.console.wish import FIELD_CHARS_MAX, Wish
-from services.letters.forecast import Known
-from services.letters.revive import Order
-from services.reviving.writer import Change
-from tests.unit.console.desk import NOWHERE
+from services.console.replay_form import FIELD_CHARS_MAX, ReplayForm
+from services.dead_letter_actions.writer import Change
+from services.dead_letters.forecast import KnownNames
+from services.dead_letters.prepare_replay import ReplayOrder
+from tests.unit.console.context import NOWHERE
 from tests.unit.console.records import NOON_MS, stored
 
 
@@ -33,7 +33,7 @@ async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_tak
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     writer, feed = Writer(), Feed(NOWHERE)
-    feed.picture.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+    feed.state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
 
     @asynccontextmanager
     async def writing(_: Bus) -> AsyncIterator[Writer]:
@@ -43,11 +43,13 @@ async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_tak
         pass
 
     monkeypatch.setattr(jobs_module, "writing", writing)
-    monkeypatch.setattr(feed, "reach_letters", at_once)
-    jobs = Jobs(NOWHERE, feed, Known(None, Registry()), lambda: NOON_MS / 1000)
+    monkeypatch.setattr(feed, "catch_up_with_dead_letters", at_once)
+    jobs = Jobs(NOWHERE, feed, KnownNames(None, Registry()), lambda: NOON_MS / 1000)
     reason = "漢" * FIELD_CHARS_MAX  # what the form lets through
 
-    job = jobs.start("dismiss", [*feed.picture.letters], Order("夜@acme", reason), Wish())
+    job = jobs.start(
+        "dismiss", [*feed.state.dead_letters], ReplayOrder("夜@acme", reason), ReplayForm()
+    )
     async with asyncio.timeout(10):
         while not job.finished:
             await asyncio.sleep(0)

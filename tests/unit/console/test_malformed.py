@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from services.console import form, pace
+from services.console import form, login_throttle
 from services.console.application import application
 from services.console.guard import COOKIE
 from services.http_server import HttpServer
-from tests.unit.console.desk import OPERATOR, Site, site
+from tests.unit.console.context import OPERATOR, Site, site
 
 ANSWER_S = 10.0
 FUZZED, FUZZED_S = 300, 0.2  # what was cut is waited for
@@ -68,7 +68,7 @@ class Wire:
 
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(login_throttle, "INTERVAL_S", 0.0)
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def wire(*, logged_in: bool) -> AsyncIterator[Wire]:
     """Served as `answerbus console` serves it."""
     async with site() as here:
         cookie = await here.log_in(OPERATOR) if logged_in else ""
-        server = HttpServer(application(here.desk))
+        server = HttpServer(application(here.context))
         address = await server.start(("127.0.0.1", 0))
         port = int(address.rpartition(":")[2])
         own = here.url.removeprefix("http://")  # the names that the guard knows

@@ -6,8 +6,8 @@ from html import escape
 
 import pytest
 
-from services.reading.stored import Stored
-from tests.unit.console.desk import OPERATOR, VIEWER, Site, site
+from services.records.stored import Stored
+from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.console.records import NOON_MS, body_of, stored
 
 SAID = "what-was-said-in-confidence"
@@ -119,7 +119,7 @@ async def test_operators_do(path: str) -> None:
 
 async def test_a_page_says_how_far_the_topics_are_read() -> None:
     async with site() as here:
-        progress = here.desk.feed.progress
+        progress = here.context.feed.progress
         progress.caught_up, progress.total, progress.left = False, 1_000, 570
 
         text = await text_of(here, "/", {}, VIEWER)
@@ -140,12 +140,12 @@ async def test_letters_are_grouped_listed_and_counted() -> None:
         )
         none = await text_of(here, "/letters/list", {"cause": "crashed_worker"}, OPERATOR)
 
-    assert "<b>121</b> letters" in groups
+    assert "<b>121</b> dead letters" in groups
     assert groups.index("unknown profile") < groups.index("unknown schema")
     assert "Page 1 of 3" in first
     assert first.count('<input type="checkbox" name="id"') == 50
     assert last.count('<input type="checkbox" name="id"') == 20
-    assert "No letters." in none
+    assert "No dead letters." in none
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_what_fails_is_said_without_what_it_failed_with(
         def fail() -> None:
             raise ValueError(SAID)
 
-        monkeypatch.setattr(here.desk.feed.picture, "tail", fail)
+        monkeypatch.setattr(here.context.feed.state, "tail", fail)
         response = await here.get("/tail", await here.log_in(OPERATOR))
 
         assert response.status == 500

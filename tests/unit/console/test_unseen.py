@@ -9,8 +9,8 @@ import pytest
 
 from services.console.access import Tokens
 from services.console.render import environment, exact
-from services.reading.stored import Stored
-from tests.unit.console.desk import OPERATOR, VIEWER, site
+from services.records.stored import Stored
+from tests.unit.console.context import OPERATOR, VIEWER, site
 from tests.unit.console.test_pages import EVIL, LETTER, PAGES, SAID, records, text_of
 
 UNSEEN = "\u202e\u2066\u200b\U000e0041\ufe0f\u2028\x9b31m\x1b[2J\x85\u3164"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.console.wish import order_of, wish_of
-from services.letters.patch import EditFault
-from services.letters.revive import Order
+from services.console.replay_form import replay_form_of, replay_order_of
+from services.dead_letters.patch import EditFault
+from services.dead_letters.prepare_replay import ReplayOrder
 
 
 @pytest.mark.parametrize(
@@ -12,15 +12,15 @@ from services.letters.revive import Order
     [("", None), ("0", 0), ("0.25", 250_000), ("12.000001", 12_000_001)],
 )
 def test_money_is_typed_in_dollars(typed: str, micro_usd: int | None) -> None:
-    order = order_of(wish_of({"new-usd": typed, "new-reason": "why"}), "ops")
+    order = replay_order_of(replay_form_of({"new-usd": typed, "new-reason": "why"}), "ops")
 
-    assert isinstance(order, Order)
+    assert isinstance(order, ReplayOrder)
     assert order.budget.micro_usd == micro_usd
 
 
 @pytest.mark.parametrize("typed", ["-1", "1,5", "0.0000001", "1e3", "٣", ".", "$1"])
 def test_what_is_no_amount_of_dollars_is_said(typed: str) -> None:
-    fault = order_of(wish_of({"new-usd": typed}), "ops")
+    fault = replay_order_of(replay_form_of({"new-usd": typed}), "ops")
 
     assert isinstance(fault, EditFault)
     assert "dollars" in fault.reason

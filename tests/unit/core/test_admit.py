@@ -37,7 +37,7 @@ from services.worker.core.admit import (
     admit,
 )
 from services.worker.core.ledger import Ledger, closed_record
-from services.worker.lane.letters import forwarded
+from services.worker.lane.records import forwarded_record
 from tests.unit import builders
 from tests.unit.builders import NOW, PARTITIONS, TOPIC, arrival, body, workflow_of
 
@@ -101,7 +101,7 @@ def test_another_partitions_workflow_is_forwarded_once() -> None:
 
     assert verdict(first) == Misrouted(owner=1, workflow_id=THEIRS)
 
-    copy = forwarded(first, THEIRS, owner=2)
+    copy = forwarded_record(first, THEIRS, owner=2)
     again = arrival(copy.value or b"", partition=2, headers=copy.headers)
 
     assert cause(verdict(again)) == MisroutedTwice()
@@ -109,7 +109,7 @@ def test_another_partitions_workflow_is_forwarded_once() -> None:
 
 def test_a_forwarded_copy_is_admitted_where_it_belongs_and_keeps_its_first_place() -> None:
     first = arrival(body("r-1", THEIRS), offset=7, partition=0)
-    copy = forwarded(first, THEIRS, owner=1)
+    copy = forwarded_record(first, THEIRS, owner=1)
     arrived = arrival(copy.value or b"", 99, 1, builders.after(60), copy.headers)
 
     assert (copy.partition, copy.key) == (1, THEIRS.encode())
@@ -123,7 +123,7 @@ def test_forwarding_fits_whatever_headers_a_record_has() -> None:
     headers = [("x" * 1000, bytes(1000))] * 500
     first = arrival(body("r-1", THEIRS), headers=headers)
 
-    copy = forwarded(first, THEIRS, owner=1)
+    copy = forwarded_record(first, THEIRS, owner=1)
 
     size = len(copy.value or b"") + sum(len(name) + len(content) for name, content in copy.headers)
     assert size < RECORD_BYTES_MAX // 2
@@ -300,7 +300,7 @@ def test_a_header_that_stands_there_twice_is_not_believed() -> None:
 
     assert twice.origin == twice.place
     assert verdict(twice) == Misrouted(owner=1, workflow_id=THEIRS)
-    copy = forwarded(twice, THEIRS, owner=1)
+    copy = forwarded_record(twice, THEIRS, owner=1)
     assert [content for name, content in copy.headers if name == FORWARDED_HEADER] == [
         b"2/99/%d" % MS
     ]

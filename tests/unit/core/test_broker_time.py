@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.worker.core.broker_time import DRIFT, Distance, measured, narrowed
+from services.worker.core.broker_time import DRIFT, ClockOffset, measured, narrowed
 
 SECONDS = st.floats(0, 5)
 ASKED = st.lists(st.tuples(SECONDS, SECONDS, st.floats(0, 100)), min_size=1, max_size=20)
@@ -17,7 +17,7 @@ def test_what_is_known_holds_the_truth_and_is_no_vaguer_than_the_last_answer(
     distance_s: float, asked: list[tuple[float, float, float]], drift: float
 ) -> None:
     """`asked`: how long a question and its answer took, and the pause before."""
-    known: Distance | None = None
+    known: ClockOffset | None = None
     now_s = 1_000.0
     for there_s, back_s, pause_s in asked:
         before_s = now_s + pause_s

@@ -10,10 +10,10 @@ from answerbus.failure import Invalid, Malformed
 from answerbus.limits import ANSWER_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
-from services.worker.core.asked import Accepted, Asked, WireSchema
 from services.worker.core.check import ANSWER_DEPTH_MAX, Checked, TooLarge, check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 
 
 def checked(content: str, schema: Any = None, dialect: DialectName = "prompted") -> Checked:
@@ -22,7 +22,7 @@ def checked(content: str, schema: Any = None, dialect: DialectName = "prompted")
     if schema is not None:
         ref = InlineRef(name="x", wrapped=False, json_schema=schema)
     asked = resolve(ref, Registry([]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     wire = compile_for(dialect, asked)
     assert isinstance(wire, WireSchema)
     return check(content, asked, wire)

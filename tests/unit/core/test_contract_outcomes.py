@@ -17,12 +17,12 @@ from answerbus.limits import ANSWER_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
-from services.worker.core.asked import Accepted, Unusable
-from services.worker.core.case import Case
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.check import check, check_as_text
 from services.worker.core.decide import Decision, decide
 from services.worker.core.plan import Plan
-from services.worker.dialects.choose import DialectName
+from services.worker.core.resolved_schema import Accepted, Unusable
+from services.worker.dialects.dispatch import DialectName
 from services.worker.schema_cache import SchemaCache
 from tests.oracle import is_valid
 from tests.unit.builders import answered, around, case, plan, request
@@ -38,21 +38,21 @@ INLINE = InlineRef(
 
 def case_of(
     ref: SchemaRef, dialect: DialectName = "prompted", notes: tuple[str, ...] = (), **policy: str
-) -> Case:
+) -> AttemptContext:
     compiled = SCHEMAS.compiled(ref, dialect)
     assert not isinstance(compiled, Unusable)
     asked: Any = {"policy": policy}
     return case(request(**asked), plan_=Plan(plan().profile, *compiled), notes=notes)
 
 
-def outcome(of: Case, answer: object, *, spent: int = 1) -> Decision:
+def outcome(of: AttemptContext, answer: object, *, spent: int = 1) -> Decision:
     """`answer` is a content, or what it says as JSON."""
     content = answer if isinstance(answer, str) else json.dumps(answer)
-    checked = check(content, of.plan.asked, of.plan.wire)
+    checked = check(content, of.plan.schema, of.plan.wire)
     return decide(of, answered(content), checked, around(spent, 3))
 
 
-def published(of: Case, answer: object, *, spent: int = 1) -> JsonValue:
+def published(of: AttemptContext, answer: object, *, spent: int = 1) -> JsonValue:
     made = outcome(of, answer, spent=spent)
     assert isinstance(made, Result), made
     return made.answer
@@ -141,7 +141,7 @@ def test_a_contract_without_a_text_variant_makes_no_answer_of_text(ref: SchemaRe
     assert isinstance(letter, DeadLetter)
     assert isinstance(letter.cause, InvalidAnswer)
     assert isinstance(letter.cause.failure, Malformed)
-    assert check_as_text("Hello!", of.plan.asked) is None
+    assert check_as_text("Hello!", of.plan.schema) is None
 
 
 def test_a_refusing_variant_ends_as_a_refusal_and_counts() -> None:
@@ -228,7 +228,7 @@ def test_what_is_left_of_an_answer_for_the_next_attempt_is_in_the_published_form
 
     assert isinstance(retry, RetryRequest)
     assert retry.prior[-1].answer == {"actions": [CALL, {"content": "?"}]}
-    assert isinstance(check(json.dumps([CALL]), of.plan.asked, of.plan.wire), Accepted)
+    assert isinstance(check(json.dumps([CALL]), of.plan.schema, of.plan.wire), Accepted)
 
 
 SECRET = "the auditor alone may read this"

@@ -10,15 +10,14 @@ from answerbus.budget import AccountState, Budget, Spent
 from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from services.worker.core.asked import Accepted
-from services.worker.core.case import Case
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.check import TooLarge
 from services.worker.core.decide import (
     WAIT_IN_MEMORY_S_MAX,
     WAITS_MAX,
     Checked,
-    Circumstances,
     Decision,
+    DecisionInputs,
     Wait,
     decide,
 )
@@ -33,6 +32,7 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.resolved_schema import Accepted
 from tests.unit.builders import BACKOFF, NOW, OBJECT, after, answered, around, case, plan, request
 
 INVALID = failure.Invalid(problems=(failure.Problem.of("/a", "type", "a number"),))
@@ -42,13 +42,16 @@ FACTS = CallFacts()
 LAST: dict[str, Any] = {"spent": 3, "limit": 3}
 
 
-def asked(**policy: str) -> Case:
+def asked(**policy: str) -> AttemptContext:
     rules: dict[str, Any] = policy
     return case(request(policy=rules), plan_=plan(OBJECT))
 
 
 def decided(
-    reply: Reply | None = None, checked: Checked | None = None, of: Case | None = None, **state: Any
+    reply: Reply | None = None,
+    checked: Checked | None = None,
+    of: AttemptContext | None = None,
+    **state: Any,
 ) -> Decision:
     return decide(of or asked(), reply or answered(), checked, around(**state))
 
@@ -255,7 +258,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     """What at_last and on_refusal say is for the last attempt, whichever limit made it so."""
     limit = Budget(attempts=9, **budget)
     state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
-    now = Circumstances(state, BACKOFF, NOW, 0.5)
+    now = DecisionInputs(state, BACKOFF, NOW, 0.5)
     way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:

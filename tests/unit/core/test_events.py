@@ -15,11 +15,11 @@ from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
 from answerbus.trace import Trace
 from services.worker.core import events, history
-from services.worker.core.asked import Accepted
-from services.worker.core.case import Case
+from services.worker.core.attempt_context import AttemptContext
 from services.worker.core.check import ANSWER_DEPTH_MAX
 from services.worker.core.history import PRIOR_BYTES_MAX
-from services.worker.core.ticket import Ticket, restored
+from services.worker.core.resolved_schema import Accepted
+from services.worker.core.ticket import Ticket, ticket_of_retry
 from tests.unit.builders import NOW, OBJECT, account, after, case, earlier, nested, plan, request
 
 INVALID = failure.Invalid(problems=())
@@ -47,7 +47,7 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
         "event_id": "r-7.result",
         "request_id": "r-7",
         "workflow_id": "w-7",
-        "schema": json.loads(plan().asked.id.model_dump_json()),
+        "schema": json.loads(plan().schema.id.model_dump_json()),
         "answer": "hi",
         "attempt": 2,
         "model": {
@@ -70,7 +70,7 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
 TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 
-def retry_of(of: Case) -> RetryRequest:
+def retry_of(of: AttemptContext) -> RetryRequest:
     return events.retry(of, INVALID, after(5), account(), NOW, counted=True)
 
 
@@ -78,7 +78,7 @@ def through_the_log(retry: RetryRequest) -> Ticket:
     record = encode(retry, trace=TRACE.headers())
     event = decode(record.value)
     assert isinstance(event, RetryRequest)
-    return restored(event, 100, record.headers)
+    return ticket_of_retry(event, 100, record.headers)
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,9 +93,9 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
     ticket = through_the_log(retry_of(of))
 
     assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.prior, of.notes)
-    assert (ticket.waits, ticket.listed, ticket.offset) == (3, True, None)
+    assert (ticket.waits, ticket.in_retries, ticket.offset) == (3, True, None)
     assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
-    assert ticket.came_with == TRACE
+    assert ticket.incoming_trace == TRACE
     assert (ticket.origin, ticket.body_digest) == (of.origin, of.body_digest)
 
 

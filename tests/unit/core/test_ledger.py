@@ -22,7 +22,7 @@ from services.worker.core.ledger import (
     Reserved,
     closed_record,
 )
-from services.worker.lane.books import VALUE_BYTES_MAX
+from services.worker.lane.lane_state import VALUE_BYTES_MAX
 from tests.unit.builders import NOW, after, request
 
 DIGEST = "sha256:" + "0" * 64

@@ -13,11 +13,11 @@ from pydantic import JsonValue
 from answerbus.dead_letter import HostileSchema, UnsupportedSchema
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Accepted, Asked, Unusable, WireSchema
-from services.worker.core.authority import Authority, compile_schema
 from services.worker.core.check import check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.oracle import is_valid
 
 D4 = "http://json-schema.org/draft-04/schema#"
@@ -142,7 +142,7 @@ def test_what_stays_inside_the_document_means_what_the_drafts_say(
 ) -> None:
     before = json.dumps(schema)
     authority = compile_schema(schema)
-    assert isinstance(authority, Authority), authority
+    assert isinstance(authority, SchemaValidator), authority
 
     assert [value for value in valid if authority.problems(value)] == []
     assert [value for value in invalid if not authority.problems(value)] == []
@@ -159,7 +159,7 @@ def test_what_stays_inside_the_document_means_what_the_drafts_say(
 def test_every_dialect_carries_it(dialect: DialectName, *, wrapped: bool) -> None:
     for schema, valid, _ in CASES:
         found = resolve(InlineRef(name="x", wrapped=wrapped, json_schema=schema), Registry([]))
-        assert isinstance(found, Asked)
+        assert isinstance(found, ResolvedSchema)
         wire = compile_for(dialect, found)
         assert isinstance(wire, WireSchema)
         if dialect in {"llama_cpp", "ollama", "prompted"}:
@@ -228,7 +228,7 @@ def test_what_comes_back_to_itself_without_a_step_is_not_supported(schema: Any) 
 def test_recursion_that_takes_a_step_is_ordinary(schema: Any) -> None:
     authority = compile_schema(schema)
 
-    assert isinstance(authority, Authority)
+    assert isinstance(authority, SchemaValidator)
     values: list[JsonValue] = [None, {"a": [{"a": None}]}, [[[]]], "a"]
     for value in values:
         assert is_valid(schema, value) == (not authority.problems(value))
@@ -263,7 +263,7 @@ def test_no_validator_recurses_for_ever_in_what_is_taken(
     definitions = {f"d{i}": applied(*edge) for i, edge in enumerate(edges)}
     schema: Any = {"$ref": "#/$defs/d0", "$defs": definitions}
     authority = compile_schema(schema)
-    if isinstance(authority, Authority):
+    if isinstance(authority, SchemaValidator):
         assert is_valid(schema, value) == (not authority.problems(value))
 
 
@@ -344,7 +344,7 @@ def test_one_name_of_two_schemas_is_not_supported(
     ids=json.dumps,
 )
 def test_a_name_is_taken_once_in_its_own_resource(schema: Any) -> None:
-    assert isinstance(compile_schema(schema), Authority)
+    assert isinstance(compile_schema(schema), SchemaValidator)
 
 
 def test_a_schema_that_multiplies_through_anchors_and_scopes_is_refused_in_time() -> None:

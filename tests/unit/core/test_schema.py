@@ -14,7 +14,7 @@ from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, RATIONALE_BYTES_MAX, REA
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from services.digest import canonical_digest
-from services.worker.core.asked import Accepted, Asked, Unusable
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable
 from services.worker.core.schema import resolve
 from tests.oracle import is_valid
 
@@ -78,13 +78,13 @@ MEETING: Contract[Any] = Contract(
 REGISTRY = Registry([MEETING, PLAN_PROPOSAL])
 
 
-def resolved(ref: SchemaRef) -> Asked:
+def resolved(ref: SchemaRef) -> ResolvedSchema:
     asked = resolve(ref, REGISTRY)
-    assert isinstance(asked, Asked), asked
+    assert isinstance(asked, ResolvedSchema), asked
     return asked
 
 
-def inline(schema: Any, *, wrapped: bool) -> Asked:
+def inline(schema: Any, *, wrapped: bool) -> ResolvedSchema:
     return resolved(
         InlineRef(name="mine", description="A thing.", wrapped=wrapped, json_schema=schema)
     )
@@ -145,7 +145,7 @@ def test_what_the_published_type_refuses_is_invalid_although_the_asked_type_took
     contract: Contract[Any] = Contract("tight", 1, Tight, Loose, "A small number.")
     asked = resolve(contract.ref, Registry([contract]))
 
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     assert asked.read({"n": 3}) == Accepted({"n": 3})
     assert codes(asked.read({"n": 4})) == [("/n", "less_than_equal")]
 
@@ -162,7 +162,7 @@ def test_audit_fields_are_taken_out_of_each_variant_of_a_list() -> None:
     asked = resolve(contract.ref, Registry([contract]))
     answers: list[JsonValue] = [{"kind": "decline", "why": why, "rationale": why} for why in "ab"]
 
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     assert asked.read(answers) == Accepted(
         [{"kind": "decline", "why": "a"}, {"kind": "decline", "why": "b"}], rationale="a\nb"
     )

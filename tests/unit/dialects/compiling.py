@@ -4,15 +4,15 @@ from typing import Any
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.strict_subset import faults
 
 
 def compiled(dialect: DialectName, schema: Any) -> WireSchema | Unusable:
     asked = resolve(InlineRef(name="mine", wrapped=False, json_schema=schema), Registry([]))
-    assert isinstance(asked, Asked), asked
+    assert isinstance(asked, ResolvedSchema), asked
     return compile_for(dialect, asked)
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from answerbus.registry import Registry
 from answerbus.request import ContractRef
-from services.worker.core.asked import Asked, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.strict_subset import faults
 
 REFS = [ContractRef(name=contract.name, version=contract.version) for contract in Registry()]
@@ -18,7 +18,7 @@ REFS = [ContractRef(name=contract.name, version=contract.version) for contract i
 @pytest.mark.parametrize("ref", REFS, ids=lambda ref: f"{ref.name}.v{ref.version}")
 def test_every_contract_compiles(ref: ContractRef, dialect: DialectName) -> None:
     asked = resolve(ref, Registry())
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
 
     wire = compile_for(dialect, asked)
 

@@ -14,10 +14,10 @@ from pydantic import JsonValue
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Accepted, Asked, Unusable
 from services.worker.core.check import check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.oracle import is_valid
 from tests.schemas import ANYTHING, SCHEMAS, recursive
 
@@ -80,7 +80,7 @@ def test_a_damaged_schema_is_refused_or_means_what_it_says(
     if isinstance(asked, Unusable):
         return
     for answer in (data.draw(made.answers), other):
-        assert isinstance(asked, Asked)
+        assert isinstance(asked, ResolvedSchema)
         assert isinstance(asked.read(answer), Accepted) == is_valid(schema, answer)
         for dialect in DIALECTS:
             wire = compile_for(dialect, asked)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel, Field
 
-from services.worker.core.asked import Unusable
-from services.worker.core.authority import Authority, compile_schema
 from services.worker.core.keywords import JsonObject, subschemas
 from services.worker.core.prompt import build
-from services.worker.dialects.choose import DialectName
+from services.worker.core.resolved_schema import Unusable
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.dialects.dispatch import DialectName
 from tests.schemas import SCHEMAS, Made, free_beside_typed, recursive
 from tests.strict_subset import faults
 from tests.unit.builders import request
@@ -29,7 +29,7 @@ class Person(BaseModel):
 
 class Cat(BaseModel):
     kind: Literal["cat"] = Field(description="said: the tag of a cat")
-    lives: int = Field(description="said: lives")
+    lifecycles: int = Field(description="said: lives")
 
 
 class Dog(BaseModel):
@@ -148,7 +148,7 @@ def test_one_text_at_two_places_is_told_of_both(dialect: DialectName) -> None:
 @given(made=SCHEMAS | recursive() | free_beside_typed())
 def test_no_description_of_any_schema_is_lost(dialect: DialectName, made: Made) -> None:
     schema, texts = with_words(made.schema)
-    assert isinstance(compile_schema(schema), Authority)
+    assert isinstance(compile_schema(schema), SchemaValidator)
     found = compiled(dialect, schema)
     if isinstance(found, Unusable):
         return

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.asked import WireSchema
+from services.worker.core.resolved_schema import WireSchema
 from tests.unit.dialects.compiling import closed, compiled, sent, wire
 
 TEXT: dict[str, Any] = {"type": "string"}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from services.worker.core.asked import Unusable
-from services.worker.dialects.choose import DialectName
+from services.worker.core.resolved_schema import Unusable
+from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.llama_cpp import MEMBERS_MAX, OPEN_NAME_CHARS_MAX
 from tests.unit.dialects.compiling import closed, compiled, sent, wire
 

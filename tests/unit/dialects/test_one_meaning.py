@@ -14,14 +14,14 @@ from answerbus.answers.agent_action import AGENT_ACTION
 from answerbus.contract import Closed, Contract
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.asked import Accepted, Asked, WireSchema
-from services.worker.core.authority import Authority, compile_schema
 from services.worker.core.check import Checked, check
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.dialects import anthropic, gemini, openai
-from services.worker.dialects.beside import CARRIER_NAME
-from services.worker.dialects.choose import DialectName, compile_for
+from services.worker.dialects.dispatch import DialectName, compile_for
 from services.worker.dialects.rules import Rules
+from services.worker.dialects.separate_texts import CARRIER_NAME
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.encoding import exactly, texts_in
 from tests.oracle import is_valid
@@ -32,10 +32,12 @@ AS_IT_IS: list[DialectName] = ["llama_cpp", "ollama", "prompted"]
 REST = "null_or_extra_json"
 
 
-def asked(dialect: DialectName, schema: Any, *, wrapped: bool = False) -> tuple[Asked, WireSchema]:
+def asked(
+    dialect: DialectName, schema: Any, *, wrapped: bool = False
+) -> tuple[ResolvedSchema, WireSchema]:
     ref = InlineRef(name="mine", wrapped=wrapped, json_schema=schema)
     found = resolve(ref, Registry([]))
-    assert isinstance(found, Asked)
+    assert isinstance(found, ResolvedSchema)
     wire = compile_for(dialect, found)
     assert isinstance(wire, WireSchema)
     return found, wire
@@ -150,7 +152,7 @@ def test_a_valid_answer_that_the_wire_schema_takes_as_it_is_means_itself(
     rules: dict[str, Rules] = {m.DIALECT: m.RULES for m in (openai, anthropic, gemini)}
     answer = data.draw(made.answers)
     authority = compile_schema(made.schema)
-    assert isinstance(authority, Authority)
+    assert isinstance(authority, SchemaValidator)
     assume(not authority.problems(answer))
     compiled = compile_shapes(made.schema, rules[dialect])
     assert isinstance(compiled, Compiled)
@@ -348,7 +350,7 @@ def test_a_loose_form_never_changes_what_is_valid_as_it_is_written() -> None:
         from_loose=_looser,
     )
     found = resolve(contract.ref, Registry([contract]))
-    assert isinstance(found, Asked)
+    assert isinstance(found, ResolvedSchema)
     wire = compile_for("prompted", found)
     assert isinstance(wire, WireSchema)
 
@@ -358,7 +360,7 @@ def test_a_loose_form_never_changes_what_is_valid_as_it_is_written() -> None:
 
 def test_the_loose_form_of_an_action_is_still_read() -> None:
     found = resolve(AGENT_ACTION.ref, Registry([AGENT_ACTION]))
-    assert isinstance(found, Asked)
+    assert isinstance(found, ResolvedSchema)
     wire = compile_for("prompted", found)
     assert isinstance(wire, WireSchema)
     tagged: JsonValue = {"actions": [{"kind": "tool_call", "name": "n", "args": {"kind": "x"}}]}

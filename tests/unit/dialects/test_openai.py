@@ -10,7 +10,7 @@ from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Invalid
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.worker.core.asked import Accepted, Asked, Unusable, WireSchema
+from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable, WireSchema
 from services.worker.core.schema import resolve
 from services.worker.dialects.openai import compile_schema
 from tests.strict_subset import faults
@@ -22,7 +22,7 @@ REST = "null_or_extra_json"
 def wire(schema: Any, **changes: Any) -> WireSchema:
     ref = InlineRef(name="mine", wrapped=False, json_schema=schema).model_copy(update=changes)
     asked = resolve(ref, Registry([]))
-    assert isinstance(asked, Asked), asked
+    assert isinstance(asked, ResolvedSchema), asked
     compiled = compile_schema(asked)
     assert isinstance(compiled, WireSchema), compiled
     assert compiled.schema is not None
@@ -202,7 +202,7 @@ def test_recursion_is_kept_by_reference() -> None:
 
 def test_a_contract_becomes_a_tagged_union() -> None:
     asked = resolve(PLAN_PROPOSAL.ref, Registry([PLAN_PROPOSAL]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     compiled = compile_schema(asked)
     assert isinstance(compiled, WireSchema)
     assert compiled.schema is not None
@@ -356,7 +356,7 @@ def test_what_is_not_enforced_is_noted(schema: Any, notes: list[str]) -> None:
 
 def refusal(schema: Any) -> str:
     asked = resolve(InlineRef(name="x", wrapped=False, json_schema=schema), Registry([]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     compiled = compile_schema(asked)
     assert isinstance(compiled, Unusable)
     assert isinstance(compiled.cause, UnsupportedSchema)
@@ -410,7 +410,7 @@ def test_names_are_those_a_provider_takes(name: str) -> None:
 
 def test_plain_text_needs_no_schema() -> None:
     asked = resolve(TextRef(), Registry([]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     compiled = compile_schema(asked)
 
     assert isinstance(compiled, WireSchema)

@@ -6,16 +6,16 @@ from pydantic import JsonValue
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.worker.core.asked import Asked, WireSchema
+from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
 from services.worker.core.schema import resolve
-from services.worker.dialects.choose import compile_for
+from services.worker.dialects.dispatch import compile_for
 
 SCHEMA: dict[str, JsonValue] = {"type": "object", "properties": {"é": {"type": "string"}}}
 
 
 def prompted(ref: InlineRef | TextRef) -> WireSchema:
     asked = resolve(ref, Registry([]))
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ResolvedSchema)
     wire = compile_for("prompted", asked)
     assert isinstance(wire, WireSchema)
     return wire

@@ -10,7 +10,7 @@ from hypothesis.strategies import DataObject
 
 from answerbus import json_text
 from answerbus.failure import Invalid
-from services.worker.core.authority import Authority, compile_schema
+from services.worker.core.schema_validator import SchemaValidator, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, openai
 from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
@@ -42,7 +42,7 @@ MANY = settings(
 def test_what_is_valid_survives_the_wire(rules: Rules, made, data: DataObject) -> None:  # type: ignore[no-untyped-def]
     authority = compile_schema(made.schema)
     compiled = compile_shapes(made.schema, rules)
-    assert isinstance(authority, Authority)
+    assert isinstance(authority, SchemaValidator)
     assume(isinstance(compiled, Compiled))  # a union of nothing, say
     assert isinstance(compiled, Compiled)
     answer = data.draw(made.answers)

@@ -9,7 +9,7 @@ import pytest
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RESULTS, TOPICS, Topic
 from services.doctor import machine
-from services.doctor.facts import BrokerTime, Cluster, Group, Look
+from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.finding import Finding
 from services.doctor.judge import findings
 from services.doctor.machine import judged_files
@@ -26,7 +26,7 @@ def found(topic: Topic, settings: Mapping[str, str] = {}, replicas: int = 3) -> 
     return Found(12, in_force, topic.settings(), replicas)
 
 
-WELL = Look(
+WELL = BrokerFacts(
     cluster=Cluster(3, 11, {"__consumer_offsets": 3, "__transaction_state": 3}),
     topics={topic: found(topic) for topic in TOPICS},
     time=BrokerTime(NOW, NOW, NOW),
@@ -35,7 +35,7 @@ WELL = Look(
 )
 
 
-def said(look: Look, settings: KafkaSettings = SETTINGS) -> dict[str, tuple[str, str]]:
+def said(look: BrokerFacts, settings: KafkaSettings = SETTINGS) -> dict[str, tuple[str, str]]:
     return {one.about: (one.verdict, one.said) for one in findings(look, settings)}
 
 

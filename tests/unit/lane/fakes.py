@@ -14,8 +14,8 @@ from answerbus.envelope import Headers
 from answerbus.outcome import Origin
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.core.admit import Arrival
+from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
-from services.worker.lane.reading import must_be_read_alone, read_alone
 from services.worker.ports import OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.lane.virtual import VirtualClock

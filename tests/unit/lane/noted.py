@@ -1,4 +1,4 @@
-"""Which rows of the table of a lane's life were met."""
+"""Which rows of the table of A lane's lifecycle were met."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,8 +10,8 @@ from aiokafka.errors import (
     KafkaError,
 )
 
-from services.worker.reading import Reading
-from services.worker.renewal import Renewal
+from services.worker.consumer_renewal import Renewal
+from services.worker.read_monitor import ReadMonitor
 
 SESSION_S, REBALANCE_S, STUCK_S = 6.0, 20.0, 10.0
 
@@ -28,7 +28,7 @@ async def works(**_: Any) -> dict[str, Any]:
 class Consumers:
     """Counts the consumers that were made; as many as told of them cannot be started."""
 
-    reading: Reading
+    reading: ReadMonitor
     broken: int = 0
     made_at: list[float] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class Consumers:
         return Renewal(self.reading, self.renew, SESSION_S, REBALANCE_S, STUCK_S)
 
 
-async def polls(reading: Reading, poll: Callable[..., Any], for_s: float) -> None:
+async def polls(reading: ReadMonitor, poll: Callable[..., Any], for_s: float) -> None:
     """What FastStream's loop does."""
     ends_at = asyncio.get_running_loop().time() + for_s
     while asyncio.get_running_loop().time() < ends_at:

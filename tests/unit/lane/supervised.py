@@ -83,8 +83,9 @@ class Supervised:
 
     @property
     def open(self) -> bool:
-        return len(self.worker.membership.lives) == self.partitions and all(
-            life.lane.state is State.OPEN for life in self.worker.membership.lives.values()
+        return len(self.worker.membership.lifecycles) == self.partitions and all(
+            lifecycle.lane.state is State.OPEN
+            for lifecycle in self.worker.membership.lifecycles.values()
         )
 
     def _start(self) -> None:
@@ -120,8 +121,8 @@ def ends_in(
 
     def deadly(*arguments: Any, **more: Any) -> Any:
         if is_poison(*arguments):
-            for life in rig[0].worker.membership.lives.values():
-                end_at_once(life)
+            for lifecycle in rig[0].worker.membership.lifecycles.values():
+                end_at_once(lifecycle)
             rig[0].crash.set()
             raise asyncio.CancelledError
         return original(*arguments, **more)

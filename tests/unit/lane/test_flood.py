@@ -10,11 +10,11 @@ from answerbus.wire import format_timestamp
 from services.worker.context import Limits
 from services.worker.core.reply import Reply, Throttled, TimedOut
 from services.worker.health.gauges import gauges
-from services.worker.health.holder import holder_of
+from services.worker.health.lane_holder import holder_of
+from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.pulse import Pulse
 from services.worker.health.verdict import body_of, judge
-from services.worker.health.watched import Bounds, Watched
+from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.machine import State
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Fault
@@ -169,7 +169,7 @@ def test_who_holds_a_lane_is_named_by_ready_and_metrics() -> None:
         stage.publish("small", workflow_id=workflow_of(0, 1))
         membership, around = stage.worker.membership, stage.context
         probe = Probe(no_ends)
-        watched = Watched(membership, around, Pulse(), probe, Bounds(45.0, 10.0))
+        watched = HealthInputs(membership, around, LoopMonitor(), probe, Bounds(45.0, 10.0))
         await stage.worker.open()
         await asyncio.sleep(10)
         verdict = judge(watched)
@@ -208,7 +208,7 @@ def test_a_lane_that_is_full_names_its_largest_and_is_read_again_when_it_is_not(
         holder = holder_of(lane)
         assert holder is not None
         assert holder.lane_is_paused
-        assert len(lane.books.queue) < 1_200
+        assert len(lane.lane_state.queue) < 1_200
         await until(lambda: done(stage.broker, names), look_s=5.0)
         await stage.end()
         assert holder_of(stage.worker.lane) is None

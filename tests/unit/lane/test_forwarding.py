@@ -9,7 +9,7 @@ import pytest
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.handle import handle
 from services.worker.lane.forwarding import ForwardingShard
-from services.worker.lane.life import Life, life_of
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.machine import State
 from services.worker.ports import Shard
 from tests.unit.builders import PARTITIONS, body, workflow_of
@@ -29,9 +29,11 @@ FAULTS = [
 
 
 class Forwarder(Worker):
-    def _new_life(self, partition: int) -> Life:
+    def _new_life(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
-        return life_of(partition, self.context, intake, lambda: self._forwarding(partition), handle)
+        return new_lifecycle(
+            partition, self.context, intake, lambda: self._forwarding(partition), handle
+        )
 
     def _forwarding(self, partition: int) -> Shard:
         return ForwardingShard(FakeShard(self.broker, partition), PARTITIONS)
@@ -76,7 +78,7 @@ def test_each_record_leaves_once_whatever_becomes_of_a_commit(faults: list[Fault
         end = broker.log(REQUESTS, BEYOND).end
         await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
 
-        lane = worker.membership.lives[BEYOND].lane
+        lane = worker.membership.lifecycles[BEYOND].lane
         await until(lambda: lane.state is State.OPEN)
         await worker.drain()
         assert_all_left_once(broker, names)

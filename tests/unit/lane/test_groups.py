@@ -32,9 +32,9 @@ def test_a_lane_of_another_group_is_left_alone_and_then_gone_on_with() -> None:
         beside = replace(stage.context, group="ours", members_of=members_of, offset_of=offset_of)
         ours = Worker(stage.broker, beside)
         ours.assign(0)
-        await until(lambda: ours.life.stuck is not None)
+        await until(lambda: ours.lifecycle.stuck is not None)
         await asyncio.sleep(60)
-        assert "workers of the consumer group theirs have it" in (ours.life.stuck or "")
+        assert "workers of the consumer group theirs have it" in (ours.lifecycle.stuck or "")
         assert stage.broker.epochs[0] == epoch, "nobody was fenced"
 
         members["theirs"] = 0
@@ -45,6 +45,6 @@ def test_a_lane_of_another_group_is_left_alone_and_then_gone_on_with() -> None:
         await ours.drain()
         await stage.worker.drain()
         assert len(stage.provider.calls) == calls + 1
-        assert ours.context.tally.duplicates == 0, "what is done is not read again"
+        assert ours.context.counters.duplicates == 0, "what is done is not read again"
 
     run(main())

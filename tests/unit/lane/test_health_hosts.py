@@ -6,10 +6,10 @@ from aiohttp import ClientSession
 from answerbus.masking import Mask
 from services.telemetry.counts import Counts
 from services.worker.health.hosts import is_meant
+from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.pulse import Pulse
 from services.worker.health.server import Health
-from services.worker.health.watched import Bounds, Watched
+from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.membership import Membership
 from tests.unit.lane.world import FakeProvider, context
 
@@ -76,7 +76,7 @@ async def statuses(at: str, **headers: str) -> list[int]:
 async def test_a_name_that_was_rebound_reads_nothing_and_probes_do() -> None:
     membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
     around = context(FakeProvider())
-    watched = Watched(membership, around, Pulse(), Probe(ends), Bounds(45.0, 10.0))
+    watched = HealthInputs(membership, around, LoopMonitor(), Probe(ends), Bounds(45.0, 10.0))
     health = Health("127.0.0.1:0", watched, Counts(), NAMES, Mask(["a-secret-of-ours"]))
     address = await health.start()
     try:

@@ -9,10 +9,10 @@ from aiohttp import ClientSession
 
 from services.settings import SetUpError
 from services.telemetry.counts import Counts
+from services.worker.health.loop_monitor import STALL_S, LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.pulse import STALL_S, Pulse
 from services.worker.health.server import HEARTBEAT_S_MAX, Health
-from services.worker.health.watched import Bounds, Watched
+from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.membership import Membership
 from tests.unit.lane.world import FakeProvider, context
 
@@ -20,7 +20,7 @@ from tests.unit.lane.world import FakeProvider, context
 @dataclass
 class Running:
     health: Health
-    watched: Watched
+    watched: HealthInputs
     address: str
     session: ClientSession
 
@@ -41,7 +41,7 @@ def nobody() -> None:
 async def running() -> AsyncIterator[Running]:
     membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
     around = context(FakeProvider())
-    watched = Watched(membership, around, Pulse(), Probe(ends), Bounds(45.0, 10.0))
+    watched = HealthInputs(membership, around, LoopMonitor(), Probe(ends), Bounds(45.0, 10.0))
     health = Health("127.0.0.1:0", watched, Counts())
     address = await health.start()
     async with ClientSession() as session:
@@ -69,18 +69,18 @@ async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
 
 
 async def test_live_asks_twice_before_it_believes_that_nothing_ticks(running: Running) -> None:
-    running.watched.pulse.ticked_at -= HEARTBEAT_S_MAX + 1  # who wakes up is asked first
+    running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1  # who wakes up is asked first
 
     assert await running.get("/live") == (200, '{"live": true}')
 
     for task in running.health._tasks:
         task.cancel()
-    running.watched.pulse.ticked_at -= HEARTBEAT_S_MAX + 1
+    running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1
     assert await running.get("/live") == (503, '{"live": false}')
 
 
 async def test_a_loop_that_was_kept_is_told(running: Running) -> None:
-    running.watched.pulse._due_at -= STALL_S + 0.1
+    running.watched.loop_monitor._due_at -= STALL_S + 0.1
     await asyncio.sleep(0.5)
 
     assert '"loop": {"stalls": 1, "worst_s": 0.' in (await running.get("/ready"))[1]

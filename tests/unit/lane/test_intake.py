@@ -68,8 +68,8 @@ class FakeLane:
     def __init__(self, position: int) -> None:
         self.state = State.OPEN
         watermark, suspects = SimpleNamespace(position=position), SimpleNamespace(record=None)
-        self.books = SimpleNamespace(watermark=watermark, suspects=suspects)
-        self.open = SimpleNamespace(books=self.books, is_careful=False)
+        self.lane_state = SimpleNamespace(watermark=watermark, suspects=suspects)
+        self.open = SimpleNamespace(lane_state=self.lane_state, is_careful=False)
         self.delivered: list[int] = []
         self.losses: list[BaseException] = []
         self.on_loss = self.losses.append
@@ -85,8 +85,10 @@ class FakeLane:
 def inbox(consumer: FakeConsumer, **lanes: FakeLane) -> Inbox:
     made = Inbox(KafkaSettings(), TOPIC, "group")
     made._subscriber = SimpleNamespace(consumer=consumer)  # type: ignore[assignment]
-    lives = {{"a": 0, "b": 1}[name]: SimpleNamespace(lane=lane) for name, lane in lanes.items()}
-    made.membership = SimpleNamespace(lives=lives)  # type: ignore[assignment]
+    lifecycles = {
+        {"a": 0, "b": 1}[name]: SimpleNamespace(lane=lane) for name, lane in lanes.items()
+    }
+    made.membership = SimpleNamespace(lifecycles=lifecycles)  # type: ignore[assignment]
     return made
 
 

@@ -12,8 +12,8 @@ from aiokafka.errors import (
 )
 
 from services.worker.lane.machine import State
-from services.worker.look import TopicMadeAnew, look
-from services.worker.reading import Reading, TopicMissing
+from services.worker.position_check import TopicRecreated, check_positions
+from services.worker.read_monitor import ReadMonitor, TopicMissing
 from tests.unit.builders import TOPIC
 from tests.unit.lane.polling import STUCK_S, Consumers, polls, works
 from tests.unit.lane.virtual import run
@@ -68,11 +68,13 @@ class Silent(FakeConsumer):
         raise KafkaTimeoutError
 
 
-def life(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
+def lifecycle(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
     losses: list[BaseException] = []
-    books = SimpleNamespace(watermark=SimpleNamespace(position=position))
-    valve = SimpleNamespace(takes=takes)
-    lane = SimpleNamespace(state=state, valve=valve, leaving=False, books=books, losses=losses)
+    lane_state = SimpleNamespace(watermark=SimpleNamespace(position=position))
+    backpressure = SimpleNamespace(takes=takes)
+    lane = SimpleNamespace(
+        state=state, backpressure=backpressure, leaving=False, lane_state=lane_state, losses=losses
+    )
     lane.on_loss = losses.append
     return SimpleNamespace(lane=lane)
 
@@ -81,7 +83,7 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
     """Also one that ends now and then: the broker answers every other time it is asked."""
 
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumers = Consumers(reading)
         renewal = consumers.renewal()
         renewal.start()
@@ -89,13 +91,13 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
         there, away = FakeConsumer({0: 9}, 3, topics=(TOPIC,)), Silent({0: 9}, topics=())
         told: list[str | None] = []
         for _ in range(8):
-            await look(there, TOPIC, {0: life(3)}, reading)
+            await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
             with pytest.raises(KafkaTimeoutError):
-                await look(away, TOPIC, {0: life(3)}, reading)
+                await check_positions(away, TOPIC, {0: lifecycle(3)}, reading)
             await polls(reading, works, STUCK_S / 2)
-            told.append(reading.trouble_of(0, STUCK_S))
+            told.append(reading.problem_of(0, STUCK_S))
         assert consumers.made_at == []
-        await look(there, TOPIC, {0: life(3)}, reading)
+        await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
         assert reading.unread_s(0) > 3.5 * STUCK_S
         await polls(reading, works, STUCK_S + 3)
         await renewal.stop()
@@ -109,50 +111,50 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
 
 def test_a_partition_without_a_leader_hides_no_other() -> None:
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumer = Leaderless({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lives = {number: life(4) for number in range(3)}
+        lifecycles = {number: lifecycle(4) for number in range(3)}
         took_s = []
         for _ in range(10):
             began = asyncio.get_running_loop().time()
-            assert await look(consumer, TOPIC, lives, reading) == {0: 9, 2: 9}
+            assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 2: 9}
             took_s.append(asyncio.get_running_loop().time() - began)
             await asyncio.sleep(2)
 
         assert set(reading.unread) == {0, 2}
         assert max(took_s) < 4
-        told = reading.trouble_of(1, STUCK_S)
+        told = reading.problem_of(1, STUCK_S)
         assert told is not None
         assert "where partition 1 of the requests topic ends" in told
         assert "LEADER_NOT_AVAILABLE" in told
         consumer.without = None
-        assert await look(consumer, TOPIC, lives, reading) == {0: 9, 1: 9, 2: 9}
+        assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
         assert set(reading.unread) == {0, 1, 2}
-        assert reading.trouble_of(1, STUCK_S) is None
+        assert reading.problem_of(1, STUCK_S) is None
 
     run(main())
 
 
 def test_a_worker_whose_only_partition_has_no_leader_is_told_so() -> None:
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumer = Leaderless({1: 9}, 4, topics=(TOPIC,))
         for _ in range(10):
-            assert await look(consumer, TOPIC, {1: life(4)}, reading) == {}
+            assert await check_positions(consumer, TOPIC, {1: lifecycle(4)}, reading) == {}
             await asyncio.sleep(2)
 
-        assert "LEADER_NOT_AVAILABLE" in (reading.trouble_of(1, STUCK_S) or "")
+        assert "LEADER_NOT_AVAILABLE" in (reading.problem_of(1, STUCK_S) or "")
 
     run(main())
 
 
 def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lives = {0: life(4), 1: life(4, takes=False), 2: life(4, State.OPENING)}
+        lifecycles = {0: lifecycle(4), 1: lifecycle(4, takes=False), 2: lifecycle(4, State.OPENING)}
 
-        assert await look(consumer, TOPIC, lives, reading) == {0: 9, 1: 9, 2: 9}
+        assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
         assert set(reading.unread) == {0}
 
     run(main())
@@ -161,7 +163,7 @@ def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
 def test_a_topic_that_is_missing_is_told() -> None:
     async def main() -> None:
         with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
-            await look(FakeConsumer({}, topics=()), TOPIC, {}, Reading())
+            await check_positions(FakeConsumer({}, topics=()), TOPIC, {}, ReadMonitor())
 
     run(main())
 
@@ -170,18 +172,18 @@ def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning()
     """Once is not enough: a new leader may for a moment know of less."""
 
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumer = FakeConsumer({0: 2, 1: 9}, 2, topics=(TOPIC,))
-        lives = {0: life(7), 1: life(7)}
-        await look(consumer, TOPIC, lives, reading)
-        assert lives[0].lane.losses == []
-        await look(consumer, TOPIC, lives, reading)
+        lifecycles = {0: lifecycle(7), 1: lifecycle(7)}
+        await check_positions(consumer, TOPIC, lifecycles, reading)
+        assert lifecycles[0].lane.losses == []
+        await check_positions(consumer, TOPIC, lifecycles, reading)
 
         assert reading.anew == {0}
-        assert [type(error) for error in lives[0].lane.losses] == [TopicMadeAnew]
-        assert lives[1].lane.losses == []
+        assert [type(error) for error in lifecycles[0].lane.losses] == [TopicRecreated]
+        assert lifecycles[1].lane.losses == []
 
-        await look(consumer, TOPIC, {0: life(2)}, reading)  # reopened
+        await check_positions(consumer, TOPIC, {0: lifecycle(2)}, reading)  # reopened
         assert reading.anew == set()
 
     run(main())

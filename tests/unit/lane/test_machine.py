@@ -1,4 +1,4 @@
-"""The table of a lane's life: what must be true of it, whatever its rows say."""
+"""The table of A lane's lifecycle: what must be true of it, whatever its rows say."""
 
 import pytest
 

@@ -14,9 +14,9 @@ from services.telemetry.exposition import exposition
 from services.telemetry.metrics import Metric
 from services.telemetry.span import Attributes, Span
 from services.worker.core.reply import Answered, CallFacts, Reply, Throttled, TimedOut
-from services.worker.measures import Measures
-from services.worker.observer import Several
-from services.worker.spans import Spans
+from services.worker.metrics_observer import MetricsObserver
+from services.worker.observer import Observers
+from services.worker.span_observer import SpanObserver
 from tests.unit.lane.fakes import Broker, Fault
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import (
@@ -66,11 +66,11 @@ def play(request_id: str, attempt: int) -> tuple[float, Reply]:
 @pytest.mark.parametrize("fault", [None, *Fault], ids=lambda fault: fault.name if fault else "-")
 def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
     broker, kept = Broker(), Kept()
-    measures = Measures({"default"}, Registry())
+    measures = MetricsObserver({"default"}, Registry())
 
     async def main() -> None:
         around = context(FakeProvider(play))
-        around = replace(around, observer=Several([measures, Spans(kept)]))
+        around = replace(around, observer=Observers([measures, SpanObserver(kept)]))
         broker.publish(b"no JSON")
         for name in SAID:
             policy = {"ordering": "none"}
@@ -117,12 +117,12 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
     assert ended == len(counts.spreads) > 3
 
 
-def total(measures: Measures, metric: Metric) -> float:
+def total(measures: MetricsObserver, metric: Metric) -> float:
     return sum(n for (of, _), n in measures.counts.totals.items() if of is metric)
 
 
 def test_the_text_has_every_metric_and_buckets_that_add_up() -> None:
-    counts = Measures({"default"}, Registry()).counts
+    counts = MetricsObserver({"default"}, Registry()).counts
     for value in (0.005, 0.02, 99.0):
         counts.observe(metrics.COMMIT_DURATION, value=value)
     text = exposition(counts.samples(), counts.spreads).decode()

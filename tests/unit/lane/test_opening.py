@@ -19,14 +19,14 @@ from services.digest import bytes_digest
 from services.worker.core import events
 from services.worker.core.account import Spend
 from services.worker.core.ledger import Ledger, closed_record
-from services.worker.lane.letters import account_record, end_of_retries, record_of
 from services.worker.lane.opening import (
-    Restored,
+    RecoveredState,
     UnreadableState,
     opened,
     restore,
     settle_left_over,
 )
+from services.worker.lane.records import account_record, event_record, retry_tombstone
 from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.builders import NOW, TOPIC, after, case, request
@@ -50,15 +50,17 @@ def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryReq
 
 
 def stored(event: Event | Outgoing) -> StoredRecord:
-    record = event.written() if isinstance(event, OutRecord | LateRecord) else record_of(event, 0)
+    record = (
+        event.written() if isinstance(event, OutRecord | LateRecord) else event_record(event, 0)
+    )
     return StoredRecord(record.topic, record.key, record.value)
 
 
-def restored(*found: Event | Outgoing) -> Restored:
-    past = Restored()
+def restored(*found: Event | Outgoing) -> RecoveredState:
+    recovered = RecoveredState()
     for event in found:
-        past.take(stored(event))
-    return past
+        recovered.take(stored(event))
+    return recovered
 
 
 def spent(ledger: Ledger, request_id: str) -> Spend:
@@ -68,19 +70,19 @@ def spent(ledger: Ledger, request_id: str) -> Spend:
     return spend
 
 
-def names(past: Restored) -> list[str]:
-    return [ticket.request.request_id for ticket in past.tickets()]
+def names(recovered: RecoveredState) -> list[str]:
+    return [ticket.request.request_id for ticket in recovered.tickets()]
 
 
 def test_retries_come_back_in_the_order_in_which_they_first_arrived() -> None:
-    past = restored(retry("c", 30), retry("a", 10), retry("b", 20), retry("a", 10, 99))
+    recovered = restored(retry("c", 30), retry("a", 10), retry("b", 20), retry("a", 10, 99))
 
-    assert names(past) == ["a", "b", "c"]
-    assert past.tickets()[0].not_before == after(99), "the last word counts"
+    assert names(recovered) == ["a", "b", "c"]
+    assert recovered.tickets()[0].not_before == after(99), "the last word counts"
 
 
 def test_what_was_ended_does_not_come_back_whether_or_not_it_was_compacted() -> None:
-    ended = end_of_retries("a", 0)
+    ended = retry_tombstone("a", 0)
 
     assert names(restored(retry("a"), retry("b"), ended)) == ["b"]
     assert names(restored(ended, retry("b"))) == ["b"]
@@ -95,9 +97,9 @@ def test_accounts_and_closed_ids_come_back_as_they_were_last_written() -> None:
     closed = closed_record("r-1", "w-0", DIGEST, "result", 3, NOW)
     ledger.close(closed, "w-0")
 
-    past = restored(early, closed, account_record(ledger.accounts["w-0"], 0))
+    recovered = restored(early, closed, account_record(ledger.accounts["w-0"], 0))
 
-    assert past.ledger == ledger
+    assert recovered.ledger == ledger
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=-26), timedelta(days=-8), timedelta(hours=26)])
@@ -105,17 +107,17 @@ def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: tim
     ledger = Ledger()
     ledger.settle(spent(ledger, "r-1"), Usage(), NOW + off, counted=True)
     closed = closed_record("r-1", "w-0", DIGEST, "result", 3, NOW + off)
-    past = Restored()
+    recovered = RecoveredState()
     for event in (account_record(ledger.accounts["w-0"], 0), closed):
-        past.take(replace(stored(event), appended_at=NOW))
+        recovered.take(replace(stored(event), appended_at=NOW))
 
-    past.ledger.forget(after(23 * 3_600), committable=99)
-    assert past.ledger.known("r-1") is not None
-    assert past.ledger.accounts["w-0"].spent.attempts == 1
-    past.ledger.forget(after(25 * 3_600), committable=99)
-    assert past.ledger.known("r-1") is None
-    assert past.ledger.account(request("r-2"), after(6 * 86_400)).spent.attempts == 1
-    assert past.ledger.account(request("r-2"), after(8 * 86_400)).spent.attempts == 0
+    recovered.ledger.forget(after(23 * 3_600), committable=99)
+    assert recovered.ledger.known("r-1") is not None
+    assert recovered.ledger.accounts["w-0"].spent.attempts == 1
+    recovered.ledger.forget(after(25 * 3_600), committable=99)
+    assert recovered.ledger.known("r-1") is None
+    assert recovered.ledger.account(request("r-2"), after(6 * 86_400)).spent.attempts == 1
+    assert recovered.ledger.account(request("r-2"), after(8 * 86_400)).spent.attempts == 0
 
 
 @pytest.mark.parametrize(
@@ -131,29 +133,29 @@ def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: tim
 def test_what_this_version_does_not_understand_keeps_the_lane_shut(
     topic: Topic, value: bytes
 ) -> None:
-    past = Restored()
-    past.take(StoredRecord(topic, b"key", value, offset=17))
+    recovered = RecoveredState()
+    recovered.take(StoredRecord(topic, b"key", value, offset=17))
 
     with pytest.raises(UnreadableState, match=rf"^{topic.name}, offset 17, cannot be read: "):
-        past.check()
+        recovered.check()
 
 
 @pytest.mark.parametrize("topic", [LEDGER, RETRIES])
 def test_what_an_operator_has_passed_by_keeps_no_lane_shut(topic: Topic) -> None:
     passed_by, other = b"nonsense", b"more nonsense"
-    past = Restored()
-    past.take(StoredRecord(topic, b"a", passed_by, offset=17))
-    past.take(StoredRecord(topic, b"b", b"\0", offset=18, fault="not to be parsed"))
-    past.take(StoredRecord(topic, b"c", other, offset=20))
+    recovered = RecoveredState()
+    recovered.take(StoredRecord(topic, b"a", passed_by, offset=17))
+    recovered.take(StoredRecord(topic, b"b", b"\0", offset=18, fault="not to be parsed"))
+    recovered.take(StoredRecord(topic, b"c", other, offset=20))
     skips = [skipped(17, passed_by), skipped(18, b""), skipped(20, b"another record of old")]
     for skip in skips:
-        past.take(StoredRecord(topic, key(skip).encode(), encode(skip).value, offset=30))
+        recovered.take(StoredRecord(topic, key(skip).encode(), encode(skip).value, offset=30))
 
-    assert [offset for _, offset, _ in past.unreadable] == [20]
+    assert [offset for _, offset, _ in recovered.unreadable] == [20]
     with pytest.raises(UnreadableState, match="offset 20, cannot be read"):
-        past.check()
-    past.take(StoredRecord(topic, b"d", encode(skipped(20, other)).value, offset=31))
-    past.check()
+        recovered.check()
+    recovered.take(StoredRecord(topic, b"d", encode(skipped(20, other)).value, offset=31))
+    recovered.check()
 
 
 def skipped(offset: int, value: bytes) -> Skipped:
@@ -164,15 +166,15 @@ def skipped(offset: int, value: bytes) -> Skipped:
 
 def test_a_record_that_no_worker_could_work_with_is_unreadable_too() -> None:
     """It would raise behind the reading, at each opening anew."""
-    past = Restored()
+    recovered = RecoveredState()
     closed = json.loads(encode(closed_record("r-1", "w-0", DIGEST, "result", 3, NOW)).value)
-    past.take(StoredRecord(LEDGER, b"a", json.dumps({**closed, "offset": 2**63}).encode()))
+    recovered.take(StoredRecord(LEDGER, b"a", json.dumps({**closed, "offset": 2**63}).encode()))
     late = json.loads(encode(retry("r-1")).value)
     late["origin"]["timestamp"] = "9999-12-31T23:59:59.000Z"
-    past.take(StoredRecord(RETRIES, b"r-1", json.dumps(late).encode()))
+    recovered.take(StoredRecord(RETRIES, b"r-1", json.dumps(late).encode()))
 
-    assert len(past.unreadable) == 2
-    assert names(past) == []
+    assert len(recovered.unreadable) == 2
+    assert names(recovered) == []
 
 
 def test_openings_are_counted_and_another_number_of_partitions_is_refused() -> None:
@@ -191,20 +193,20 @@ def test_each_spend_that_is_found_open_is_settled_as_what_it_is() -> None:
     """Ours go on, what never began is given back, a predecessor's calls are charged."""
     ledger = Ledger()
     ours, unused, theirs = (spent(ledger, name) for name in ("ours", "unused", "theirs"))
-    past = restored(account_record(ledger.accounts["w-0"], 0)).ledger
+    recovered = restored(account_record(ledger.accounts["w-0"], 0)).ledger
 
-    attempts = settle_left_over(past, {ours}, {unused}, after(5), "me")
+    attempts = settle_left_over(recovered, {ours}, {unused}, after(5), "me")
 
     assert [(a.request_id, a.outcome, a.counted) for a in attempts] == [
         ("unused", "released", False),
         ("theirs", "unknown", True),
     ]
     assert attempts[1].previous == attempts[0].hash
-    account = past.accounts["w-0"]
+    account = recovered.accounts["w-0"]
     assert (account.spent.attempts, list(account.in_flight.values())) == (1, [ours])
-    assert past.holds(ours)
-    assert not past.holds(theirs)
-    assert settle_left_over(past, {ours}, {unused}, after(6), "me") == []
+    assert recovered.holds(ours)
+    assert not recovered.holds(theirs)
+    assert settle_left_over(recovered, {ours}, {unused}, after(6), "me") == []
 
 
 def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
@@ -214,15 +216,15 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
         broker = Broker()
         old, new = FakeShard(broker, 0), FakeShard(broker, 0)
         await old.fence()
-        committing = asyncio.create_task(old.commit([record_of(retry("late"), 0)], 7))
+        committing = asyncio.create_task(old.commit([event_record(retry("late"), 0)], 7))
         await asyncio.sleep(0)
-        past = await restore(new, "me", 30)
+        recovered = await restore(new, "me", 30)
 
-        assert ("late" in names(past)) == (broker.offsets.get(0) == 7)
+        assert ("late" in names(recovered)) == (broker.offsets.get(0) == 7)
         outcome = (await asyncio.gather(committing, return_exceptions=True))[0]
-        assert (outcome is None) == ("late" in names(past))
+        assert (outcome is None) == ("late" in names(recovered))
         with pytest.raises(FencedError):
-            await old.commit([record_of(retry("later"), 0)], 8)
+            await old.commit([event_record(retry("later"), 0)], 8)
         assert broker.offsets.get(0) != 8
 
     run(main())

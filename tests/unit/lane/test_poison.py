@@ -8,7 +8,7 @@ import pytest
 
 from services.worker.lane import suspects
 from services.worker.lane.machine import State
-from services.worker.lane.reopening import CALM_S
+from services.worker.lane.recovery import STABLE_S
 from services.worker.plans import Planner
 from tests.unit import builders
 from tests.unit.builders import answered, workflow_of
@@ -170,7 +170,7 @@ def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
         stage = Stage()
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
-        arrive = type(stage.worker.lane.books).arrive
+        arrive = type(stage.worker.lane.lane_state).arrive
 
         def broken(self: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1:
@@ -178,7 +178,7 @@ def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
             return arrive(self, arrival, now)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(stage.worker.lane.books), "arrive", broken)
+            patch.setattr(type(stage.worker.lane.lane_state), "arrive", broken)
             await until(lambda: len(terminals(stage.broker)) == 3, 120)
         assert list(terminals(stage.broker).values()).count("dead_letter") == 1
         await until(lambda: stage.broker.offsets[0] == 3)
@@ -224,7 +224,7 @@ def test_lanes_that_move_from_worker_to_worker_suspect_nobody() -> None:
             stage.worker = Worker(stage.broker, context(stage.provider))
         await stage.worker.open()
 
-        assert stage.worker.lane.books.suspects.found == {}
+        assert stage.worker.lane.lane_state.suspects.found == {}
         assert not stage.worker.lane.opened.is_careful
         await stage.worker.drain()
 
@@ -246,7 +246,7 @@ def test_a_predecessor_that_still_writes_is_no_crash() -> None:
             before[-1].assign()
             stage.worker = Worker(stage.broker, context(stage.provider, f"worker-{number}"))
             await stage.worker.open()
-        assert stage.worker.lane.books.suspects.found == {}
+        assert stage.worker.lane.lane_state.suspects.found == {}
         for worker in (*before, stage.worker):
             await worker.crash()
 
@@ -267,9 +267,9 @@ def test_a_lane_that_recovers_is_quick_again_while_it_is_busy() -> None:
         await stage.worker.open()
         assert stage.worker.lane.opened.is_careful
         began = now()
-        await until(lambda: stage.provider.most_running > 5, CALM_S, look_s=1.0)
-        await until(lambda: stage.provider.most_running > 80, CALM_S + 10, look_s=1.0)
-        assert now() - began < CALM_S + 10
+        await until(lambda: stage.provider.most_running > 5, STABLE_S, look_s=1.0)
+        await until(lambda: stage.provider.most_running > 80, STABLE_S + 10, look_s=1.0)
+        assert now() - began < STABLE_S + 10
         assert not stage.worker.lane.opened.is_careful
         await stage.worker.crash()
 

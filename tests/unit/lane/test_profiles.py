@@ -7,7 +7,7 @@ import pytest
 
 from services.worker.context import Limits
 from services.worker.core.reply import Throttled
-from services.worker.limits.gate import Gate
+from services.worker.limits.profile_limiter import ProfileLimiter
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage, now
 from tests.unit.lane.virtual import run
@@ -16,11 +16,11 @@ from tests.unit.lane.world import FakeProvider, done, terminals, until
 IN_FLIGHT = 10
 
 
-def add_profile(stage: Stage, name: str, gate: Gate, provider: FakeProvider) -> None:
+def add_profile(stage: Stage, name: str, limiter: ProfileLimiter, provider: FakeProvider) -> None:
     backends = stage.context.planner.backends
     assert isinstance(backends, dict)
     facts = replace(backends["default"].facts, name=name)
-    backends[name] = replace(backends["default"], gate=gate, provider=provider, facts=facts)
+    backends[name] = replace(backends["default"], limiter=limiter, provider=provider, facts=facts)
 
 
 async def served_after_s(other: FakeProvider, ahead: int) -> float:
@@ -29,7 +29,7 @@ async def served_after_s(other: FakeProvider, ahead: int) -> float:
         FakeProvider(lambda *_: (0.1, answered())),
         limits=Limits(IN_FLIGHT, held_max=1_000, lane_requests_max=1_000, lane_bytes_max=10**7),
     )
-    add_profile(stage, "other", Gate(1), other)
+    add_profile(stage, "other", ProfileLimiter(1), other)
     for number in range(ahead):
         stage.publish(f"o-{number}", workflow_id=workflow_of(0, number), profile="other")
     await stage.worker.open()
@@ -61,8 +61,8 @@ def test_requests_that_are_never_asked_use_up_no_rate() -> None:
 
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (0.1, answered())))
-        gate = Gate(100, requests_per_minute=60)
-        add_profile(stage, "default", gate, stage.provider)
+        limiter = ProfileLimiter(100, requests_per_minute=60)
+        add_profile(stage, "default", limiter, stage.provider)
         stage.publish(*(f"r-{number}" for number in range(60)), budget={"attempts": 1})
         began = now()
         await stage.worker.open()

@@ -10,12 +10,12 @@ import pytest
 from services.settings import KafkaSettings
 from services.worker import clock_check
 from services.worker.clock import BrokerClock
+from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import PROBE_EVERY_S, Probe
-from services.worker.health.pulse import Pulse
 from services.worker.health.verdict import judge
-from services.worker.health.watched import Bounds, Watched
+from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.membership import Membership
-from services.worker.reading import Reading
+from services.worker.read_monitor import ReadMonitor
 from tests.unit.lane.polling import Consumers
 from tests.unit.lane.stage import Stage
 from tests.unit.lane.virtual import run
@@ -68,10 +68,10 @@ def test_no_error_ends_the_question_for_ends() -> None:
 
 def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        reading = Reading()
+        reading = ReadMonitor()
         consumers = Consumers(reading)
         renewal = consumers.renewal()
-        real = reading.hopeless
+        real = reading.is_beyond_recovery
         calls: list[int] = []
 
         def breaks(*bounds: float) -> str | None:
@@ -107,10 +107,10 @@ def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> Non
             return {}
 
         probe = Probe(ends)
-        pulse, bounds = Pulse(), Bounds(BOUND_S, SESSION_S)
-        watched = Watched(membership, stage.context, pulse, probe, bounds)
+        loop_monitor, bounds = LoopMonitor(), Bounds(BOUND_S, SESSION_S)
+        watched = HealthInputs(membership, stage.context, loop_monitor, probe, bounds)
         watched = replace(watched, coordinator=coordinator)
-        tasks = [asyncio.create_task(of.run()) for of in (probe, pulse)]
+        tasks = [asyncio.create_task(of.run()) for of in (probe, loop_monitor)]
         await asyncio.sleep(BOUND_S - 1)
         assert judge(watched).ready
         await asyncio.sleep(2)

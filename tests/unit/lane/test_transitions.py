@@ -81,7 +81,9 @@ class Scene(Stage):
             case Event.ASSIGNED:
                 self.worker.assign(0)
             case Event.REVOKED:
-                self.worker.life.on(Event.REVOKED)  # also of what is not ours, by renewal.renew
+                self.worker.lifecycle.on(
+                    Event.REVOKED
+                )  # also of what is not ours, by renewal.renew
             case Event.ASSIGNED_ELSEWHERE:
                 self.worker.assign()
             case Event.DRAIN_REQUESTED:
@@ -89,7 +91,7 @@ class Scene(Stage):
             case Event.PRODUCER_LOST:
                 self._lose()
             case Event.TIMED_OUT:
-                self.worker.life.on(Event.TIMED_OUT)
+                self.worker.lifecycle.on(Event.TIMED_OUT)
             case Event.OPENING_FAILED:
                 self.broker.unreachable = True
                 self.broker.hangs = False
@@ -108,7 +110,7 @@ class Scene(Stage):
             self.worker.assign(0)
             await self.worker.until(State.OPEN)
         await self.worker.drain()
-        assert self.context.slots.placed == self.context.tally.lanes == 0
+        assert self.context.slots.reserved == self.context.counters.lanes == 0
         successor = Worker(self.broker, context(self.provider, "other"))
         successor.assign(0)
         await self.all_done()

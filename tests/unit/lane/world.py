@@ -30,10 +30,10 @@ from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
 from services.worker.handle import handle
 from services.worker.lane.lane import Lane
-from services.worker.lane.life import Life, life_of
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.machine import State
 from services.worker.lane.membership import Membership
-from services.worker.limits.gate import Gate
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.plans import Backend, Planner
 from services.worker.ports import NotReady, Ready
@@ -94,7 +94,7 @@ def context(
     jitter: float = 0.5,
 ) -> Context:
     facts = ProfileFacts("default", "fake", "m", 100, timeout_s, None)
-    backend = Backend(facts, "prompted", provider, Gate(slots))
+    backend = Backend(facts, "prompted", provider, ProfileLimiter(slots))
     return Context(
         worker=worker,
         partitions=PARTITIONS,
@@ -119,13 +119,13 @@ class Worker:
         self._polling = asyncio.create_task(self._poll())
 
     @property
-    def life(self) -> Life:
+    def lifecycle(self) -> Lifecycle:
         """That of partition 0."""
-        return self.membership.lives[0]
+        return self.membership.lifecycles[0]
 
     @property
     def lane(self) -> Lane:
-        return self.life.lane
+        return self.lifecycle.lane
 
     def assign(self, *partitions: int) -> None:
         for partition in partitions:
@@ -137,7 +137,7 @@ class Worker:
         self.membership.on_partitions_revoked({TopicPartition(TOPIC, p) for p in self._owned})
 
     async def until(self, state: State, limit_s: float = 60.0) -> None:
-        await until(lambda: 0 in self.membership.lives and self.lane.state is state, limit_s)
+        await until(lambda: 0 in self.membership.lifecycles and self.lane.state is state, limit_s)
 
     async def open(self) -> None:
         self.assign(0)
@@ -151,10 +151,14 @@ class Worker:
     async def crash(self) -> None:
         """What `kill -9` does: nothing more is said, and what runs here is never heard of again."""
         self._leave()
-        for life in self.membership.lives.values():
-            outbox = life.lane.open and life.lane.open.outbox
-            end_at_once(life)
-            tasks = [*life.lane.tasks.values(), life._steps.current, outbox and outbox._task]
+        for lifecycle in self.membership.lifecycles.values():
+            outbox = lifecycle.lane.open and lifecycle.lane.open.outbox
+            end_at_once(lifecycle)
+            tasks = [
+                *lifecycle.lane.tasks.values(),
+                lifecycle._latest_task.current,
+                outbox and outbox._task,
+            ]
             running = [task for task in tasks if task and not task.done()]
             for task in running:
                 task.cancel()
@@ -171,26 +175,28 @@ class Worker:
     async def _poll(self) -> None:
         while True:
             for partition in list(self._owned):
-                if partition in self.membership.lives and partition in self.intakes:
-                    lane = self.membership.lives[partition].lane
+                if partition in self.membership.lifecycles and partition in self.intakes:
+                    lane = self.membership.lifecycles[partition].lane
                     await self.intakes[partition].poll(lane)
             await asyncio.sleep(POLL_S)
 
-    def _new_life(self, partition: int) -> Life:
+    def _new_life(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
-        return life_of(partition, self.context, intake, lambda: self._new_shard(partition), handle)
+        return new_lifecycle(
+            partition, self.context, intake, lambda: self._new_shard(partition), handle
+        )
 
     def _new_shard(self, partition: int) -> FakeShard:
         self.shards.append(FakeShard(self.broker, partition))
         return self.shards[-1]
 
 
-def end_at_once(life: Life) -> None:
+def end_at_once(lifecycle: Lifecycle) -> None:
     """What `kill -9` does to a lane: it hears nothing more, and does nothing."""
-    life.lane._machine._state = State.CLOSED
-    life.lane.writable.clear()
-    life.lane.spendable.clear()
-    life._closed.set()
+    lifecycle.lane._machine._state = State.CLOSED
+    lifecycle.lane.writable.clear()
+    lifecycle.lane.spendable.clear()
+    lifecycle._closed.set()
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 60.0, look_s: float = 0.01) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from services.worker.limits.slots import Place, Slots
+from services.worker.limits.slots import Reservation, Slots
 
 
 @asynccontextmanager
-async def placed(slots: Slots, key: str = "w", tokens: int = 0) -> AsyncIterator[Place]:
+async def placed(slots: Slots, key: str = "w", tokens: int = 0) -> AsyncIterator[Reservation]:
     place = await slots.enter(key, tokens)
     try:
         yield place

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from services.worker.limits.isolation import ANYBODY, Company, Isolation, Stay
+from services.worker.limits.isolation import SHARED, Isolation, IsolationLease, IsolationLevel
 from tests.unit.lane.virtual import run
 
 
@@ -14,11 +14,11 @@ class Calls:
 
     def __init__(self) -> None:
         self.isolation = Isolation()
-        self.inside: list[Company] = []
-        self.order: list[Company] = []
+        self.inside: list[IsolationLevel] = []
+        self.order: list[IsolationLevel] = []
 
-    async def call(self, company: Company, takes_s: float = 1.0) -> None:
-        stay = Stay(self.isolation, company)
+    async def call(self, company: IsolationLevel, takes_s: float = 1.0) -> None:
+        stay = IsolationLease(self.isolation, company)
         await stay.begin()
         self.inside.append(company)
         self.order.append(company)
@@ -35,19 +35,19 @@ class Calls:
         assert len(self.inside) == 1 or not any(company.alone for company in self.inside)
 
 
-def alone(lane: int, rank: int = 4) -> Company:
-    return Company(trial=lane, alone=True, rank=rank)
+def alone(lane: int, rank: int = 4) -> IsolationLevel:
+    return IsolationLevel(trial=lane, alone=True, rank=rank)
 
 
-def trial(lane: int, rank: int = 2) -> Company:
-    return Company(trial=lane, rank=rank)
+def trial(lane: int, rank: int = 2) -> IsolationLevel:
+    return IsolationLevel(trial=lane, rank=rank)
 
 
 def test_calls_go_on_side_by_side_with_the_trial_of_one_lane() -> None:
     async def main() -> None:
         calls = Calls()
         began = asyncio.get_running_loop().time()
-        same = (trial(1), trial(1), ANYBODY, ANYBODY)
+        same = (trial(1), trial(1), SHARED, SHARED)
         await asyncio.gather(*(calls.call(company) for company in same))
         assert asyncio.get_running_loop().time() - began == 1.0
 
@@ -57,13 +57,13 @@ def test_calls_go_on_side_by_side_with_the_trial_of_one_lane() -> None:
 def test_one_that_bears_nobody_waits_for_the_others_and_they_for_it() -> None:
     async def main() -> None:
         calls = Calls()
-        first = asyncio.create_task(calls.call(ANYBODY, 5.0))
+        first = asyncio.create_task(calls.call(SHARED, 5.0))
         await asyncio.sleep(0)
         lone = asyncio.create_task(calls.call(alone(0)))
         await asyncio.sleep(0)
-        late = asyncio.create_task(calls.call(ANYBODY))
+        late = asyncio.create_task(calls.call(SHARED))
         await asyncio.gather(first, lone, late)
-        assert calls.order == [ANYBODY, alone(0), ANYBODY]
+        assert calls.order == [SHARED, alone(0), SHARED]
 
     run(main())
 
@@ -71,9 +71,9 @@ def test_one_that_bears_nobody_waits_for_the_others_and_they_for_it() -> None:
 def test_the_less_suspect_go_first_and_keep_nobody_else_waiting() -> None:
     async def main() -> None:
         calls = Calls()
-        companies = [trial(1), alone(2, 9), trial(3, 3), ANYBODY, alone(4, 5)]
+        companies = [trial(1), alone(2, 9), trial(3, 3), SHARED, alone(4, 5)]
         await asyncio.gather(*(calls.call(company) for company in companies))
-        assert calls.order == [trial(1), ANYBODY, trial(3, 3), alone(4, 5), alone(2, 9)]
+        assert calls.order == [trial(1), SHARED, trial(3, 3), alone(4, 5), alone(2, 9)]
 
     run(main())
 
@@ -81,10 +81,10 @@ def test_the_less_suspect_go_first_and_keep_nobody_else_waiting() -> None:
 def test_who_gives_up_waiting_keeps_nobody_else_waiting() -> None:
     async def main() -> None:
         calls = Calls()
-        first = asyncio.create_task(calls.call(ANYBODY, 100.0))
+        first = asyncio.create_task(calls.call(SHARED, 100.0))
         await asyncio.sleep(0)
         lone = asyncio.create_task(calls.call(alone(0)))
-        late = asyncio.create_task(calls.call(ANYBODY))
+        late = asyncio.create_task(calls.call(SHARED))
         await asyncio.sleep(1)
         assert len(calls.inside) == 1
         lone.cancel()
@@ -103,7 +103,7 @@ def test_whatever_happens_everybody_calls_in_the_end(seed: int) -> None:
         calls = Calls()
         tasks = []
         for _ in range(60):
-            kinds = (ANYBODY, trial(chance.randrange(3), chance.randint(2, 5)))
+            kinds = (SHARED, trial(chance.randrange(3), chance.randint(2, 5)))
             company = chance.choice((*kinds, alone(chance.randrange(3), chance.randint(4, 9))))
             tasks.append(asyncio.create_task(calls.call(company, chance.random())))
             await asyncio.sleep(chance.choice((0, 0.1, 1)))

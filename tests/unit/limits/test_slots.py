@@ -63,7 +63,7 @@ def test_slots_are_kept_busy_while_spends_are_committed(limit: int, call_s: floa
     assert meter.most == limit
     if call_s >= SPEND_S:
         assert meter.busy_s / (limit * took_s) > 0.96
-    assert (meter.slots.placed, meter.slots.calling) == (0, 0)
+    assert (meter.slots.reserved, meter.slots.calling) == (0, 0)
 
 
 @pytest.mark.parametrize(("limit", "call_s"), [(1, 60.0), (10, 30.0), (100, 60.0)])
@@ -100,7 +100,7 @@ def test_who_is_cancelled_gives_everything_back(moment_s: float) -> None:
         await asyncio.wait(tasks)
 
         assert meter.ended >= 10
-        assert (slots.placed, slots.calling, meter.most) == (0, 0, min(3, meter.most))
+        assert (slots.reserved, slots.calling, meter.most) == (0, 0, min(3, meter.most))
 
     run(main())
 
@@ -128,7 +128,7 @@ def test_what_is_given_in_the_moment_of_cancelling_is_given_back(
         waiting.cancel()
         await asyncio.wait([waiting])
 
-        assert (slots.placed, slots.calling) == (0, 0)
+        assert (slots.reserved, slots.calling) == (0, 0)
         await take(slots)
 
     run(main())
@@ -148,7 +148,7 @@ def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
             await asyncio.gather(*(meter.work(f"w-{n}", 1.0) for n in range(limit - most)))
             assert now() - began < 1.2
         await asyncio.gather(*crowd)
-        assert (slots.placed, slots.calling) == (0, 0)
-        assert not slots._placed_of
+        assert (slots.reserved, slots.calling) == (0, 0)
+        assert not slots._reserved_of
 
     run(main())

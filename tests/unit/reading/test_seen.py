@@ -12,17 +12,17 @@ from answerbus.failure import Problem
 from answerbus.outcome import Refusal
 from answerbus.topics import DEAD_LETTERS, RETRIES, TOPIC_OF_KIND
 from services.commands.watch import TOPICS
-from services.reading.event_data import as_data
-from services.reading.event_line import STYLES, line_of
-from services.reading.seen import RetryEnded, Seen, Wanted
+from services.records.decoded import DecodedRecord, RecordFilter, RetryEnded
+from services.records.event_data import as_data
+from services.records.event_line import STYLES, line_of
 
 EXAMPLES = Path(__file__).parents[3] / "contracts/examples"
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 REQUEST_ID = "0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10"
-NO_EVENT = Seen(
+NO_EVENT = DecodedRecord(
     DEAD_LETTERS, 3, 17, AT, Undecodable((Problem.of("/kind", "missing", "Field required"),), "r-9")
 )
-ENDED = Seen(RETRIES, 3, 18, AT, RetryEnded("r-8"))
+ENDED = DecodedRecord(RETRIES, 3, 18, AT, RetryEnded("r-8"))
 
 
 def example(name: str) -> Event:
@@ -31,9 +31,9 @@ def example(name: str) -> Event:
     return event
 
 
-def seen(name: str) -> Seen:
+def seen(name: str) -> DecodedRecord:
     event = example(name)
-    return Seen(TOPIC_OF_KIND[event.kind], 7, 4711, AT, event)
+    return DecodedRecord(TOPIC_OF_KIND[event.kind], 7, 4711, AT, event)
 
 
 WATCHED = [
@@ -43,7 +43,7 @@ WATCHED = [
 ] + [NO_EVENT, ENDED]
 
 
-def words(record: Seen) -> str:
+def words(record: DecodedRecord) -> str:
     """The line without its time, which is that of the reader's clock on the wall."""
     return line_of(record).plain[len("09:00:00 ") :]
 
@@ -122,7 +122,7 @@ def test_a_retry_says_which_attempt_is_next_and_why() -> None:
 
 
 @pytest.mark.parametrize("record", WATCHED, ids=lambda record: f"{record.kind}-{record.offset}")
-def test_every_record_has_one_line_a_style_and_data(record: Seen) -> None:
+def test_every_record_has_one_line_a_style_and_data(record: DecodedRecord) -> None:
     console = Console(width=10_000, record=True, file=None, quiet=True)
     console.print(line_of(record))
 
@@ -138,7 +138,7 @@ def test_no_text_from_outside_commands_the_terminal() -> None:
         update={"reason": "\x1b[2Jgone\r\nnext [bold]line", "workflow_id": "w\x1b\x07"}
     )
 
-    line = words(Seen(TOPIC_OF_KIND["refusal"], 0, 0, AT, hostile))
+    line = words(DecodedRecord(TOPIC_OF_KIND["refusal"], 0, 0, AT, hostile))
 
     assert "\x1b" not in line
     assert "\x07" not in line
@@ -174,25 +174,30 @@ def test_data_are_the_event_as_it_is_on_the_wire() -> None:
     }
 
 
-def names(wanted: Wanted) -> set[str]:
+def names(wanted: RecordFilter) -> set[str]:
     return {record.kind for record in WATCHED if wanted.admits(record)}
 
 
 def test_nothing_said_wants_everything() -> None:
-    assert all(Wanted().admits(record) for record in WATCHED)
+    assert all(RecordFilter().admits(record) for record in WATCHED)
 
 
 def test_kinds_workflows_and_contracts_narrow_it_down() -> None:
-    assert names(Wanted(kinds=frozenset({"refusal", "undecodable"}))) == {"refusal", "undecodable"}
-    assert names(Wanted(workflow_id="ticket-88213")) == {"result"}
-    assert names(Wanted(contract="plan_proposal")) == names(Wanted(contract="plan_proposal.v1"))
-    assert names(Wanted(contract="plan_proposal")) == {
+    assert names(RecordFilter(kinds=frozenset({"refusal", "undecodable"}))) == {
+        "refusal",
+        "undecodable",
+    }
+    assert names(RecordFilter(workflow_id="ticket-88213")) == {"result"}
+    assert names(RecordFilter(contract="plan_proposal")) == names(
+        RecordFilter(contract="plan_proposal.v1")
+    )
+    assert names(RecordFilter(contract="plan_proposal")) == {
         "result",
         "refusal",
         "retry_request",
         "dead_letter",
     }
-    assert names(Wanted(contract="search_endpoint")) == {"result", "unvalidated_result"}
-    assert names(Wanted(contract="text")) == {"result"}
-    assert names(Wanted(contract="plan_proposal.v2")) == set()
-    assert names(Wanted(workflow_id="ticket-88213", contract="text")) == set()
+    assert names(RecordFilter(contract="search_endpoint")) == {"result", "unvalidated_result"}
+    assert names(RecordFilter(contract="text")) == {"result"}
+    assert names(RecordFilter(contract="plan_proposal.v2")) == set()
+    assert names(RecordFilter(workflow_id="ticket-88213", contract="text")) == set()

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.batch import Record
 from answerbus.client.records.partition import PartitionRecords
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unreadable import Unreadable
 
 PLACE = TopicPartition("requests", 3)
 
 
-class Unlimited(Allowance):
+class Unlimited(PollTimeBudget):
     """On a busy machine any batch may take long."""
 
     @property
@@ -25,7 +25,7 @@ def reading(
     data: bytes,
     offset: int = 0,
     aborted: Sequence[tuple[int, int]] = (),
-    allowance: Allowance | None = None,
+    allowance: PollTimeBudget | None = None,
 ) -> PartitionRecords:
     """As after a fetch from `offset`."""
     allowance = allowance or Unlimited()

@@ -11,8 +11,8 @@ from itertools import chain, islice
 import pytest
 from aiokafka import ConsumerRecord
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.batch import Record
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from answerbus.client.records.unreadable import Unreadable
 from tests.fuzz.batches import (
@@ -37,7 +37,7 @@ CHUNK = 100
 NAMES = [(b"\xff", b"no text")]
 
 
-class OneAtATime(Allowance):
+class OneAtATime(PollTimeBudget):
     """After each part it is the next poll's turn."""
 
     def begin(self) -> tuple[int, float]:
@@ -204,7 +204,7 @@ def test_a_poll_reads_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> 
     data = b"".join(struct.pack(">q", n) + one[8:] for n in range(200))
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock) * 0.02)  # a batch takes 20 ms
-    reader = reading(data, allowance=Allowance())
+    reader = reading(data, allowance=PollTimeBudget())
 
     assert len(list(reader)) == 3
     assert reader.next_fetch_offset == 3

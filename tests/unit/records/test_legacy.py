@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from answerbus.client.records.allowance import SHARE_BYTES_MIN, Allowance
+from answerbus.client.records.poll_time_budget import SHARE_BYTES_MIN, PollTimeBudget
 from answerbus.client.records.unreadable import Unreadable
 from tests.fuzz.batches import Codec
 from tests.unit.records.fetched import read, reading
@@ -52,7 +52,7 @@ def test_a_large_wrapper_is_held_in_parts(codec: Codec) -> None:
     count = 4_000
     messages = bytearray(large_message_set(codec, [b"%5d" % n * 100 for n in range(count)]))
     messages[:8] = (count - 1).to_bytes(8, "big")
-    allowance = Allowance()
+    allowance = PollTimeBudget()
     reader = reading(bytes(messages), allowance=allowance)
     tracemalloc.start()
     values: list[int] = []

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 from aiokafka import TopicPartition
 
-from answerbus.client.records.allowance import UNPACKED_BYTES_MAX as HELD_BYTES_MAX
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX as HELD_BYTES_MAX
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
 from tests.unit.records.consuming import Cluster, consuming
@@ -183,7 +183,7 @@ async def test_a_poll_that_waits_is_given_what_comes_behind_much_that_is_not_tol
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is passed by takes a poll's time, too; a poll that has given nothing begins anew."""
-    monkeypatch.setattr(Allowance, "is_spent", property(lambda self: self._taken_s > 0))
+    monkeypatch.setattr(PollTimeBudget, "is_spent", property(lambda self: self._taken_s > 0))
     control = Draft([Sent(b"\0" * 6, key=struct.pack(">hh", 0, 1))], attributes=0x30, producer_id=7)
     passed = [batch_bytes(control, n) for n in range(50)]
     cluster = Cluster({place(0): [*passed, at(SMALL, 50)]})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from answerbus.masking import Mask
-from services.telemetry.about import tell_of, tell_of_none
+from services.telemetry.log_context import clear_log_context, set_log_context
 from services.telemetry.logs import JsonLines
 
 SECRET = "sk-very-secret"
@@ -24,9 +24,9 @@ def line(name: str, message: str, *args: object, **more: Any) -> dict[str, Any]:
 
 def test_a_line_about_a_request_names_it_and_its_trace() -> None:
     def inside() -> list[dict[str, Any]]:
-        tell_of("r-1", "order-1", "ab" * 16)
+        set_log_context("r-1", "order-1", "ab" * 16)
         about_it = line("services.worker.handle", "lane %d", 7)
-        tell_of_none()
+        clear_log_context()
         return [about_it, line("services.worker.handle", "lane %d", 7)]
 
     plain = {"level": "error", "logger": "services.worker.handle", "message": "lane 7"}

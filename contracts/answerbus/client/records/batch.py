@@ -7,7 +7,6 @@ from typing import Final, TypeAlias
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.frames import (
     HEADERS_MAX,
     TOO_MANY_HEADERS,
@@ -18,6 +17,7 @@ from answerbus.client.records.frames import (
 )
 from answerbus.client.records.head import CODEC, CODEC_AT, HEAD_BYTES, Head
 from answerbus.client.records.payload import Payload
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Extent, Fault, Unreadable
 
@@ -42,7 +42,7 @@ class BatchReader:
     parsed: DefaultRecordBatch  # of the whole batch; aiokafka's parser
     head: Head
     wanted: int
-    allowance: Allowance
+    allowance: PollTimeBudget
     _next: int = field(init=False)  # the least offset that the next record can have
 
     def __post_init__(self) -> None:

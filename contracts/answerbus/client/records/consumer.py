@@ -9,10 +9,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.protocol.fetch import FetchRequest
 
-from answerbus.client.records.allowance import UNPACKED_BYTES_MAX, Allowance
 from answerbus.client.records.batch import Record
-from answerbus.client.records.notices import Notices
 from answerbus.client.records.partition import PartitionRecords
+from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTimeBudget
+from answerbus.client.records.unreadable_log import UnreadableLog
 
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say
 _WAIT_MS: Final = 60_000  # for one record, and then again
@@ -29,8 +29,8 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
     def __init__(
         self, *topics: str, unpacked_bytes_max: int = UNPACKED_BYTES_MAX, **options: Any
     ) -> None:
-        self.notices = Notices()
-        self._allowance = Allowance(unpacked_bytes_max)
+        self.notices = UnreadableLog()
+        self._allowance = PollTimeBudget(unpacked_bytes_max)
         self._fetching: Fetcher | None = None
         super().__init__(*topics, **{"max_poll_records": RECORDS_PER_POLL_MAX, **options})
 
@@ -114,7 +114,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
 class _Replacing:
     """Stands between a fetcher and its client, to see the bytes that were fetched."""
 
-    def __init__(self, fetcher: Fetcher, allowance: Allowance, notices: Notices) -> None:
+    def __init__(self, fetcher: Fetcher, allowance: PollTimeBudget, notices: UnreadableLog) -> None:
         self._fetcher, self._client = fetcher, fetcher._client  # noqa: SLF001 - see RecordConsumer
         self._process = fetcher._proc_fetch_request  # noqa: SLF001
         self._allowance, self._notices = allowance, notices
@@ -158,5 +158,5 @@ class _Replacing:
             theirs._aborted_transactions,  # noqa: SLF001
             theirs._isolation_level,  # noqa: SLF001
             self._allowance,
-            self._notices.tell,
+            self._notices.report,
         )

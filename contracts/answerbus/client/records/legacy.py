@@ -7,10 +7,10 @@ from typing import Final
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.batch import RECORDS_MAX, Record, stretch
 from answerbus.client.records.frames import Frame
 from answerbus.client.records.payload import Payload
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Fault
 
@@ -25,7 +25,7 @@ _BROKEN = Fault("a message of format 0 or 1 that is whole")
 
 
 def legacy_records(
-    place: TopicPartition, message: bytes, allowance: Allowance
+    place: TopicPartition, message: bytes, allowance: PollTimeBudget
 ) -> Iterable[Record | None]:
     """One message, or those that it wraps; what cannot be read stands as one that is unreadable.
 
@@ -44,7 +44,7 @@ def legacy_records(
 
 
 def _wrapped(
-    place: TopicPartition, message: bytes, allowance: Allowance
+    place: TopicPartition, message: bytes, allowance: PollTimeBudget
 ) -> Iterator[Record | None] | Fault:
     """Each message was tried before the first is given: they stand or fall together."""
     offset, _ = _OVERHEAD.unpack_from(message)

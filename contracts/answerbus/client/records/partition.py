@@ -10,10 +10,10 @@ from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.batch import BatchReader, Record, broken_by, stretch
 from answerbus.client.records.head import HEAD_BYTES, Head
 from answerbus.client.records.legacy import MESSAGE_BYTES_MIN, OVERHEAD_BYTES, legacy_records
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unreadable import Fault, Unreadable
 
 _SIZE: Final = struct.Struct(">qi")
@@ -41,7 +41,7 @@ class PartitionRecords:
         offset: int,
         aborted: Sequence[tuple[int, int]],
         isolation_level: int,
-        allowance: Allowance,
+        allowance: PollTimeBudget,
         tell: Callable[[Unreadable], None],
     ) -> None:
         self.place, self.next_fetch_offset = place, offset

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from answerbus.client.records.allowance import Allowance
 from answerbus.client.records.frames import Frame, frame_at
+from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Fault
 
@@ -24,7 +24,7 @@ class Payload:
     at: int = 0  # of the next record, in what is held
     codec: int = 0
     packed: bytes | memoryview = b""
-    allowance: Allowance | None = None
+    allowance: PollTimeBudget | None = None
     measure: Measure = frame_at
     index: int = 0
     _is_last: bool = True  # nothing is behind what is held

@@ -1,0 +1,57 @@
+"""What can be said when asking, and the Request that it makes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from pydantic_core import to_jsonable_python
+
+from answerbus.budget import Budget
+from answerbus.request import Context, Fact, Message, Policy, Request, SchemaRef
+
+_AS_THEY_ARE = {"profile", "budget", "ttl_s", "policy"}
+
+
+class AskOptions(TypedDict, total=False):
+    """Keyword arguments of `Client.ask`; what is absent has the default of a Request."""
+
+    facts: Mapping[str, object] | Sequence[Fact]
+    """Named data as JSON, pydantic models or dataclasses, untrusted; a `Fact` may say otherwise."""
+    messages: Sequence[Message]
+    """The conversation so far."""
+    profile: str
+    """The name of a profile in the workers' settings."""
+    budget: Budget
+    """What the workflow may spend in all; its first request settles that."""
+    ttl_s: int
+    """How long the answer is of use, in seconds from when the broker takes the request."""
+    policy: Policy
+    """What to do about invalid answers and refusals, and in which order to run."""
+    labels: Mapping[str, str]
+    """Repeated in each event about the request."""
+    request_id: str | None
+    """Its own id, to publish it again safely; by default a new UUIDv7."""
+
+
+def make_request(
+    instructions: str, workflow_id: str, schema: SchemaRef, new_id: str, asking: AskOptions
+) -> Request:
+    """The request; raises pydantic's ValidationError (a ValueError) for what the wire refuses."""
+    said: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
+    return Request(
+        request_id=asking.get("request_id") or new_id,
+        workflow_id=workflow_id,
+        answer_schema=schema,
+        context=Context(
+            instructions=instructions,
+            messages=tuple(asking.get("messages", ())),
+            facts=_facts(asking.get("facts", ())),
+        ),
+        labels=dict(asking.get("labels", {})),
+        **said,
+    )
+
+
+def _facts(facts: Mapping[str, object] | Sequence[Fact]) -> tuple[Fact, ...]:
+    if not isinstance(facts, Mapping):
+        return tuple(facts)
+    return tuple(Fact(name=name, value=to_jsonable_python(value)) for name, value in facts.items())

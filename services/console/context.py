@@ -1,0 +1,33 @@
+"""What all pages work with, made once in main.py."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from jinja2 import Environment
+
+from answerbus.registry import Registry
+from services.console.feed import Feed
+from services.console.guard import Guard
+from services.console.jobs import Jobs
+from services.console.polling import Poller
+from services.records.picker import Picker
+from services.settings import Settings
+
+
+@dataclass(frozen=True)
+class ConsoleContext:
+    """`now` gives seconds since 1970."""
+
+    settings: Settings
+    registry: Registry
+    guard: Guard
+    feed: Feed
+    poller: Poller
+    picker: Picker
+    jobs: Jobs
+    templates: Environment
+    now: Callable[[], float]
+
+
+CONTEXT: web.AppKey[ConsoleContext] = web.AppKey("desk", ConsoleContext)

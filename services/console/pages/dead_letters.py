@@ -1,0 +1,59 @@
+"""Dead letters, in groups and one by one."""
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.filters import filters_of
+from services.console.render import page
+from services.dead_letters.groups import KEYS, key_of
+from services.dead_letters.row import STATUSES
+from services.dead_letters.selection import select
+
+PAGE_LETTERS = 50
+GROUPS_MAX = 200
+BY_DEFAULT = ("cause", "contract", "profile")
+
+
+async def groups(request: web.Request) -> web.Response:
+    """By the keys `by`, of those that the filters mean."""
+    filters = filters_of(request.query.items())
+    given = [*request.query.getall("by", []), *_label(request)]
+    keys = [key for text in dict.fromkeys(given or BY_DEFAULT) if (key := key_of(text))]
+    found = request.app[CONTEXT].feed.state.group_cache.of(filters, keys)
+    rows = [(one, filters.narrowed(keys, one.values).query) for one in found.groups[:GROUPS_MAX]]
+    return page(
+        request,
+        "groups.html",
+        filters=filters,
+        keys=keys,
+        all_keys=KEYS,
+        statuses=STATUSES,
+        rows=rows,
+        left_out=len(found.groups) - len(rows),
+        count=found.count,
+    )
+
+
+async def listed(request: web.Request) -> web.Response:
+    """One page of the dead letters that the filters mean, the oldest first."""
+    filters = filters_of(request.query.items())
+    letters = request.app[CONTEXT].feed.state.dead_letters
+    found = select(letters, filters.selection)
+    last = max(0, (len(found) - 1) // PAGE_LETTERS)
+    asked = request.query.get("page", "0")
+    number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
+    return page(
+        request,
+        "letters.html",
+        filters=filters,
+        count=len(found),
+        shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],
+        number=number,
+        last=last,
+        fate=letters.replay_outcome,
+    )
+
+
+def _label(request: web.Request) -> list[str]:
+    name = request.query.get("label", "").strip()
+    return [f"label:{name}"] if name else []

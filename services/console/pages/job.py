@@ -1,0 +1,115 @@
+"""What is to be done with dead letters: the form, the start of it, and how it goes."""
+
+from aiohttp import web
+
+from services.console.context import CONTEXT, ConsoleContext
+from services.console.filters import DeadLetterFilters, filters_of
+from services.console.form import Form, form_of
+from services.console.guard import operator_of
+from services.console.jobs import ACTIONS, LETTERS_MAX, Action
+from services.console.render import page
+from services.console.replay_form import ReplayForm, replay_form_of, replay_order_of
+from services.dead_letters.patch import EditFault
+from services.dead_letters.row import DeadLetterRow
+from services.dead_letters.selection import select
+
+EVERYTHING = "everything"  # the field that says that all are meant
+
+
+async def start(request: web.Request) -> web.Response:
+    """Do what the form says with the letters it means, in the background, and show how it goes."""
+    session = operator_of(request)
+    context = request.app[CONTEXT]
+    form = await form_of(request)
+    found, replay_form = _meant(context, form), replay_form_of({**form})
+    action: Action | None = next((one for one in ACTIONS if one == form.get("action")), None)
+    order = replay_order_of(replay_form, session.name)
+    wrong = order.reason if isinstance(order, EditFault) else _wrong(action, found, replay_form)
+    if wrong or action is None or isinstance(order, EditFault):
+        return _form(request, _chosen(form), replay_form, len(found), wrong)
+    job = context.jobs.start(action, found, order, replay_form)
+    return web.Response(status=303, headers={"Location": f"/letters/jobs/{job.number}"})
+
+
+async def prepare(request: web.Request) -> web.Response:
+    """The form, for the dead letters that were chosen."""
+    operator_of(request)
+    form = await form_of(request)
+    found = _meant(request.app[CONTEXT], form)
+    wrong = None if found else "No dead letter is chosen."
+    return _form(request, _chosen(form), ReplayForm(), len(found), wrong)
+
+
+async def job(request: web.Request) -> web.Response:
+    """How it goes."""
+    context = request.app[CONTEXT]
+    operator_of(request)
+    found = context.jobs.get(int(request.match_info["number"]))
+    if found is None:
+        text = "This console has done no such thing since it was started."
+        return page(request, "message.html", 404, title="No such run", text=text)
+    letters = context.feed.state.dead_letters
+    known = [letter for one in found.ids if (letter := letters.get(one))]
+    fates = [letters.replay_outcome(letter) for letter in known]
+    return page(
+        request,
+        "job.html",
+        job=found,
+        fates={
+            ending: sum(fate is not None and fate.ending == ending for fate in fates)
+            for ending in ("pending", "answered", "refused", "dead")
+        },
+        replay_form=found.replay_form,
+        count=len(found.ids),
+        profiles=sorted(context.settings.profiles),
+    )
+
+
+def _chosen(form: Form) -> DeadLetterFilters:
+    """By the filters and ids of the form, or by the run that it goes on from."""
+    filters = filters_of(form.items())
+    return DeadLetterFilters(filters.where, filters.status) if EVERYTHING in form else filters
+
+
+def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
+    """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
+    letters, run = context.feed.state.dead_letters, form.get("run")
+    if run is not None:
+        job = context.jobs.get(int(run)) if run.isdecimal() and len(run) < 10 else None
+        return [letter for one in job.ids if (letter := letters.get(one))] if job else []
+    filters = _chosen(form)
+    return select(letters, filters.selection) if filters.ids or EVERYTHING in form else []
+
+
+def _wrong(
+    action: Action | None, found: list[DeadLetterRow], replay_form: ReplayForm
+) -> str | None:
+    if action is None:
+        return "Choose what to do."
+    if not found:
+        return "No dead letter is chosen."
+    if len(found) > LETTERS_MAX:
+        return f"At most {LETTERS_MAX:,} letters at once: narrow them, or use `answerbus replay`."
+    if action != "dry-run" and not replay_form.reason:
+        return "Say why: the reason is recorded with the dead letters."
+    return None
+
+
+def _form(
+    request: web.Request,
+    filters: DeadLetterFilters,
+    replay_form: ReplayForm,
+    count: int,
+    wrong: str | None,
+) -> web.Response:
+    profiles = sorted(request.app[CONTEXT].settings.profiles)
+    return page(
+        request,
+        "plan.html",
+        400 if wrong else 200,
+        filters=filters,
+        replay_form=replay_form,
+        count=count,
+        wrong=wrong,
+        profiles=profiles,
+    )

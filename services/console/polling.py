@@ -1,0 +1,134 @@
+"""What is asked every few seconds: the lag of the workers' group, and the workers themselves."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiokafka.admin import AIOKafkaAdminClient
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import REQUESTS
+
+EVERY_S = 5.0
+AGAIN_S = 1.0
+READY_TIMEOUT_S = 3.0
+
+PartT = TypeVar("PartT", dict[str, Any], list[Any])
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """What a worker's `/ready` said; `body` is None if it did not answer, and `trouble` why."""
+
+    address: str
+    ready: bool
+    body: Mapping[str, Any] | None
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
+class PollResults:
+    """The last of each; `lag` is offsets behind by partition, None while it is not known."""
+
+    lag: Mapping[int, int] | None = None
+    trouble: str | None = None
+    workers: Sequence[WorkerStatus] = field(default_factory=tuple)
+
+    @property
+    def stuck(self) -> Sequence[str]:
+        """Which lanes of which worker are stuck on what, and what concerns all of its lanes."""
+        found = []
+        for said in self.workers:
+            stuck, reasons = _part(said, "stuck", dict), _part(said, "reasons", list)
+            found += [f"{said.address}: {why}" for why in reasons]
+            found += [f"{said.address}, lane {lane}: {why}" for lane, why in stuck.items()]
+        return found
+
+    @property
+    def unhealthy(self) -> Mapping[str, str]:
+        """Profiles that workers report as unhealthy, and why."""
+        found: dict[str, str] = {}
+        for said in self.workers:
+            sick = _part(said, "sick_profiles", dict)
+            found.update({str(name): str(why) for name, why in sick.items()})
+        return found
+
+
+def _part(said: WorkerStatus, name: str, of: type[PartT]) -> PartT:
+    """A part of what was said, empty where it is missing or of another kind."""
+    found = said.body.get(name) if said.body else None
+    return found if isinstance(found, of) else of()
+
+
+class Poller:
+    """Keeps `results` fresh. `group_id` is the workers', `addresses` are URLs without a path."""
+
+    def __init__(self, bus: Bus, group_id: str, addresses: Sequence[str]) -> None:
+        self._bus, self._group_id, self._addresses = bus, group_id, addresses
+        self.results = PollResults()
+        self._failed = False
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        await asyncio.gather(self._poll_broker(), self._poll_workers())
+
+    async def _poll_broker(self) -> None:
+        while True:
+            try:
+                await self._poll_lag()
+            except BusUnavailable as error:
+                # Once is nothing yet: a new broker first has to make itself a coordinator.
+                self.results.trouble = str(error) if self._failed else None
+                self.results.lag, self._failed = None, True
+                await asyncio.sleep(AGAIN_S)
+
+    async def _poll_lag(self) -> None:
+        count = (await self._bus.counts(REQUESTS))[REQUESTS]
+        places = [self._bus.place(REQUESTS, partition) for partition in range(count)]
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
+        consumer = self._bus.consumer()
+        async with self._bus.running(consumer):
+            with self._bus.explained():
+                try:
+                    await admin.start()
+                    while True:
+                        done = await admin.list_consumer_group_offsets(self._group_id)
+                        starts = await consumer.beginning_offsets(places)
+                        ends = await consumer.end_offsets(places)
+                        committed = {at: found.offset for at, found in done.items()}
+                        self.results.lag = {
+                            at.partition: max(0, ends[at] - committed.get(at, starts[at]))
+                            for at in places
+                        }
+                        self.results.trouble, self._failed = None, False
+                        await asyncio.sleep(EVERY_S)
+                finally:
+                    await admin.close()
+
+    async def _poll_workers(self) -> None:
+        if not self._addresses:
+            return
+        timeout = ClientTimeout(total=READY_TIMEOUT_S)
+        async with ClientSession(timeout=timeout) as session:
+            while True:
+                asking = [_ask(session, address) for address in self._addresses]
+                self.results.workers = await asyncio.gather(*asking)
+                await asyncio.sleep(EVERY_S)
+
+
+async def _ask(session: ClientSession, address: str) -> WorkerStatus:
+    try:
+        async with session.get(f"{address.rstrip('/')}/ready", allow_redirects=False) as response:
+            if response.status == HTTPStatus.MISDIRECTED_REQUEST:
+                why = "it is not asked by that name: see `worker.health_hosts`"
+                return WorkerStatus(address, ready=False, body=None, trouble=why)
+            body = await response.json()
+    except (ClientError, TimeoutError, ValueError) as error:
+        return WorkerStatus(address, ready=False, body=None, trouble=type(error).__name__)
+    if not isinstance(body, dict):
+        return WorkerStatus(address, ready=False, body=None, trouble="no object")
+    return WorkerStatus(address, response.status == HTTPStatus.OK, body)

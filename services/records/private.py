@@ -1,0 +1,88 @@
+"""Records of the private topics, ledger and retries: what they say, or why no worker can read them.
+
+Pure. Workers and operators' commands ask the same question here, and so get the same answer.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pydantic import ValidationError
+
+from answerbus import json_text
+from answerbus.envelope import Undecodable, decode
+from answerbus.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
+from answerbus.limits import TTL_S_MAX
+from answerbus.outcome import RetryRequest
+from answerbus.schema_export import event_models
+from answerbus.topics import LEDGER, Topic
+from services.digest import bytes_digest
+
+_TTL_MAX = timedelta(seconds=TTL_S_MAX)
+_EXCERPT_BYTES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a record cannot be read. `is_newer`: a newer version of answerbus has written it."""
+
+    text: str
+    is_newer: bool = False
+
+
+def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | Fault:
+    """What a record with a value says."""
+    return _of_ledger(value) if topic is LEDGER else _of_retries(value)
+
+
+def passes_by(skipped: Skipped, offset: int, value: bytes | None) -> bool:
+    """Whether an operator meant this very record."""
+    return skipped.offset == offset and skipped.digest == bytes_digest(value or b"")
+
+
+def excerpt(content: bytes | None) -> str:
+    """The beginning of a key or a value, in ASCII alone: a terminal shows it as it is."""
+    if content is None:
+        return "null"
+    said = ascii(content[:_EXCERPT_BYTES].decode(errors="backslashreplace"))
+    return said + ("…" if len(content) > _EXCERPT_BYTES else "")
+
+
+def _of_ledger(value: bytes) -> LedgerRecord | Fault:
+    """Only workers may write here, so the strict and slower reader of JSON is not needed."""
+    try:
+        return LEDGER_RECORD.validate_json(value)
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+        return Fault(reason, _is_newer(value))
+
+
+def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:
+    event = decode(value)
+    match event:
+        case RetryRequest():
+            return event if _has_deadline(event) else Fault("a deadline beyond the year 9999")
+        case Skipped():
+            return event
+        case Undecodable():
+            return Fault(f"expected {event.problems[0].expected}", _is_newer(value))
+        case _:
+            return Fault(f"a {event.kind}, which does not belong here")
+
+
+def _has_deadline(entry: RetryRequest) -> bool:
+    try:
+        entry.origin.timestamp + _TTL_MAX
+    except OverflowError:
+        return False
+    return True
+
+
+def _is_newer(value: bytes) -> bool:
+    """Whether it looks like a record of ours of a version or a kind that is not known yet."""
+    match json_text.parse(value):
+        case json_text.Parsed(value={"kind": str(kind), "v": int(version)}):
+            return version > LEDGER_VERSION or kind not in event_models()
+        case json_text.Parsed(value={"kind": str(kind), "event_id": str()}):
+            return kind not in event_models()
+        case _:
+            return False

@@ -1,0 +1,153 @@
+"""`answerbus replay show`: the whole story of one dead letter."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.failure import Invalid
+from answerbus.request import Prior
+from answerbus.topics import ATTEMPTS, TOPICS
+from services.command_line import AsJson, Config, bus_of, json_shown, stdout
+from services.dead_letter_actions.bodies import Body, bodies
+from services.dead_letters import index
+from services.dead_letters.index import DeadLetterIndex
+from services.dead_letters.prepare_replay import Rejection
+from services.dead_letters.row import DeadLetterRow
+from services.escaping import plain, plain_line
+from services.explain import cause_text, failure_text, problem_text, remedy
+from services.records.reader import reading
+from services.records.stored import Stored
+from services.replay import views
+from services.replay.confirmation import report_unavailable_ids
+from services.replay.loading import loaded_once
+from services.settings import from_environment
+from services.timeline.entry import LETTER_SUFFIX, TimelineEntry
+from services.timeline.rendering import as_data, line_of
+from services.timeline.timeline import may_concern, timeline
+
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterHistory:
+    """A letter, whole or why not, and what happened to its request and its replay, in order."""
+
+    letter: DeadLetterRow
+    letters: DeadLetterIndex
+    body: Body
+    moments: Sequence[TimelineEntry]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """What became of each spend."""
+        found = [one.seen.event for one in self.moments if isinstance(one.seen.event, Attempt)]
+        return [one for one in found if one.request_id == self.letter.request_id]
+
+
+def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
+    """Tell all about one letter: request, attempts with their problems, account, what came of it.
+
+    Exit code 1 if there is no such dead letter.
+    """
+    story = asyncio.run(_story(bus_of(from_environment(config).kafka), letter_id))
+    if as_json:
+        views.print_json(_data(story))
+    else:
+        stdout().print(Group(*_parts(story)))
+
+
+async def _story(bus: Bus, letter_id: str) -> DeadLetterHistory:
+    letters = await loaded_once(bus, index.TOPICS)
+    letter = letters.get(letter_id)
+    if letter is None:
+        report_unavailable_ids(letters, (letter_id,))
+        raise typer.Exit(1)
+    ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
+    records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
+    for stored in records:
+        if stored.topic is ATTEMPTS:
+            letters.take(stored)  # they say the model
+    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
+    if letter.replay:
+        about.add(letter.replay.request_id)
+    moments = timeline(letter.workflow_id or "", records)
+    return DeadLetterHistory(
+        letter, letters, body, [one for one in moments if one.request_id in about]
+    )
+
+
+async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
+    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+        return [
+            stored
+            async for batch in reader.to_end()
+            for stored in batch
+            if may_concern(workflow_id, stored)
+        ]
+
+
+def _data(story: DeadLetterHistory) -> dict[str, object]:
+    body = story.body
+    return {
+        "letter": views.letter_data(story.letter, story.letters.replay_outcome(story.letter)),
+        "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
+        "attempts": [attempt.model_dump(mode="json") for attempt in story.attempts],
+        "timeline": [as_data(one, show_content=False) for one in story.moments],
+    }
+
+
+def _parts(story: DeadLetterHistory) -> Iterator[RenderableType]:
+    letter, body = story.letter, story.body
+    if isinstance(body, Rejection):
+        yield Text(plain(body.text), "red")
+    else:
+        yield Panel(
+            Group(Text(cause_text(body.cause), "bold"), Text(remedy(body.cause))),
+            title=Text(plain_line(letter.id)),
+            border_style="red",
+            title_align="left",
+        )
+        yield _request(body)
+    if letter.spent:
+        yield Text(
+            plain_line(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
+        )
+    for attempt in story.attempts:
+        yield from _attempt(attempt)
+    if isinstance(body, DeadLetter) and not story.attempts:
+        yield from (_earlier(prior) for prior in body.prior)
+    yield from views.letters_lines([letter], story.letters)
+    yield from map(line_of, story.moments)
+
+
+def _request(letter: DeadLetter) -> RenderableType:
+    if letter.request is None:
+        return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
+    return json_shown(letter.request.model_dump(mode="json"))
+
+
+def _earlier(prior: Prior) -> Text:
+    """What the dead letter itself says of an attempt whose record is not kept any more."""
+    return Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
+
+
+def _attempt(attempt: Attempt) -> Iterator[Text]:
+    model = plain_line(attempt.model.model) if attempt.model else "-"
+    took = "" if attempt.duration_ms is None else f", {attempt.duration_ms:,} ms"
+    yield Text(f"Attempt {attempt.attempt} ({model}{took}): {attempt.outcome}", "bold")
+    match attempt.failure:
+        case None:
+            return
+        case Invalid(problems=problems):
+            yield from (Text(f"  {problem_text(problem)}") for problem in problems)
+        case failure:
+            yield Text(f"  {failure_text(failure)}")

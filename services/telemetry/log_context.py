@@ -1,0 +1,16 @@
+"""What the lines that a task logs are about: one request, or nothing in particular."""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+LOG_CONTEXT: ContextVar[Mapping[str, str] | None] = ContextVar("about", default=None)
+
+
+def set_log_context(request_id: str, workflow_id: str, trace_id: str) -> None:
+    """From here on this task works on that request."""
+    LOG_CONTEXT.set({"request_id": request_id, "workflow_id": workflow_id, "trace_id": trace_id})
+
+
+def clear_log_context() -> None:
+    """What this task begins now is about no request."""
+    LOG_CONTEXT.set(None)

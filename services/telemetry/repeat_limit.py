@@ -1,0 +1,97 @@
+"""Keeps a log from being flooded: one line per cause, place and minute, with a count; pure."""
+
+import logging
+from dataclasses import dataclass
+
+WINDOW_S = 60.0
+TEXTS_MAX = 10  # different texts of one line of code in a window; further ones are only counted
+
+_Key = tuple[str, int, str, str, str]
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said in the window that began then, and how often it was kept back since."""
+
+    last: logging.LogRecord
+    began_at: float
+    kept_back: int = 0
+
+
+class RepeatLimit:
+    """Decides which records are told; `repeated` on a record counts those since the last line."""
+
+    def __init__(self) -> None:
+        self._said: dict[_Key, _Said] = {}  # in the order in which the windows began
+
+    def admit(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
+        """The records to tell now: what windows that have ended kept back, and maybe this one."""
+        if record.levelno < logging.WARNING:
+            return [*self.ended(now), record]
+        key = self._key(record)
+        before = self._said.get(key)
+        if before is not None and now - before.began_at < WINDOW_S:
+            before.kept_back += 1
+            before.last = _light(record)
+            return self.ended(now)
+        if before is not None:
+            del self._said[key]
+            if before.kept_back:
+                record.repeated = before.kept_back + 1
+        self._said[key] = _Said(_light(record), now)
+        return [*self.ended(now), record]
+
+    @property
+    def keeps_any(self) -> bool:
+        """Whether something was kept back and is not told yet."""
+        return any(said.kept_back for said in self._said.values())
+
+    def rest(self) -> list[logging.LogRecord]:
+        """What was kept back and is not told yet, for the end."""
+        found = [_counted(said) for said in self._said.values() if said.kept_back]
+        self._said.clear()
+        return found
+
+    def ended(self, now: float) -> list[logging.LogRecord]:
+        """What windows that have ended kept back."""
+        found: list[tuple[_Key, logging.LogRecord]] = []
+        for key, said in list(self._said.items()):
+            if now - said.began_at < WINDOW_S:
+                break
+            del self._said[key]
+            if said.kept_back:
+                found.append((key, _counted(said)))
+        for key, record in found:  # which is the one line of its next window
+            self._said[key] = _Said(_light(record), now)
+        return [record for _, record in found]
+
+    def _key(self, record: logging.LogRecord) -> _Key:
+        """Cause and place: where it is said, of which error, and in which words."""
+        error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        where = (record.name, record.lineno, record.pathname, error)
+        key = (*where, _text(record))
+        if key in self._said:
+            return key
+        known = sum(1 for other in self._said if other[:4] == where)
+        return key if known < TEXTS_MAX else (*where, "")
+
+
+def _counted(said: _Said) -> logging.LogRecord:
+    told = _light(said.last)
+    told.repeated = said.kept_back
+    return told
+
+
+def _text(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # its arguments do not fit; the handler says so
+        return str(record.msg)
+
+
+def _light(record: logging.LogRecord) -> logging.LogRecord:
+    """A copy that keeps no exception, and with it no frames, alive."""
+    copy = logging.makeLogRecord(record.__dict__)
+    copy.exc_info = copy.exc_text = None
+    copy.__dict__.pop("repeated", None)
+    return copy

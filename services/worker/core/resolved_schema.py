@@ -1,0 +1,106 @@
+"""What an answer must satisfy once its schema reference is resolved, and what reading it gives."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.contract import Declined
+from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
+from answerbus.request import SchemaId
+from services.digest import text_digest
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A valid answer: what is published, and what is for the audit alone."""
+
+    answer: JsonValue
+    declined: Declined | None = None
+    rationale: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _as_it_is(value: JsonValue) -> JsonValue:
+    return value
+
+
+def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
+    return answer
+
+
+def _nothing_dropped(_: JsonValue) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedSchema:
+    """The authority on one schema reference.
+
+    `schema` is what a model is asked to satisfy (None for plain text), `read` the full check of a
+    decoded answer. Fields in `audit_only` are never published or shown to a model again.
+    `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
+    forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
+    notes into a published answer that has a place for them.
+    """
+
+    id: SchemaId
+    name: str
+    description: str
+    schema: JsonObject | None
+    read: Callable[[JsonValue], Accepted | failure.Invalid]
+    audit_only: frozenset[str] = frozenset()
+    from_text: Callable[[str], Accepted | failure.Invalid] | None = None
+    from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
+    add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = _without_notes
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The schema cannot be asked for; nothing is spent on it."""
+
+    cause: UnknownSchema | HostileSchema | UnsupportedSchema
+
+
+@dataclass(frozen=True)
+class WireSchema:
+    """An resolved schema compiled to a dialect.
+
+    `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
+    it into `instructions`). `shown` is what a model sees in its prompt, if not `schema` itself.
+    `decode` undoes what compiling did to an answer's shape, `remarks` says what it dropped. `notes`
+    list each rule that the provider will not enforce.
+    """
+
+    dialect: str
+    name: str
+    schema: JsonObject | None
+    decode: Callable[[JsonValue], JsonValue | failure.Invalid]
+    shown: JsonObject | None = None
+    remarks: Callable[[JsonValue], tuple[str, ...]] = _nothing_dropped
+    notes: tuple[str, ...] = ()
+    instructions: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        """The schema as it is sent; empty where none is."""
+        return _compact(self.schema)
+
+    @cached_property
+    def shown_text(self) -> str:
+        """The schema as a model reads it; empty where there is none."""
+        return _compact(self.shown or self.schema)
+
+    @cached_property
+    def digest(self) -> str | None:
+        """SHA-256 of that, for the audit."""
+        return text_digest(self.text) if self.text else None
+
+
+def _compact(schema: JsonObject | None) -> str:
+    return "" if schema is None else json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,247 @@
+"""Reads an resolved schema into shapes: references are followed, conjunctions merged."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from services.worker.core.document import Document
+from services.worker.core.keywords import AnySchema
+from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
+from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.cycles import break_cycles
+from services.worker.dialects.describe import described, joined
+from services.worker.dialects.dropped_keywords import note_beside_choices, note_dropped_keywords
+from services.worker.dialects.freeform import as_itself, as_text, one_as_text, one_text
+from services.worker.dialects.lists import read_list
+from services.worker.dialects.names import Names
+from services.worker.dialects.notes import Notes
+from services.worker.dialects.objects import read_object
+from services.worker.dialects.rules import Rules
+from services.worker.dialects.scalars import description, plain
+from services.worker.dialects.separate_texts import separate_texts
+from services.worker.dialects.shape import TYPES, Never, Plain, Ref, Shape, Shapes, Text, Union
+from services.worker.dialects.subschemas import (
+    Node,
+    Subschema,
+    Subschemas,
+    referred,
+    schemas_in,
+    subschemas_of,
+)
+
+# Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
+READS_MAX = 24_000
+_INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
+_UNIONS = ("anyOf", "oneOf")
+_STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
+
+_Key = frozenset[tuple[int, frozenset[str]]]
+
+
+class SchemaParser:
+    """Reads one schema. Notes are collected on the way."""
+
+    def __init__(self, schema: AnySchema, rules: Rules) -> None:
+        """The schema has passed the guard, or is ours."""
+        self.notes = Notes()
+        self._rules = rules
+        self.document = Document(schema)
+        self._names = Names()
+        self._named: dict[_Key, str] = {}
+        self._definitions: dict[str, Shape] = {}
+        self._waiting: deque[tuple[str, Subschemas]] = deque()
+        self._open: list[_Key] = []
+        self._count = 0
+
+    def shapes(self) -> Shapes:
+        """The whole schema as shapes. Raises TooComplexError."""
+        root = self.read([Node("", self.document.root)])
+        while self._waiting:
+            name, subschemas = self._waiting.popleft()
+            self._definitions[name] = self._inside(subschemas)
+        for name in self._definitions:
+            if self._goes_round(name):
+                self._definitions[name] = self._free(())
+        return separate_texts(*break_cycles(root, self._definitions, self._rules, self.notes))
+
+    def _goes_round(self, name: str) -> bool:
+        """Whether a definition says no more than that it is another one, which says the same."""
+        passed: set[str] = set()
+        while name not in passed:
+            passed.add(name)
+            shape = self._definitions[name]
+            if not isinstance(shape, Ref):
+                return False
+            name = shape.name
+        return True
+
+    def read(self, parts: Sequence[Node | Subschema]) -> Shape:
+        """The shape of what satisfies all of `parts`."""
+        self._count += 1 + len(parts)
+        if self._count > READS_MAX:
+            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
+        (first, *others) = parts or [Node("", schema=True)]
+        found = referred(self.document, first) if isinstance(first, Node) and not others else None
+        target, texts = found or (None, [])
+        subschemas = subschemas_of(self.document, parts if target is None else [target])
+        if subschemas is None:
+            return Never()
+        if subschemas and (
+            target or _key(subschemas) in self._open or len(self._open) >= _INLINE_DEPTH_MAX
+        ):
+            ref = self._defined(subschemas, target.path if target else subschemas[0].path)
+            return described(ref, joined(*texts))
+        return described(self._inside(subschemas), joined(*texts))
+
+    def _defined(self, subschemas: Subschemas, path: str) -> Ref:
+        key = _key(subschemas)
+        if key not in self._named:
+            self._named[key] = self._names.new(path)
+            self._waiting.append((self._named[key], subschemas))
+        return Ref(self._named[key])
+
+    def _inside(self, subschemas: Subschemas) -> Shape:
+        self._open.append(_key(subschemas))
+        unions = [(atom, kw) for atom in subschemas for kw in _UNIONS if _branches(atom, kw)]
+        shape = self._union(subschemas, unions) if unions else self._single(subschemas)
+        self._open.pop()
+        return shape
+
+    def _union(self, subschemas: Subschemas, unions: list[tuple[Subschema, str]]) -> Shape:
+        """One union as branches, each merged with all else that holds; further ones are noted."""
+        text = description(subschemas)
+        base = _without_unions(subschemas)
+        chosen = next((found for found in unions if not base or self._adds(*found, base)), None)
+        for atom, keyword in unions:
+            if (atom, keyword) != chosen:
+                self.notes.not_enforced(keyword, atom.path)
+        if chosen is None:
+            return described(self._single(base), text)
+        atom, keyword = chosen
+        wordless = _wordless(base)  # the union says it once
+        branches = [
+            self.read([*wordless, Node(f"{atom.path}/{keyword}/{i}", schema)])
+            for i, schema in _branches(atom, keyword)
+        ]
+        fallback = self._single(base) if _has(base, _STRUCTURE) else self._free(subschemas)
+        whole = self._one_of(branches, described(fallback, text), keyword, atom.path)
+        return described(whole, text)
+
+    def _one_of(self, shapes: Sequence[Shape], fallback: Shape, keyword: str, path: str) -> Shape:
+        itself = self._named.get(self._open[-1])
+        possible = [
+            shape
+            for shape in one_text(shapes)
+            if not isinstance(shape, Never)
+            and not (isinstance(shape, Ref) and shape.name == itself)
+        ]
+        match possible:
+            case []:
+                return Never()
+            case [only]:
+                return only
+            case _:
+                return Union(tuple(possible), fallback, keyword, path)
+
+    def _adds(self, atom: Subschema, keyword: str, base: Subschemas) -> bool:
+        """Whether each branch says what an answer looks like, and not just what it must have."""
+        wanted = _STRUCTURE if _has(base, ("type",)) else (*_STRUCTURE, "type")
+        branches = (
+            subschemas_of(self.document, [Node("", schema)])
+            for _, schema in _branches(atom, keyword)
+        )
+        return all(branch is None or _has(branch, wanted) for branch in branches)
+
+    def _single(self, subschemas: Subschemas) -> Shape:
+        """The shape of what satisfies `subschemas`, whose unions are dealt with or left out."""
+        types = types_of(subschemas)
+        note_dropped_keywords(subschemas, types, self.notes)
+        values = choices(subschemas)
+        if values is not None:
+            return self._chosen(values, subschemas, types)
+        kinds = self._kinds(subschemas, types)
+        wordless = _wordless(subschemas) if len(kinds) > 1 else subschemas
+        shapes = [self._typed(kind, wordless) for kind in kinds]
+        path = subschemas[0].path if subschemas else ""
+        return described(
+            self._one_of(shapes, self._free(subschemas), "type", path), description(subschemas)
+        )
+
+    def _chosen(
+        self, values: list[JsonValue], subschemas: Subschemas, types: frozenset[str] | None
+    ) -> Shape:
+        """One of `values`; scalars as they are, so that a text is none of the objects or lists."""
+        path = subschemas[0].path
+        note_beside_choices(subschemas, values, self.notes)
+        fitting = [value for value in values if types is None or type_of(value) & types]
+        is_packed = () if self._rules.verbatim else (dict, list)
+        plain_ones = [value for value in fitting if not isinstance(value, is_packed)]
+        chosen: list[Shape] = [*(listed := one_of(plain_ones, self._rules))]
+        if is_looser(listed, plain_ones):
+            self.notes.not_enforced("enum", path)
+        if len(plain_ones) < len(fitting):
+            self.notes.as_text(path)
+            chosen.append(one_as_text([v for v in fitting if isinstance(v, is_packed)]))
+        return described(
+            self._one_of(chosen, self._free(subschemas), "enum", path), description(subschemas)
+        )
+
+    def _typed(self, kind: str, subschemas: Subschemas) -> Shape:
+        free = self._free(subschemas, None if kind == "any" else frozenset([kind]))
+        match kind:
+            case "any":
+                shape: Shape = free
+            case "object":
+                shape = read_object(subschemas, self.read, free, self._rules, self.notes)
+            case "array":
+                shape = read_list(subschemas, self.read, free, self._rules, self.notes)
+            case _:
+                shape = plain(kind, subschemas, self._rules, self.notes)
+        if isinstance(shape, Text) and any(atom.rules for atom in subschemas):
+            self.notes.as_text(subschemas[0].path)
+        return shape
+
+    def _free(self, subschemas: Subschemas, types: frozenset[str] | None = None) -> Text | Plain:
+        """The shape of what satisfies `subschemas`, and is of `types` if they are known."""
+        return as_itself(subschemas) if self._rules.verbatim else as_text(subschemas, types)
+
+    def _kinds(self, subschemas: Subschemas, types: frozenset[str] | None) -> list[str]:
+        """The types of value to make a shape for; "any" stands for those nothing is said of."""
+        if types is not None:
+            return sorted(types)
+        if self._rules.verbatim and any(atom.rules for atom in subschemas):
+            return list(TYPES)
+        return _structured(subschemas)
+
+
+def _structured(subschemas: Subschemas) -> list[str]:
+    """The structures that are spoken of, and "any" for all that is not."""
+    objects = ["object"] if _has(subschemas, ("properties", "required")) else []
+    lists = ["array"] if _has(subschemas, ("items", "prefixItems")) else []
+    # Rules on objects or lists bind only these: any other value is allowed beside them.
+    return [*objects, *lists, "any"]
+
+
+def _key(subschemas: Subschemas) -> _Key:
+    return frozenset(atom.key for atom in subschemas)
+
+
+def _has(subschemas: Subschemas, keywords: Sequence[str]) -> bool:
+    return any(atom.rules.intersection(keywords) for atom in subschemas)
+
+
+def _branches(atom: Subschema, keyword: str) -> list[tuple[int, AnySchema]]:
+    value = atom.get(keyword)
+    return schemas_in(value) if isinstance(value, list) else []
+
+
+def _wordless(subschemas: Subschemas) -> Subschemas:
+    """The same without descriptions; atoms that say nothing else are dropped."""
+    return tuple(atom.leave_out(frozenset(["description"])) for atom in subschemas if atom.rules)
+
+
+def _without_unions(subschemas: Subschemas) -> Subschemas:
+    """What holds beside the unions; atoms that say nothing else are dropped."""
+    base = (atom.leave_out(frozenset(_UNIONS)) for atom in subschemas)
+    return tuple(atom for atom in base if atom.rules)

@@ -1,0 +1,93 @@
+"""Why a lane does not go on, in one sentence for an operator; None if it does, or has no work."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import assert_never
+
+from services.worker.context import Context
+from services.worker.lane.lane import Lane
+from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.machine import State
+from services.worker.lane.opening import OPENINGS_BEFORE_CARE
+from services.worker.plans import Backend
+
+OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
+
+
+def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str | None:
+    """See the module; `bound_s` is how long a lane may be without progress."""
+    lane = lifecycle.lane
+    since_s = _now() - lane.entered_at
+    is_late = since_s > bound_s
+    match lane.state:
+        case State.CLOSED:
+            return None
+        case State.OPENING:
+            return lifecycle.stuck or (f"has been opening for {since_s:.0f} s" if is_late else None)
+        case State.RESUMING:
+            told = f"was given back {since_s:.0f} s ago, and cannot prove yet that it is its owner"
+            return told if is_late else None
+        case State.SUSPENDED | State.UNASSIGNED:
+            told = f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
+            return told if is_late else None
+        case State.HANDING_OVER | State.ABANDONED | State.DRAINING | State.DRAINING_REOPENING:
+            return None  # it is another's partition, or soon will be
+        case State.OPEN:
+            return (
+                _poison(lane)
+                or _overdue(lane, context)
+                or _unanswered(lane, context.planner.backends, bound_s)
+                or _standing(lane, context, bound_s)
+            )
+        case _:
+            assert_never(lane.state)
+
+
+def _poison(lane: Lane) -> str | None:
+    count = lane.failed_openings
+    if count <= OPENINGS_BEFORE_CARE or not lane.lane_state.queue.tickets:
+        return None
+    return (
+        f"was opened {count} times without progress: a request crashes its worker, something ends "
+        f"workers, or Kafka fails them; "
+        f"{len(lane.lane_state.suspects.found)} requests are suspected"
+    )
+
+
+def _overdue(lane: Lane, context: Context) -> str | None:
+    for ticket, spend in lane.calls.items():
+        name = ticket.request.profile
+        timeout_s = context.planner.backends[name].facts.timeout_s
+        age_s = (context.clock.now() - spend.at).total_seconds()
+        if age_s > timeout_s + OVERDUE_S:
+            return f"a call to profile {name} goes on for {age_s:.0f} s, its limit is {timeout_s:g}"
+    return None
+
+
+def _unanswered(lane: Lane, backends: Mapping[str, Backend], bound_s: float) -> str | None:
+    for name, backend in backends.items():
+        silent_s = backend.limiter.silent_s
+        if silent_s > backend.limiter.watchdog.bound_s(bound_s) and _uses_profile(lane, name):
+            return f"no word from the provider of profile {name} for {silent_s:.0f} s"
+    return None
+
+
+def _uses_profile(lane: Lane, profile: str) -> bool:
+    """Whether any of its requests, also of those that wait, is for the profile."""
+    return any(t.request.profile == profile for t in lane.lane_state.queue.tickets.values())
+
+
+def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:
+    """Whether there is work, and none of it waits for a provider or a limit."""
+    queue, idle_s = lane.lane_state.queue, _now() - lane.progressed_at
+    has_work = lane.tasks or queue.pressing()
+    if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
+        return None
+    backends, names = context.planner.backends, {t.request.profile for t in lane.tasks}
+    if any(backends[name].limiter.is_awaited for name in names if name in backends):
+        return None
+    return f"has {len(queue)} requests and made no progress for {idle_s:.0f} s"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

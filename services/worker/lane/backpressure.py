@@ -1,0 +1,94 @@
+"""Back-pressure: a lane pauses its partition above high marks and resumes below half of them."""
+
+from collections.abc import Container
+
+from services.worker.context import Limits
+from services.worker.core.counters import WorkerCounters
+from services.worker.lane.queue import Queue
+from services.worker.ports import Intake
+
+CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request
+EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts in no other way
+ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
+
+
+def crowd_max(limits: Limits) -> int:
+    """Of how many requests of one workflow a lane counts the number, and not only the bytes."""
+    most = min(limits.lane_requests_max, ROUNDS_AHEAD * limits.max_in_flight)
+    return max(most // CROWD_FACTOR, 1)
+
+
+class Backpressure:
+    """The one place that pauses and resumes delivery to an open lane."""
+
+    def __init__(self, intake: Intake, limits: Limits, counters: WorkerCounters) -> None:
+        self._intake = intake
+        self._limits = limits
+        self._tally = counters
+        self._held = 0
+        self._requests = 0
+        self._is_paused = True
+        self._counts = False
+
+    @property
+    def is_delivering(self) -> bool:
+        """Whether records are delivered."""
+        return not self._is_paused
+
+    def resume_at(self, offset: int) -> None:
+        """Let records come from `offset` on, whatever was fetched or paused before."""
+        self._intake.seek(offset)
+        self._intake.resume()
+        self._is_paused = False
+
+    def pause(self) -> None:
+        """Stop delivery."""
+        self._intake.pause()
+        self._is_paused = True
+
+    def update(self, queue: Queue, backlog_bytes: int, unavailable: Container[str] = ()) -> None:
+        """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
+
+        Neither a workflow with thousands of requests nor thousands of retries that wait for hours
+        keep others from being read: the first count for less, and beyond `crowd_max` only by their
+        bytes, the second have a limit of their own. Requests for an `unavailable` profile count for
+        less, too.
+        """
+        pressing = queue.pressing(unavailable)
+        crowd = max(len(queue) - pressing - queue.held - queue.excess, 0)
+        requests = pressing + crowd // CROWD_FACTOR
+        self._count(queue.held, requests, lanes=1)
+        held_bytes = queue.bytes + queue.excess * EXCESS_BYTES
+        load = self._load(requests, held_bytes + backlog_bytes)
+        if not self._is_paused and load >= 1:
+            self.pause()
+        elif self._is_paused and load <= 1 / 2:
+            self._intake.resume()
+            self._is_paused = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether delivery is stopped."""
+        return self._is_paused
+
+    def reset(self) -> None:
+        """The lane holds nothing any more: the worker's totals must not remember it."""
+        self._count(0, 0, lanes=0)
+
+    def _load(self, requests: int, held_bytes: int) -> float:
+        """How full it is; 1 is full."""
+        limits, counters = self._limits, self._tally
+        ahead = ROUNDS_AHEAD * limits.max_in_flight
+        return max(
+            requests / limits.lane_requests_max,
+            held_bytes / limits.lane_bytes_max,
+            min(counters.requests / ahead, requests / (ahead / max(counters.lanes, 1))),
+            1.0 if counters.held >= limits.held_max else 0.0,
+        )
+
+    def _count(self, held: int, requests: int, lanes: int) -> None:
+        counters = self._tally
+        counters.held += held - self._held
+        counters.requests += requests - self._requests
+        counters.lanes += lanes - self._counts
+        self._held, self._requests, self._counts = held, requests, bool(lanes)

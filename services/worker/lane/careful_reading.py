@@ -1,0 +1,70 @@
+"""Taking records in one at a time, each under a mark, where one of them may end the worker."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from answerbus.ledger import Watched
+from services.worker.core.admit import Arrival
+from services.worker.lane.crash_mark import crash_mark
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
+from services.worker.lane.outbox import LaneLost
+
+_log = logging.getLogger(__name__)
+
+
+def must_be_read_alone(lane: Lane) -> bool:
+    """Whether the records of the lane are to be taken in by `read_alone`."""
+    here = lane.open
+    if lane.state is not State.OPEN or here is None:
+        return False
+    return here.is_careful or here.lane_state.suspects.record is not None
+
+
+def read_alone(
+    lane: Lane, offset: int, read: Callable[[], Arrival], bare: Callable[[], Arrival]
+) -> None:
+    """Take one record in, in the background; those behind it come again.
+
+    `read` gives the record as it is understood, `bare` without a look at what it holds.
+    """
+    if lane.reading is None or lane.reading.done():
+        lane.backpressure.pause()
+        lane.reading = asyncio.create_task(_read(lane, offset, read, bare))
+
+
+async def _read(
+    lane: Lane, offset: int, read: Callable[[], Arrival], bare: Callable[[], Arrival]
+) -> None:
+    what = Watched(what="record", offset=offset)
+    try:
+        here, suspects = lane.opened, lane.lane_state.suspects
+        crashes = suspects.record_given_up(offset)
+        if crashes is not None:
+            _give_up(lane, bare(), crashes)
+        else:
+            if suspects.record and suspects.record.offset == offset:
+                await asyncio.sleep(here.trials_from - asyncio.get_running_loop().time())
+            async with crash_mark(lane, what):
+                lane.deliver([read()])
+                if lane.lane_state.watermark.position > offset:
+                    suspects.pass_record(offset)
+    except LaneLost:
+        return  # it comes again when the lane is open again
+    except Exception as error:
+        _log.exception("taking a record of lane %d in failed", lane.partition)
+        lane.fail_at(what, error)
+        return
+    if lane.state is State.OPEN:
+        lane.backpressure.resume_at(lane.lane_state.watermark.position)
+        lane.pump()
+
+
+def _give_up(lane: Lane, arrival: Arrival, crashes: int) -> None:
+    writing = lane.lane_state.give_up_record(arrival, crashes, lane.context.clock.now())
+    if writing:
+        lane.opened.put(writing)
+        _log.warning(
+            "the record at offset %d of lane %d was given up", arrival.place.offset, lane.partition
+        )

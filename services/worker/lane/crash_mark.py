@@ -1,0 +1,39 @@
+"""What may end the process is done by itself, under a mark in the ledger that says what it is."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from answerbus.ledger import Watched
+from services.worker.core.ticket import Ticket
+from services.worker.lane.lane import Lane
+
+
+@asynccontextmanager
+async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
+    """One such thing at a time in a worker: the mark is gone before the next is made.
+
+    So a mark that is found says that the worker ended at just this. Raises LaneLost.
+    """
+    async with lane.context.watch:
+        await _mark(lane, what)
+        try:
+            yield
+        finally:
+            if lane.open:  # also where the lane was lost and has new state
+                lane.open.lane_state.watched = None
+        await _mark(lane, None)
+
+
+def preparation(ticket: Ticket) -> Watched:
+    """Its schema is compiled, its prompt built."""
+    return Watched(what="preparation", request_id=ticket.request.request_id)
+
+
+def lone_call(ticket: Ticket) -> Watched:
+    """It is called while nothing else is."""
+    return Watched(what="call", request_id=ticket.request.request_id)
+
+
+async def _mark(lane: Lane, what: Watched | None) -> None:
+    lane.lane_state.watched = what
+    await lane.opened.show_presence(lane.context.clock.now())

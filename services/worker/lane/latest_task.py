@@ -1,0 +1,82 @@
+"""Steps in the background, one at a time: a new one takes the place of the one before."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from weakref import WeakSet
+
+from answerbus.client.bounded import was_cancelled
+
+Work = Callable[[], Coroutine[None, None, None]]
+
+CLEAN_UP_S = 60.0  # for a step that was cancelled; what it waits for then is bounded by less
+AGAIN_S = 1.0  # until a step that ended without having been told to is done again
+
+_log = logging.getLogger(__name__)
+
+
+class LatestTask:
+    """The step before is cancelled, and the new one begins when it has cleaned up.
+
+    A step ends when it has done its work or is cancelled by its successor. One that ends otherwise
+    is done again: a lane whose step is gone would stay where it is for good.
+    """
+
+    def __init__(self) -> None:
+        self.current: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._cancellation = Cancellation()
+
+    def start(self, work: Work) -> None:
+        """Do this, and no longer what was under way."""
+        self.cancel()
+        self.current = asyncio.create_task(self._take_turn(work))
+
+    def cancel(self) -> None:
+        """Let what is under way end."""
+        if self.current:
+            self._cancellation.of(self.current)
+
+    async def _take_turn(self, work: Work) -> None:
+        """A step that does not end must not keep its lane shut: the next one fences it off."""
+        try:
+            async with asyncio.timeout(CLEAN_UP_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            _log.error("a step of a lane did not end in %.0f s; the next begins", CLEAN_UP_S)
+            self._turn = asyncio.Lock()
+            await self._turn.acquire()
+        turn = self._turn
+        try:
+            while not await _is_done(work):
+                await asyncio.sleep(AGAIN_S)
+        finally:
+            turn.release()
+
+
+async def _is_done(work: Work) -> bool:
+    """Whether it came to its end. Raises CancelledError if it was cancelled."""
+    try:
+        await work()
+    except BaseException as error:
+        if was_cancelled(error):
+            raise
+        _log.exception("a step of a lane failed; it is done again")
+        return False
+    return True
+
+
+class Cancellation:
+    """Cancels a task once: a second time would interrupt the cleaning up that the first began.
+
+    How often a task was cancelled does not tell: its own time-outs count as well.
+    """
+
+    def __init__(self) -> None:
+        self._told: WeakSet[asyncio.Task[None]] = WeakSet()
+
+    def of(self, task: "asyncio.Task[None]") -> None:
+        """Tell the task to end, unless it was told before."""
+        if task not in self._told:
+            self._told.add(task)
+            task.cancel()

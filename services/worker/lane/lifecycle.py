@@ -1,0 +1,255 @@
+"""A lane's life: tells the events to its state machine, and does what follows (lane/machine.py)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from answerbus.client.diagnosis import describe_error, describe_error_for_log
+from services.worker.context import Context
+from services.worker.fair_timeout import FairTimer
+from services.worker.lane import opening
+from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.lane import Handle, Lane, OnLoss
+from services.worker.lane.latest_task import CLEAN_UP_S, LatestTask, Work
+from services.worker.lane.machine import STAY_S_MAX, Effect, Event, State, Step
+from services.worker.lane.offset_gaps import OffsetGaps
+from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.pace import Pace
+from services.worker.lane.recovery import open_lane
+from services.worker.ports import Intake, Shard
+
+SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
+PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
+RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
+
+_log = logging.getLogger(__name__)
+
+
+def new_lifecycle(
+    partition: int,
+    context: Context,
+    intake: Intake,
+    new_shard: Callable[[], Shard],
+    handle: Handle,
+) -> "Lifecycle":
+    """A lane with all that belongs to it."""
+    backpressure = Backpressure(intake, context.limits, context.counters)
+    gaps = OffsetGaps(partition, intake, context.counters)
+    return Lifecycle(
+        partial(Lane, partition, context, backpressure, gaps, handle), intake, new_shard
+    )
+
+
+class Lifecycle:
+    """Drives one lane; `stuck` says why it cannot open, for people.
+
+    What takes time is a step in the background (see Steps), which ends with an event. A step that
+    another has taken the place of has no say any more.
+    """
+
+    def __init__(
+        self,
+        new_lane: Callable[[OnLoss], Lane],
+        intake: Intake,
+        new_shard: Callable[[], Shard],
+    ) -> None:
+        self.lane = new_lane(self._on_producer_lost)
+        self.stuck: str | None = None
+        self._intake = intake
+        self._new_shard = new_shard
+        self._latest_task = LatestTask()
+        self._pace = Pace()
+        self._stay: FairTimer | None = None
+        self._drained_by = 0.0  # loop time
+        self._parted: Outbox | None = None  # of a producer that was lost, to be closed
+        self._closed = asyncio.Event()
+
+    def on(self, event: Event) -> None:
+        """Something happened to the lane. Returns at once: callbacks of rebalances may not wait."""
+        lane, before = self.lane, self.lane.state
+        effects = lane.hear(event)
+        self._parted = lane.part() or self._parted
+        if effects or lane.state is not before:
+            self._limit_stay(event)
+        for effect in effects:
+            if isinstance(effect, Step):
+                self._latest_task.start(self._work(effect, event))
+            else:
+                self._do(effect)
+
+    async def drain(self, limit_s: float) -> None:
+        """Stop spending, wait for calls in flight, leave a clean lane behind."""
+        self._drained_by = _now() + limit_s
+        self.on(Event.DRAIN_REQUESTED)
+        await self._closed.wait()
+
+    def _do(self, effect: Effect) -> None:
+        lane = self.lane
+        match effect:
+            case Effect.PAUSE:
+                lane.backpressure.pause()
+            case Effect.RESUME:
+                lane.backpressure.resume_at(lane.lane_state.watermark.position)
+                lane.pump()
+            case Effect.CANCEL_UNCALLED:
+                lane.cancel_uncalled()
+            case Effect.ABANDON_CALLS:
+                lane.abandon_calls()
+            case Effect.HALT:
+                self._latest_task.cancel()
+            case _:
+                assert_never(effect)
+
+    def _work(self, step: Step, event: Event) -> Work:
+        match step:
+            case Step.OPEN:
+                return partial(self._open, prove=False)
+            case Step.REOPEN:
+                return partial(self._open, prove=True, after_s=self._pause_s(event))
+            case Step.REOPEN_FOR_CALLS:
+                return partial(self._open_for_calls, self._pause_s(event))
+            case Step.PROVE:
+                return self._prove
+            case Step.SETTLE_CALLS:
+                return self._settle_calls
+            case Step.RELEASE:
+                return self._release
+            case Step.AWAIT_RETURN:
+                return self._await_return
+            case Step.CLOSE:
+                return self._close
+            case _:
+                assert_never(step)
+
+    async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
+        lane = self.lane
+        await asyncio.sleep(after_s)
+        await self._close_parted()
+        try:
+            opened = await open_lane(
+                lane, self._intake, self._new_shard, self._on_producer_lost, prove=prove
+            )
+        except opening.LaneBlocked as error:
+            if self.stuck != str(error):
+                _log.error("lane %d stays shut: %s", lane.partition, error)
+            self.stuck = str(error)
+            self._say(Event.OPENING_REFUSED)
+        except Exception as error:
+            self.stuck = describe_error(error)
+            _log.warning("lane %d did not open: %s", lane.partition, self.stuck)
+            self._say(Event.OPENING_FAILED)
+        else:
+            self.stuck = None
+            self._pace.opened()
+            lane.open = opened
+            self._say(Event.OPENED)
+
+    async def _open_for_calls(self, after_s: float) -> None:
+        if self.lane.calls:
+            await self._open(prove=True, after_s=after_s)
+        else:
+            self._say(Event.CALLS_ENDED)
+
+    async def _prove(self) -> None:
+        lane = self.lane
+        try:
+            await lane.opened.show_presence(lane.context.clock.now())
+        except LaneLost:
+            return  # `_on_producer_lost` has heard of it
+        self._say(Event.PROVED)
+
+    async def _settle_calls(self) -> None:
+        """Write now and then meanwhile, so that a new owner waits for us."""
+        lane = self.lane
+        while lane.tasks:
+            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
+            if lane.tasks:
+                lane.opened.show_presence(lane.context.clock.now())
+        self._say(Event.CALLS_ENDED)
+
+    async def _release(self) -> None:
+        """Return what was not used, and say that nothing crashed."""
+        here, now = self.lane.opened, self.lane.context.clock.now()
+        here.give_back(self.lane.calls.unused, now)
+        closing_record = here.lane_state.closing_record(now)
+        here.outbox.put([closing_record] if closing_record else [], None)
+        await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
+        self._say(Event.RELEASED)
+
+    async def _await_return(self) -> None:
+        await self._close_parted()
+        self.lane.backpressure.reset()
+        if not self.lane.calls:
+            self._say(Event.CALLS_ENDED)
+
+    async def _close(self) -> None:
+        """What is in flight is written off by whoever opens next."""
+        lane = self.lane
+        ending = [task for task in (*lane.tasks.values(), lane.reading) if task]
+        for task in ending:
+            lane.cancellation.of(task)
+        if ending:
+            await asyncio.wait(ending, timeout=CLEAN_UP_S)
+        await self._close_parted()
+        lane.backpressure.reset()
+        lane.offset_gaps.close()
+        self._closed.set()
+
+    async def _close_parted(self) -> None:
+        if self._parted:
+            await self._parted.close()
+            self._parted = None
+
+    def _say(self, event: Event) -> None:
+        """What a step ends with, unless another has taken its place."""
+        if asyncio.current_task() is self._latest_task.current:
+            self.on(event)
+
+    def _on_producer_lost(self, error: BaseException) -> None:
+        """The producer is gone: calls in flight wait, everything else starts over."""
+        lane = self.lane
+        if lane.open:
+            _log.warning(
+                "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
+            )
+            self._pace.lost(is_calm=_now() >= lane.open.stable_at)
+        self.on(Event.PRODUCER_LOST)
+
+    def _pause_s(self, event: Event) -> float:
+        match event:
+            case Event.PRODUCER_LOST:
+                return self._pace.after_loss_s
+            case Event.OPENING_FAILED:
+                return self._pace.after_failure_s()
+            case Event.OPENING_REFUSED:
+                return SHUT_LOOK_S
+            case _:
+                return 0.0
+
+    def _limit_stay(self, event: Event) -> None:
+        """No state but open lasts for ever."""
+        if self._stay:
+            self._stay.cancel()
+            self._stay = None
+        limit_s = self._stay_s(event)
+        if limit_s is not None:
+            self._stay = FairTimer(limit_s, partial(self.on, Event.TIMED_OUT))
+
+    def _stay_s(self, event: Event) -> float | None:
+        match self.lane.state:
+            case State.OPEN | State.CLOSED:
+                return None
+            case State.DRAINING if event is Event.TIMED_OUT:
+                return 2 * RELEASE_S_MAX
+            case State.DRAINING | State.DRAINING_REOPENING:
+                return max(self._drained_by - _now(), 0.0)
+            case State.OPENING:
+                return STAY_S_MAX[State.OPENING] + self.lane.context.limits.handover_s
+            case state:
+                return STAY_S_MAX[state]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,174 @@
+"""One opening of a lane, first or again: each step is safe only after the one before."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from answerbus.ledger import LaneRecord
+from services.worker.context import Context
+from services.worker.core.account import Spend
+from services.worker.core.ledger import Ledger
+from services.worker.lane import opening, records
+from services.worker.lane.backpressure import crowd_max
+from services.worker.lane.lane import Lane
+from services.worker.lane.lane_state import LaneState
+from services.worker.lane.open_lane import OpenLane
+from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
+from services.worker.lane.queue import Queue
+from services.worker.lane.suspects import Suspects
+from services.worker.lane.watermark import Watermark
+from services.worker.ports import Intake, Shard
+
+MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
+STABLE_S = 60.0  # a lane that has lasted this long does not crash for what it holds
+TRIALS_AFTER_S = 5.0  # of work for all the others, before a suspect may end it again
+
+
+async def open_lane(
+    lane: Lane,
+    intake: Intake,
+    new_shard: Callable[[], Shard],
+    on_lost: Callable[[BaseException], None],
+    *,
+    prove: bool,
+) -> OpenLane:
+    """A new producer and new state for the lane. Raises if that fails; it may be tried again."""
+    forwards = lane.partition >= lane.context.partitions
+    if prove and not forwards:
+        await intake.prove((await intake.start_offset())[0])
+    shard = new_shard()
+    try:
+        handover_s = lane.context.limits.handover_s
+        ours = partial(_not_anothers, lane.context)
+        recovered = await opening.restore(shard, lane.context.worker, handover_s, ours)
+    except BaseException:
+        await shard.close()
+        raise
+    every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
+    outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
+    try:
+        return await _fenced(lane, intake, recovered, outbox, prove=prove and forwards)
+    except BaseException:
+        await outbox.close()
+        raise
+
+
+async def _fenced(
+    lane: Lane, intake: Intake, recovered: opening.RecoveredState, outbox: Outbox, *, prove: bool
+) -> OpenLane:
+    """Settle what was left over, and begin where the group stands: nobody else can write now."""
+    await _measure(lane, recovered, outbox)
+    now, worker = lane.context.clock.now(), lane.context.worker
+    calls = _keep_calls(lane, recovered.ledger)
+    unused = lane.calls.unused
+    left_over = opening.settle_left_over(recovered.ledger, calls, unused.keys(), now, worker)
+    suspects = opening.suspects_after(
+        recovered, left_over, same_process=_is_ours(lane, recovered.ledger)
+    )
+    for error in lane.errors:
+        suspects.blame(error, frozenset())
+    record = opening.opened(recovered.ledger, lane.context.partitions, worker, now)
+    record = record.model_copy(update={"group": lane.context.group})
+    inherited = await _inherited(lane, recovered.ledger.lane)
+    lane_state = _books(lane, recovered.ledger, suspects)
+    known = (*recovered.retries.values(), *unused.values())
+    traces = {ticket.request.request_id: ticket.incoming_trace for ticket in known}
+    await outbox.put(lane_state.opening_records(record, left_over, traces).records, None)
+    lane.calls.forget_unused()
+    lane.errors.clear()
+    offset, earliest = await intake.start_offset()
+    offset = max(offset, inherited)
+    if prove:
+        # Not before the fence: what a transaction that is not decided yet says of the offset would
+        # be overwritten by an older one, and no ledger tells that its records were forwarded.
+        await intake.prove(offset)
+    lane.offset_gaps.report(offset, earliest, earliest)
+    lane_state.watermark = Watermark(max(offset, earliest))
+    if lane.calls.spends != calls:
+        raise RuntimeError("a call ended in an error while its lane was opening")
+    _queue(lane, lane_state, recovered)
+    lane.was_opened = True
+    lane.context.observer.opened(lane.partition, left_over)
+    opened_at = asyncio.get_running_loop().time()
+    return OpenLane(
+        lane_state=lane_state,
+        outbox=outbox,
+        is_careful=record.openings_without_progress > opening.OPENINGS_BEFORE_CARE,
+        stable_at=opened_at + STABLE_S,
+        trials_from=opened_at + TRIALS_AFTER_S,
+    )
+
+
+async def _not_anothers(context: Context, recovered: opening.RecoveredState) -> None:
+    """Leave the lane to another group whose workers are there: we would fence each other for ever.
+
+    Transactional ids are derived from the topic prefix, which both groups have. Raises Shut.
+    """
+    lane = recovered.ledger.lane
+    if lane is None or lane.group in {None, context.group}:
+        return
+    if await context.members_of(lane.group):
+        raise opening.LaneBlocked(
+            f"workers of the consumer group {lane.group} have it ({lane.worker} was the last), and "
+            f"this one is of {context.group}: two groups cannot share a topic prefix; stop one, or "
+            "give both one `kafka.group_id`, or two `kafka.topic_prefix`"
+        )
+
+
+async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
+    """Up to where another group had finished, whose lane this was: its ids may be forgotten."""
+    if before is None or before.group in {None, lane.context.group}:
+        return 0
+    return await lane.context.offset_of(before.group, lane.partition)
+
+
+async def _measure(lane: Lane, recovered: opening.RecoveredState, outbox: Outbox) -> None:
+    """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
+
+    What is written is the lane's record as it was, or as it becomes.
+    """
+    context = lane.context
+    for _ in range(MEASURINGS_MAX):
+        if context.clock.is_measured:
+            return
+        record = recovered.ledger.lane or opening.opened(
+            recovered.ledger, context.partitions, context.worker, context.clock.now()
+        )
+        await outbox.put([records.event_record(record, lane.partition)], None)
+
+
+def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
+    """The spends of calls that this process still answers for; other tasks start over."""
+    lane.calls.keep(ledger.holds)
+    lane.cancel_uncalled()
+    return lane.calls.spends
+
+
+def _is_ours(lane: Lane, ledger: Ledger) -> bool:
+    """Whether this very lane wrote last: it lost its producer, and no worker ended."""
+    return lane.was_opened and ledger.lane is not None and ledger.lane.worker == lane.context.worker
+
+
+def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
+    context = lane.context
+    return LaneState(
+        partition=lane.partition,
+        partitions=context.partitions,
+        worker=context.worker,
+        backoff=context.backoff,
+        counters=context.counters,
+        ledger=ledger,
+        watermark=Watermark(0),
+        queue=Queue(crowd_max(context.limits), suspects.is_held),
+        suspects=suspects,
+        observer=context.observer,
+    )
+
+
+def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
+    """Queue what is unfinished, calls in flight first."""
+    for ticket in lane.calls:
+        lane_state.queue.adopt(ticket)
+    for ticket in recovered.tickets():
+        if ticket.request.request_id not in lane_state.queue.tickets:
+            lane_state.queue.put(ticket)

@@ -1,0 +1,57 @@
+"""The lease of one request on the limits of its profile and of the worker."""
+
+from services.worker.core.reply import Reply
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.limits.slots import Reservation, Slots
+
+
+class CallLease:
+    """A reservation at both, then a slot at both; `leave` must follow, and returns them."""
+
+    def __init__(self, limiter: ProfileLimiter, slots: Slots) -> None:
+        self._limiter, self._slots = limiter, slots
+        self._limiter_reservation: Reservation | None = None
+        self._slots_reservation: Reservation | None = None
+        self._limiter_since: float | None = None
+        self._slots_since: float | None = None
+
+    async def enter(self, key: str, tokens: int) -> None:
+        """Wait for the right to spend; fairly by key, as long as it takes."""
+        self._limiter_reservation = await self._limiter.enter(key, tokens)
+        self._slots_reservation = await self._slots.enter(key, tokens)
+
+    async def begin_call(self, spend_s: float) -> None:
+        """Wait for a slot; `spend_s` is what the permit took."""
+        self._limiter_since = await self._limiter.begin_call(spend_s)
+        self._slots_since = await self._slots.begin_call(spend_s)
+
+    @property
+    def may_call(self) -> bool:
+        """Whether the profile may be called now: something may have happened since `enter`."""
+        return self._limiter_reservation is not None and self._limiter.allows(
+            self._limiter_reservation
+        )
+
+    def call_begins(self) -> None:
+        """The call begins: what it takes of the minute is gone."""
+        if self._limiter_reservation is not None:
+            self._limiter_reservation.is_used = True
+
+    def report(self, reply: Reply, duration_s: float) -> None:
+        """Let the profile's limits learn what the call came to."""
+        if self._limiter_reservation is not None:
+            self._limiter.report(reply, duration_s, self._limiter_reservation)
+
+    def leave(self) -> None:
+        """Give back slots and places, as far as they are still held."""
+        if self._slots_since is not None:
+            self._slots.end_call(self._slots_since)
+        if self._limiter_since is not None:
+            self._limiter.end_call(self._limiter_since)
+        if self._slots_reservation is not None:
+            self._slots.leave(self._slots_reservation)
+        if self._limiter_reservation is not None:
+            self._limiter.leave(self._limiter_reservation)
+        self._slots_since = self._limiter_since = self._slots_reservation = (
+            self._limiter_reservation
+        ) = None

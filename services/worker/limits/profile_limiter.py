@@ -1,0 +1,132 @@
+"""All that limits the use of one profile: slots, rates per minute, and a breaker."""
+
+import asyncio
+
+from services.worker.core.reply import (
+    Answered,
+    Refused,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+from services.worker.limits.breaker import Breaker
+from services.worker.limits.concurrency import Concurrency
+from services.worker.limits.rate import TokenBucket
+from services.worker.limits.response_watchdog import ResponseWatchdog
+from services.worker.limits.slots import Reservation, Slots
+
+
+class ProfileLimiter(Slots):
+    """Slots that are fewer while the provider is overloaded, and given out at its pace.
+
+    While the breaker is open only its probes get a reservation, until one of them is served.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+    ) -> None:
+        super().__init__(slots)
+        self.breaker = Breaker()
+        self.watchdog = ResponseWatchdog()
+        self._concurrency = Concurrency(slots)
+        self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
+        self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
+        self._probing = 0
+
+    @property
+    def setup_fault(self) -> str | None:
+        """What is wrong with the set-up of the profile, if anything."""
+        return self.breaker.setup_fault
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether `reservation` wants to know what a call may use."""
+        return self._tokens is not None
+
+    def allows(self, reservation: Reservation) -> bool:
+        """Whether its holder may call: something may have happened since it was given out."""
+        return reservation.is_probe or not self.breaker.is_open
+
+    @property
+    def silent_s(self) -> float:
+        """How long calls have been tried without a word from the provider."""
+        now = asyncio.get_running_loop().time()
+        return self.watchdog.lasts_s(now, calls=self.calling > 0)
+
+    async def begin_call(self, spend_s: float) -> float:
+        """See Slots."""
+        began = await super().begin_call(spend_s)
+        self.watchdog.called(began, others=self.calling > 1)
+        return began
+
+    def report(self, reply: Reply, duration_s: float, reservation: Reservation) -> None:
+        """Learn from a reply to the holder of a place."""
+        now = asyncio.get_running_loop().time()
+        self.breaker.report(reply, now, is_probe=reservation.is_probe)
+        self._listen(reply, now)
+        match reply:
+            case Answered() | Refused() | Truncated():
+                self._concurrency.served(duration_s)
+                self.watchdog.served(duration_s)
+            case Throttled():
+                self._concurrency.throttled(now)
+            case _:
+                pass
+        self.limit = self._concurrency.limit
+        self._put_back(reply, reservation.tokens, now)
+        self._fill()
+        self._let_in()
+
+    def _listen(self, reply: Reply, now: float) -> None:
+        match reply:
+            case TimedOut() | Unavailable(status=None):
+                self.watchdog.missed(now)
+            case _:
+                self.watchdog.heard(now, others=self.calling > 1)
+
+    def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
+        """What a call used is known only afterwards; it had been taken at its worst case."""
+        if self._tokens and isinstance(reply, Answered | Refused | Truncated):
+            usage = reply.facts.usage
+            if usage.input_tokens is not None and usage.output_tokens is not None:
+                used = usage.input_tokens + usage.output_tokens
+                self._tokens.put_back(max(tokens - used, 0), now)
+
+    def _admit(self, tokens: int) -> Reservation | float:
+        now = asyncio.get_running_loop().time()
+        if pause_s := self.breaker.pause_s(now):
+            return pause_s
+        is_probe = self.breaker.is_open
+        if is_probe and self._probing >= self.breaker.probes(now):
+            return self.breaker.more_probes_in_s(now)
+        wait_s = max(
+            self._requests.wait_s(1, now) if self._requests else 0.0,
+            self._tokens.wait_s(tokens, now) if self._tokens else 0.0,
+        )
+        if wait_s:
+            return wait_s
+        if self._requests:
+            self._requests.take(1, now)
+        if self._tokens:
+            self._tokens.take(tokens, now)
+        self._probing += is_probe
+        return Reservation(is_probe, tokens)
+
+    def leave(self, reservation: Reservation) -> None:
+        """Make room; a probe leaves the way to the next one, and who did not call its rate.
+
+        A thousand requests whose budget is used up must not use up the minute as well.
+        """
+        self._probing -= reservation.is_probe
+        if not reservation.is_used:
+            now = asyncio.get_running_loop().time()
+            if self._requests:
+                self._requests.put_back(1, now)
+            if self._tokens:
+                self._tokens.put_back(reservation.tokens, now)
+        super().leave(reservation)

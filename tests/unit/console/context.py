@@ -1,0 +1,107 @@
+"""The console's pages on a state made by hand: over real HTTP, without Kafka."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import ClientResponse, ClientSession, DummyCookieJar
+from aiohttp.test_utils import TestServer, unused_port
+
+from answerbus.client.bus import Bus
+from answerbus.registry import Registry
+from services.console.access import Sessions, Tokens, origins_of
+from services.console.application import application
+from services.console.context import ConsoleContext
+from services.console.feed import Feed
+from services.console.guard import COOKIE, Guard
+from services.console.jobs import Jobs
+from services.console.polling import Poller
+from services.console.render import environment
+from services.dead_letters.forecast import KnownNames
+from services.records.picker import Picker
+from services.records.stored import Place, Stored
+from services.settings import Settings
+from tests.unit.console.records import NOON_MS
+
+OPERATOR, VIEWER = "the-operators-own-token", "the-viewers-own-token"
+NIGHT = "the-token-of-one-operator"  # whose name is night@acme
+TOKENS = Tokens(OPERATOR, VIEWER, {"night@acme": NIGHT})
+NOWHERE = Bus("127.0.0.1:1", "answerbus", {})
+
+
+class Shelf(Picker):
+    """Gives records from memory."""
+
+    def __init__(self, records: Iterable[Stored]) -> None:
+        self._records = {record.place: record for record in records}
+
+    async def pick_all(self, places: Iterable[Place]) -> list[Stored]:
+        return [self._records[place] for place in places if place in self._records]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server, and what it was made of."""
+
+    context: ConsoleContext
+    url: str
+    client: ClientSession
+
+    async def log_in(self, token: str) -> str:
+        """The cookie of a new session."""
+        response = await self.post("/login", {"token": token})
+        assert response.status == 303, await response.text()
+        return response.cookies[COOKIE].value
+
+    async def get(self, path: str, cookie: str = "", **headers: str) -> ClientResponse:
+        return await self.client.get(
+            self.url + path,
+            headers={"Cookie": f"{COOKIE}={cookie}", **headers},
+            allow_redirects=False,
+        )
+
+    async def post(
+        self,
+        path: str,
+        form: dict[str, str],
+        cookie: str = "",
+        origin: str | None = "",
+        **headers: str,
+    ) -> ClientResponse:
+        """As a page of the console would, unless told otherwise; no origin is None."""
+        sent = {"Cookie": f"{COOKIE}={cookie}", **headers}
+        if origin is not None:
+            sent["Origin"] = origin or self.url
+        return await self.client.post(
+            self.url + path, data=form, headers=sent, allow_redirects=False
+        )
+
+
+@asynccontextmanager
+async def site(
+    *records: Stored,
+    settings: Settings | None = None,
+    tokens: Tokens = TOKENS,
+) -> AsyncIterator[Site]:
+    """The records have been read to their end, at noon."""
+    settings, port = settings or Settings(), unused_port()
+    feed = Feed(NOWHERE)
+    for record in records:
+        feed.state.take(record)
+    feed.progress.caught_up = True
+    known = KnownNames(None, Registry())
+    context = ConsoleContext(
+        settings=settings,
+        registry=Registry(),
+        guard=Guard(tokens, origins_of("127.0.0.1", port, None), False, Sessions()),
+        feed=feed,
+        poller=Poller(NOWHERE, "group", ()),
+        picker=Shelf(records),
+        jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
+        templates=environment(),
+        now=lambda: NOON_MS / 1000,
+    )
+    server = TestServer(application(context), host="127.0.0.1", port=port)
+    async with server, ClientSession(cookie_jar=DummyCookieJar()) as client:
+        yield Site(context, f"http://127.0.0.1:{port}", client)
+        await context.jobs.stop()
