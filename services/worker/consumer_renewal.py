@@ -81,7 +81,7 @@ class Renewal:
         if await self._slept_too_long():
             self._reading.forget()
             return
-        why = self._reading.is_beyond_recovery(
+        why = self._reading.beyond_recovery(
             self._session_s * self._patience,
             self._silent_s * self._patience,
             self._unread_s * self._patience,

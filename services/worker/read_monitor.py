@@ -71,9 +71,9 @@ class ReadMonitor:
         """Note where all lanes stand that take requests in."""
         self._waits.look(places, _now())
 
-    def hush(self, causes: Mapping[int, str | None], began: float) -> None:
+    def mark_silent(self, causes: Mapping[int, str | None], began: float) -> None:
         """Note of which partitions Kafka did not say where they end, asked at `began`; and why."""
-        self._waits.hush(causes, began, _now())
+        self._waits.mark_silent(causes, began, _now())
 
     @property
     def apart(self) -> Collection[int]:
@@ -106,7 +106,7 @@ class ReadMonitor:
             return f"requests have not been read: {self._cause()}"
         return None
 
-    def is_beyond_recovery(self, failing_s: float, silent_s: float, unread_s: float) -> str | None:
+    def beyond_recovery(self, failing_s: float, silent_s: float, unread_s: float) -> str | None:
         """Why the consumer will not recover: so long it fails, is not asked, delivers nothing."""
         if self.failing_since is not None and _now() - self.failing_since <= failing_s:
             return None

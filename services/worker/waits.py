@@ -78,7 +78,7 @@ class Waits:
                 unread[partition] = self._waiting(partition, place, now)
         self.unread = unread
 
-    def hush(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
+    def mark_silent(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
         """Partitions of which Kafka said nothing when it was asked; of all others it did."""
         self.unread = {
             number: it if number in causes else self._excused(number, it, now)

@@ -45,7 +45,7 @@ def new_lifecycle(
 class Lifecycle:
     """Drives one lane; `stuck` says why it cannot open, for people.
 
-    What takes time is a step in the background (see Steps), which ends with an event. A step that
+    What takes time is a step in the background (see LatestTask), which ends with an event. A step that
     another has taken the place of has no say any more.
     """
 

@@ -71,7 +71,7 @@ def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPat
         reading = ReadMonitor()
         consumers = Consumers(reading)
         renewal = consumers.renewal()
-        real = reading.is_beyond_recovery
+        real = reading.beyond_recovery
         calls: list[int] = []
 
         def breaks(*bounds: float) -> str | None:
@@ -80,7 +80,7 @@ def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPat
                 raise RuntimeError("a bug")
             return real(*bounds)
 
-        monkeypatch.setattr(reading, "hopeless", breaks)
+        monkeypatch.setattr(reading, "beyond_recovery", breaks)
         renewal.start()
         await asyncio.sleep(60)
         await renewal.stop()
