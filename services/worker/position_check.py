@@ -43,10 +43,10 @@ async def check_positions(
     ends = await ends_of(consumer, places, read_monitor.apart, limit_s)
     silent = [place for place in places if place.partition not in ends.told]
     if not ends.told and (error := await _why_silent(consumer, topic, silent, ends)):
-        read_monitor.hush({place.partition: None for place in silent}, began)
+        read_monitor.mark_silent({place.partition: None for place in silent}, began)
         raise error
     causes = {p.partition: cause_of(consumer, p, ends.failed[p.partition]) for p in silent}
-    read_monitor.hush(causes, began)
+    read_monitor.mark_silent(causes, began)
     taking = _taking(lifecycles, ends.told)
     read_monitor.look({p: await _place(consumer, topic, p, ends.told[p]) for p in taking})
     for partition in _taking(lifecycles, ends.told):

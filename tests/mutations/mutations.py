@@ -226,7 +226,7 @@ MUTATIONS = (
     Mutation("an opening forgets who was suspect", _forgets_suspects),
     Mutation(
         "a lane that was opened often stays careful while it lasts",
-        lambda: mock.patch.object(OpenLane, "calm_down"),
+        lambda: mock.patch.object(OpenLane, "clear_caution"),
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),

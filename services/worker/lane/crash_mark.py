@@ -36,4 +36,4 @@ def lone_call(ticket: Ticket) -> Watched:
 
 async def _mark(lane: Lane, what: Watched | None) -> None:
     lane.lane_state.watched = what
-    await lane.opened.show_presence(lane.context.clock.now())
+    await lane.opened.prove_ownership(lane.context.clock.now())

@@ -142,7 +142,7 @@ class Lane:
         if self.state is not State.OPEN or here is None:
             return
         queue, now = here.lane_state.queue, self.context.clock.now()
-        here.calm_down(now)
+        here.clear_caution(now)
         for expired in queue.wake(now):
             self._start(expired)
         self._try_suspects(here, now)

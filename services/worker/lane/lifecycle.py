@@ -20,7 +20,6 @@ from services.worker.lane.pace import Pace
 from services.worker.lane.recovery import open_lane
 from services.worker.ports import Intake, Shard
 
-SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
 
@@ -45,8 +44,8 @@ def new_lifecycle(
 class Lifecycle:
     """Drives one lane; `stuck` says why it cannot open, for people.
 
-    What takes time is a step in the background (see LatestTask), which ends with an event. A step that
-    another has taken the place of has no say any more.
+    What takes time is a step in the background (see LatestTask), which ends with an event. A step
+    that another has taken the place of has no say any more.
     """
 
     def __init__(
@@ -107,9 +106,9 @@ class Lifecycle:
             case Step.OPEN:
                 return partial(self._open, prove=False)
             case Step.REOPEN:
-                return partial(self._open, prove=True, after_s=self._pause_s(event))
+                return partial(self._open, prove=True, after_s=self._pace.pause_s(event))
             case Step.REOPEN_FOR_CALLS:
-                return partial(self._open_for_calls, self._pause_s(event))
+                return partial(self._open_for_calls, self._pace.pause_s(event))
             case Step.PROVE:
                 return self._prove
             case Step.SETTLE_CALLS:
@@ -155,7 +154,7 @@ class Lifecycle:
     async def _prove(self) -> None:
         lane = self.lane
         try:
-            await lane.opened.show_presence(lane.context.clock.now())
+            await lane.opened.prove_ownership(lane.context.clock.now())
         except LaneLost:
             return  # `_on_producer_lost` has heard of it
         self._say(Event.PROVED)
@@ -166,13 +165,13 @@ class Lifecycle:
         while lane.tasks:
             await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
             if lane.tasks:
-                lane.opened.show_presence(lane.context.clock.now())
+                lane.opened.prove_ownership(lane.context.clock.now())
         self._say(Event.CALLS_ENDED)
 
     async def _release(self) -> None:
         """Return what was not used, and say that nothing crashed."""
         here, now = self.lane.opened, self.lane.context.clock.now()
-        here.give_back(self.lane.calls.unused, now)
+        here.release_unused(self.lane.calls.unused, now)
         closing_record = here.lane_state.closing_record(now)
         here.outbox.put([closing_record] if closing_record else [], None)
         await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
@@ -214,19 +213,8 @@ class Lifecycle:
             _log.warning(
                 "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
             )
-            self._pace.lost(is_calm=_now() >= lane.open.stable_at)
+            self._pace.lost(was_stable=_now() >= lane.open.stable_at)
         self.on(Event.PRODUCER_LOST)
-
-    def _pause_s(self, event: Event) -> float:
-        match event:
-            case Event.PRODUCER_LOST:
-                return self._pace.after_loss_s
-            case Event.OPENING_FAILED:
-                return self._pace.after_failure_s()
-            case Event.OPENING_REFUSED:
-                return SHUT_LOOK_S
-            case _:
-                return 0.0
 
     def _limit_stay(self, event: Event) -> None:
         """No state but open lasts for ever."""

@@ -30,11 +30,11 @@ class OpenLane:
         """Queue a write; see Outbox.put."""
         return self.outbox.put(writing.records, writing.offset)
 
-    def show_presence(self, now: datetime) -> "asyncio.Future[float]":
+    def prove_ownership(self, now: datetime) -> "asyncio.Future[float]":
         """Write what only the rightful owner of the partition can. Raises LaneLost."""
         return self.put(self.lane_state.ownership_record(now))
 
-    def calm_down(self, now: datetime) -> None:
+    def clear_caution(self, now: datetime) -> None:
         """A lane that has lasted for a while was not ended by what it holds, busy or not."""
         if asyncio.get_running_loop().time() < self.stable_at:
             return
@@ -49,7 +49,7 @@ class OpenLane:
         left = account.limit.attempts - account.charged[0] - len(account.in_flight)
         return left >= SPARE_ATTEMPTS
 
-    def give_back(self, unused: Mapping[Spend, Ticket], now: datetime) -> None:
+    def release_unused(self, unused: Mapping[Spend, Ticket], now: datetime) -> None:
         """Release the spends whose call will never begin, now that their tasks have been ended."""
         for spend, ticket in unused.items():
             if self.lane_state.ledger.holds(spend):

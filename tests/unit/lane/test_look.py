@@ -68,10 +68,10 @@ class Silent(FakeConsumer):
         raise KafkaTimeoutError
 
 
-def lifecycle(position: int, state: State = State.OPEN, *, takes: bool = True) -> Any:
+def lifecycle(position: int, state: State = State.OPEN, *, is_delivering: bool = True) -> Any:
     losses: list[BaseException] = []
     lane_state = SimpleNamespace(watermark=SimpleNamespace(position=position))
-    backpressure = SimpleNamespace(takes=takes)
+    backpressure = SimpleNamespace(is_delivering=is_delivering)
     lane = SimpleNamespace(
         state=state, backpressure=backpressure, leaving=False, lane_state=lane_state, losses=losses
     )
@@ -152,7 +152,11 @@ def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
     async def main() -> None:
         reading = ReadMonitor()
         consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lifecycles = {0: lifecycle(4), 1: lifecycle(4, takes=False), 2: lifecycle(4, State.OPENING)}
+        lifecycles = {
+            0: lifecycle(4),
+            1: lifecycle(4, is_delivering=False),
+            2: lifecycle(4, State.OPENING),
+        }
 
         assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
         assert set(reading.unread) == {0}
