@@ -16,7 +16,15 @@ from services.worker.lane.calls import Calls
 from services.worker.lane.lane_record_refresh import refreshed_lane_record
 from services.worker.lane.lane_state import LaneState
 from services.worker.lane.latest_task import Cancellation
-from services.worker.lane.machine import HAS_PRODUCER, LEAVING, Effect, Event, Machine, State, Step
+from services.worker.lane.machine import (
+    HAS_PRODUCER,
+    LEAVING,
+    Effect,
+    Event,
+    State,
+    StateMachine,
+    Step,
+)
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
@@ -59,7 +67,7 @@ class Lane:
         self.entered_at = self.progressed_at = _now()
         self.writable = asyncio.Event()  # it has a producer: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
-        self._machine = Machine()
+        self._machine = StateMachine()
         self._failed_openings = 0
         self._handle = handle
         self._alarm: asyncio.TimerHandle | None = None

@@ -16,8 +16,8 @@ from services.worker.lane.latest_task import CLEAN_UP_S, LatestTask, Work
 from services.worker.lane.machine import STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import LaneLost, Outbox
-from services.worker.lane.pace import Pace
 from services.worker.lane.recovery import open_lane
+from services.worker.lane.reopen_backoff import ReopenBackoff
 from services.worker.ports import Intake, Shard
 
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
@@ -59,7 +59,7 @@ class Lifecycle:
         self._intake = intake
         self._new_shard = new_shard
         self._latest_task = LatestTask()
-        self._pace = Pace()
+        self._backoff = ReopenBackoff()
         self._stay: FairTimer | None = None
         self._drained_by = 0.0  # loop time
         self._parted: Outbox | None = None  # of a producer that was lost, to be closed
@@ -106,9 +106,9 @@ class Lifecycle:
             case Step.OPEN:
                 return partial(self._open, prove=False)
             case Step.REOPEN:
-                return partial(self._open, prove=True, after_s=self._pace.pause_s(event))
+                return partial(self._open, prove=True, after_s=self._backoff.pause_s(event))
             case Step.REOPEN_FOR_CALLS:
-                return partial(self._open_for_calls, self._pace.pause_s(event))
+                return partial(self._open_for_calls, self._backoff.pause_s(event))
             case Step.PROVE:
                 return self._prove
             case Step.SETTLE_CALLS:
@@ -141,7 +141,7 @@ class Lifecycle:
             self._say(Event.OPENING_FAILED)
         else:
             self.stuck = None
-            self._pace.opened()
+            self._backoff.opened()
             lane.open = opened
             self._say(Event.OPENED)
 
@@ -213,7 +213,7 @@ class Lifecycle:
             _log.warning(
                 "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
             )
-            self._pace.lost(was_stable=_now() >= lane.open.stable_at)
+            self._backoff.lost(was_stable=_now() >= lane.open.stable_at)
         self.on(Event.PRODUCER_LOST)
 
     def _limit_stay(self, event: Event) -> None:

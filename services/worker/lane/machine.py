@@ -189,7 +189,7 @@ STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who
 }
 
 
-class Machine:
+class StateMachine:
     """Where one lane stands; it begins without a producer, for somebody to assign."""
 
     def __init__(self) -> None:

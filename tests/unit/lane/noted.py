@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from services.worker.lane.machine import Effect, Event, Machine, State, Step
+from services.worker.lane.machine import Effect, Event, State, StateMachine, Step
 
 Pair = tuple[State, Event]
 
@@ -13,11 +13,11 @@ Pair = tuple[State, Event]
 def noted() -> Iterator[set[Pair]]:
     """Collect the pairs of state and event that machines come to while this lasts."""
     met: set[Pair] = set()
-    hear = Machine.hear
+    hear = StateMachine.hear
 
-    def told(self: Machine, event: Event) -> tuple[Effect | Step, ...]:
+    def told(self: StateMachine, event: Event) -> tuple[Effect | Step, ...]:
         met.add((self.state, event))
         return hear(self, event)
 
-    with mock.patch.object(Machine, "hear", told):
+    with mock.patch.object(StateMachine, "hear", told):
         yield met

@@ -9,8 +9,8 @@ from services.worker.lane.machine import (
     TRANSITIONS,
     Effect,
     Event,
-    Machine,
     State,
+    StateMachine,
     Step,
     Transition,
 )
@@ -61,7 +61,7 @@ def test_what_comes_from_outside_is_answered_in_every_state(state: State, event:
 
 
 def test_closed_is_the_end() -> None:
-    machine = Machine()
+    machine = StateMachine()
     for event in (Event.ASSIGNED, Event.DRAIN_REQUESTED, Event.CALLS_ENDED):
         machine.hear(event)
     assert machine.state is State.CLOSED
@@ -72,7 +72,7 @@ def test_closed_is_the_end() -> None:
 
 
 def test_what_a_step_did_not_begin_it_cannot_end() -> None:
-    machine = Machine()
+    machine = StateMachine()
     with pytest.raises(LookupError):
         machine.hear(Event.PROVED)
 

@@ -7,7 +7,7 @@ REOPEN_MAX_S = 5.0
 SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
 
 
-class Pace:
+class ReopenBackoff:
     """Counts losses since the lane was last stable, and failures since it was last open."""
 
     def __init__(self) -> None:
