@@ -1,10 +1,10 @@
 """From profiles in the settings to backends: the one place that knows every provider."""
 
-# An SDK takes up to a second and 30 MiB to load, so that those in use alone are.
+# HTTP and the price list take time to load, and profiles of scripts need neither.
 # ruff: noqa: PLC0415
 
 from collections.abc import Mapping
-from typing import TypedDict, assert_never
+from typing import assert_never
 
 from answerbus.masking import Mask
 from services.profiles import (
@@ -22,7 +22,13 @@ from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Backend
 from services.worker.ports import Clock, NotReady, Provider
+from services.worker.providers.anthropic import AnthropicApi
+from services.worker.providers.api import Api
+from services.worker.providers.connection import Connection
+from services.worker.providers.gemini import GeminiApi
 from services.worker.providers.masked import MaskedProvider
+from services.worker.providers.ollama import OllamaApi
+from services.worker.providers.openai import OpenAIApi
 from services.worker.providers.scripted import ScriptedProvider
 
 _LLAMA_CPP = "llamacpp"  # as its servers call themselves
@@ -109,54 +115,42 @@ def _shows_schema(profile: Profile) -> bool:
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
-class _Shared(TypedDict):
-    """What every adapter to a real provider takes."""
-
-    model: str
-    api_key: str | None
-    base_url: str | None
-    max_in_flight: int
-    temperature: float | None
-    check_model: bool
-    clock: Clock
-
-
 def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
     if isinstance(profile, ScriptedProfile):
         return ScriptedProvider(
             script=profile.script, journal=profile.journal, model=profile.model, clock=clock
         )
-    native = profile.dialect != "prompted"
-    shared = _Shared(
+    from services.worker.providers.http import HttpProvider
+    from services.worker.providers.sdks import headers_of
+
+    api = _api(profile, _connection(name, profile))
+    return HttpProvider(api, headers_of(api), clock)
+
+
+def _api(profile: RealProfile, connection: Connection) -> Api:
+    match profile:
+        case OpenAIProfile():
+            return OpenAIApi(connection, profile.output_limit_field, profile.api)
+        case AnthropicProfile():
+            return AnthropicApi(connection)
+        case GeminiProfile():
+            return GeminiApi(connection, profile.thinking_budget)
+        case OllamaProfile():
+            return OllamaApi(connection, profile.context_tokens, profile.think)
+        case _:
+            assert_never(profile)
+
+
+def _connection(name: str, profile: RealProfile) -> Connection:
+    return Connection(
         model=profile.model,
         api_key=_key(name, profile),
         base_url=profile.base_url,
         max_in_flight=profile.max_in_flight,
         temperature=profile.temperature,
         check_model=profile.check_model,
-        clock=clock,
+        native=profile.dialect != "prompted",
     )
-    match profile:
-        case OpenAIProfile():
-            from services.worker.providers.openai import OpenAIProvider
-
-            limit_field, api = profile.output_limit_field, profile.api
-            return OpenAIProvider(**shared, output_limit_field=limit_field, api=api, native=native)
-        case AnthropicProfile():
-            from services.worker.providers.anthropic import AnthropicProvider
-
-            return AnthropicProvider(**shared, native=native)
-        case GeminiProfile():
-            from services.worker.providers.gemini import GeminiProvider
-
-            return GeminiProvider(**shared, thinking_budget=profile.thinking_budget, native=native)
-        case OllamaProfile():
-            from services.worker.providers.ollama import OllamaProvider
-
-            window, think = profile.context_tokens, profile.think
-            return OllamaProvider(**shared, context_tokens=window, think=think, native=native)
-        case _:
-            assert_never(profile)
 
 
 def _key(name: str, profile: RealProfile) -> str | None:

@@ -6,8 +6,9 @@ there, and paid for, would be thrown away. A timer that comes late knows that th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 LATE_S = 0.1  # a timer that is later than this had to wait for a loop that stood still
 GRACE_S = 1.0  # for I/O to have its turn then, over many turns of the loop
@@ -25,6 +26,13 @@ async def fair_timeout(delay_s: float) -> AsyncIterator[None]:
             yield
         finally:
             timer.cancel()
+
+
+async def wait_fairly(tasks: Collection["asyncio.Task[Any]"], limit_s: float) -> None:
+    """Wait until all have ended, or for so long; they are not cancelled."""
+    with suppress(TimeoutError):
+        async with fair_timeout(limit_s):
+            await asyncio.wait(tasks)
 
 
 class FairTimer:

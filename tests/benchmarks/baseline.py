@@ -1,7 +1,7 @@
 """What one would write by hand: an aiokafka loop without budgets, order, audit or transactions.
 
 A semaphore, one task per record, the watermark committed every 100 ms, an idempotent producer. Its
-calls go through our own adapter (`--sdk adapter`), so that SDK call and transport are the same, or
+calls go through our own adapter (`--sdk adapter`), so that request and transport are the same, or
 through `chat.completions.create`, on aiohttp or as the SDK comes, or without any SDK (`bare`).
 """
 
@@ -33,7 +33,9 @@ from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Answered
 from services.worker.plans import Planner
-from services.worker.providers.openai import OpenAIProvider
+from services.worker.ports import Provider
+from services.worker.providers.connection import Connection
+from services.worker.providers.openai import OpenAIApi
 from tests.benchmarks.upstream import request_body
 from tests.benchmarks.watermark import Watermark
 
@@ -121,17 +123,22 @@ class Loop:
                 await self._consumer.commit(offsets)
 
 
-def _asking(sdk: str, provider: OpenAIProvider, in_flight: int) -> Ask:
+def _asking(sdk: str, provider: Provider, api: OpenAIApi) -> Ask:
+    in_flight = api.connection.max_in_flight
+
+    def body(prompt: Prompt) -> dict[str, Any]:
+        return dict(api.request(prompt).body or {})
+
     async def adapter(prompt: Prompt) -> str | None:
         reply = await provider.ask(prompt, timeout_s=TIMEOUT_S)
         return reply.content if isinstance(reply, Answered) else None
 
     async def create(prompt: Prompt) -> str | None:
-        said: ChatCompletion = await client.chat.completions.create(**provider._body(prompt))
+        said: ChatCompletion = await client.chat.completions.create(**body(prompt))
         return said.choices[0].message.content
 
     async def bare(prompt: Prompt) -> str | None:
-        async with session.post("chat/completions", json=provider._body(prompt)) as response:
+        async with session.post("chat/completions", json=body(prompt)) as response:
             said: dict[str, Any] = json.loads(await response.read())
         content: str | None = said["choices"][0]["message"]["content"]
         return content
@@ -140,7 +147,7 @@ def _asking(sdk: str, provider: OpenAIProvider, in_flight: int) -> Ask:
         return adapter
     if sdk == "bare":
         session = aiohttp.ClientSession(
-            base_url=provider._base_url + "/",
+            base_url=api.base_url + "/",
             connector=aiohttp.TCPConnector(limit=in_flight),
             timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
         )
@@ -150,7 +157,7 @@ def _asking(sdk: str, provider: OpenAIProvider, in_flight: int) -> Ask:
     )
     client = openai.AsyncOpenAI(
         api_key="none",
-        base_url=provider._base_url,
+        base_url=api.base_url,
         max_retries=0,
         timeout=TIMEOUT_S,
         http_client=http_client(limits=httpx2.Limits(max_connections=in_flight)),
@@ -174,12 +181,12 @@ async def run(options: argparse.Namespace) -> None:
     plan = planner.plan(asked)
     provider = planner.backends["default"].provider
     assert isinstance(plan, Plan)
-    assert isinstance(provider, OpenAIProvider)
     template = replace(
         prompts.build(asked, plan.wire, (), plan.profile.max_output_tokens),
         system="Answer with data for a program.\n\n",
     )
-    ask = _asking(options.sdk, provider, options.in_flight)
+    api = OpenAIApi(Connection("stub", None, options.in_flight, base_url=options.base_url))
+    ask = _asking(options.sdk, provider, api)
     running = asyncio.create_task(Loop(options, template, ask).run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     sys.stderr.write("ready\n")

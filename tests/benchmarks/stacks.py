@@ -14,7 +14,8 @@ _SITE = "/site-packages/"
 _NO_CAUSE = {"asyncio", "python", "typer", "click"}
 # The first of these that the innermost place with any of them has.
 PARTS = {
-    "providers/openai.py": "call: SDK and transport",
+    "providers/openai.py": "call: request and transport",
+    "providers/exchange.py": "call: request and transport",
     "providers/openai_replies.py": "call: reading the answer",
     "lane/outbox.py": "transactions",
     "lane/shard.py": "transactions",

@@ -44,13 +44,17 @@ def test_samples_are_told_apart_by_library_and_by_purpose() -> None:
     root = Path(__file__).parents[2]
     loop = "/usr/lib/python3.11/asyncio/events.py:_run"
     handle = f"{root}/services/worker/handle.py:ask"
-    sdk = f"{root}/.venv/lib/python3.11/site-packages/openai/_base_client.py:post"
-    adapter = f"{root}/services/worker/providers/openai.py:ask"
-    seen = Counter({(sdk, adapter, handle, loop): 3, (handle, loop): 1})
+    client = f"{root}/.venv/lib/python3.11/site-packages/aiohttp/client.py:_request"
+    adapter = f"{root}/services/worker/providers/exchange.py:_send"
+    seen = Counter({(client, adapter, handle, loop): 2, (adapter, handle, loop): 1, (handle,): 1})
 
-    assert stacks.shares(seen, stacks.running) == [("openai", 0.75), ("ours", 0.25)]
+    assert stacks.shares(seen, stacks.running) == [("aiohttp", 0.5), ("ours", 0.5)]
     assert stacks.shares(seen, stacks.part) == [
-        ("call: SDK and transport", 0.75),
+        ("call: connections", 0.5),
+        ("call: request and transport", 0.25),
         ("turns and tasks", 0.25),
     ]
-    assert stacks.shares(seen, stacks.cause) == [("openai.py:ask", 0.75), ("handle.py:ask", 0.25)]
+    assert stacks.shares(seen, stacks.cause) == [
+        ("exchange.py:_send", 0.75),
+        ("handle.py:ask", 0.25),
+    ]

@@ -104,7 +104,7 @@ async def test_any_other_type_is_asked_for_by_its_schema(bus: Bus) -> None:
         name="Period",
         description="Days of a year.",
         wrapped=False,
-        json_schema=Period.model_json_schema(),
+        json_schema={**Period.model_json_schema(), "additionalProperties": False},
     )
 
 

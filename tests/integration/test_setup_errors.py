@@ -135,7 +135,7 @@ async def test_an_unknown_variable(scripted: Path, variable: str) -> None:
 
     assert variable in said
     assert said.startswith(
-        ("Setting `worker.max_in_fligth`:", f"The variable {variable} is unknown;")
+        ("Setting `worker.max_in_fligth` is unknown;", f"The variable {variable} is unknown;")
     )
 
 

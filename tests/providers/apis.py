@@ -2,10 +2,10 @@
 
 from answerbus.budget import Usage
 from services.worker.core.reply import Answered, CallFacts
-from services.worker.providers.anthropic import AnthropicProvider
-from services.worker.providers.gemini import GeminiProvider
-from services.worker.providers.ollama import OllamaProvider
-from services.worker.providers.openai import OpenAIProvider
+from services.worker.providers.anthropic import AnthropicApi
+from services.worker.providers.gemini import GeminiApi
+from services.worker.providers.ollama import OllamaApi
+from services.worker.providers.openai import OpenAIApi
 from tests.providers.calls import Api
 
 
@@ -16,7 +16,7 @@ def reply(stop_reason: str, request_id: str | None = "req_1") -> Answered:
 
 OPENAI = Api(
     name="openai",
-    adapter=OpenAIProvider,
+    spec=OpenAIApi,
     good={
         "id": "chatcmpl-1",
         "model": "m-2026",
@@ -30,7 +30,7 @@ OPENAI = Api(
 )
 RESPONSES = Api(
     name="openai-responses",
-    adapter=OpenAIProvider,
+    spec=OpenAIApi,
     good={
         "id": "resp_1",
         "model": "m-2026",
@@ -48,7 +48,7 @@ RESPONSES = Api(
 )
 ANTHROPIC = Api(
     name="anthropic",
-    adapter=AnthropicProvider,
+    spec=AnthropicApi,
     good={
         "id": "msg_1",
         "type": "message",
@@ -65,7 +65,7 @@ ANTHROPIC = Api(
 )
 GEMINI = Api(
     name="gemini",
-    adapter=GeminiProvider,
+    spec=GeminiApi,
     good={
         "candidates": [
             {"content": {"role": "model", "parts": [{"text": "{}"}]}, "finishReason": "STOP"}
@@ -81,7 +81,7 @@ GEMINI = Api(
 )
 OLLAMA = Api(
     name="ollama",
-    adapter=OllamaProvider,
+    spec=OllamaApi,
     good={
         "model": "m-2026",
         "message": {"role": "assistant", "content": "{}"},

@@ -1,16 +1,19 @@
-"""One call of any adapter to a server that plays what it is told."""
+"""One call of any API to a server that plays what it is told."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from services.worker.core.prompt import Prompt, Turn
 from services.worker.core.reply import Reply
 from services.worker.core.resolved_schema import WireSchema
-from services.worker.ports import Provider
-from services.worker.providers.openai import OpenAIProvider
+from services.worker.providers import api as port
+from services.worker.providers.connection import Connection, ExchangeLimits
+from services.worker.providers.http import LIMITS, HttpProvider
+from services.worker.providers.openai import OpenAIApi
+from services.worker.providers.sdks import headers_of
 from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving
 
 LIMIT_S = 5.0
@@ -26,6 +29,7 @@ PROMPT = Prompt(
     WIRE,
     max_output_tokens=77,
 )
+CONNECTION = {field.name for field in fields(Connection)} - {"base_url"}
 
 
 class StoppedClock:
@@ -35,10 +39,10 @@ class StoppedClock:
 
 @dataclass(frozen=True)
 class Api:
-    """An adapter, and a good answer as its API would give it."""
+    """An API's specification, and a good answer as it would give it."""
 
     name: str
-    adapter: Callable[..., Provider]
+    spec: Callable[..., port.Api]
     good: dict[str, Any]
     good_headers: dict[str, str | bytes]
     good_reply: Reply
@@ -51,14 +55,23 @@ class Api:
 
     def base(self, url: str) -> str:
         """What `base_url` is, for a server at `url`: only OpenAI's ends in /v1."""
-        return url if self.adapter is OpenAIProvider else url.removesuffix("/v1")
+        return url if self.spec is OpenAIApi else url.removesuffix("/v1")
+
+    def specified(self, base_url: str | None, **options: Any) -> port.Api:
+        """The specification of a profile; options are the connection's or its own."""
+        settings = {"model": "m", "api_key": SECRET, "max_in_flight": 4}
+        given = {**settings, **self.options, **options}
+        shared = {name: given.pop(name) for name in CONNECTION if name in given}
+        url = self.base(base_url) if base_url else None
+        return self.spec(Connection(base_url=url, **shared), **given)
 
     @asynccontextmanager
-    async def at(self, base_url: str | None, **options: Any) -> AsyncIterator[Any]:
-        """The adapter, closed at the end."""
-        settings = {"model": "m", "api_key": SECRET, "max_in_flight": 4, "clock": StoppedClock()}
-        given = {**settings, **self.options, **options}
-        provider = self.adapter(base_url=self.base(base_url) if base_url else None, **given)
+    async def at(
+        self, base_url: str | None, *, limits: ExchangeLimits = LIMITS, **options: Any
+    ) -> AsyncIterator[HttpProvider]:
+        """The provider, closed at the end."""
+        api = self.specified(base_url, **options)
+        provider = HttpProvider(api, headers_of(api), StoppedClock(), limits)
         try:
             yield provider
         finally:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any, assert_never
 
 WAIT_LIMIT_S = 5.0
@@ -160,7 +161,9 @@ async def _request(reader: asyncio.StreamReader, connection: int) -> Seen | None
 
 
 @asynccontextmanager
-async def misbehaving(*scripts: Script) -> AsyncIterator[Misbehaving]:
+async def misbehaving(
+    *scripts: Script, tls: SSLContext | None = None
+) -> AsyncIterator[Misbehaving]:
     """A server on a free port of this machine, gone with all its connections at the end."""
     served = Misbehaving(scripts)
     tasks: set[asyncio.Task[None]] = set()
@@ -172,8 +175,9 @@ async def misbehaving(*scripts: Script) -> AsyncIterator[Misbehaving]:
         with suppress(asyncio.CancelledError):  # streams log a cancelled handler as a fault
             await served.serve(reader, writer)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=HEAD_BYTES_MAX)
-    served.base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=HEAD_BYTES_MAX, ssl=tls)
+    scheme, port = "https" if tls else "http", server.sockets[0].getsockname()[1]
+    served.base_url = f"{scheme}://127.0.0.1:{port}/v1"
     try:
         yield served
     finally:

@@ -3,15 +3,18 @@
 import asyncio
 import gzip
 import json
+import logging
 import socket
+from dataclasses import replace
 
 import aiohttp
 import pytest
 
 from services.worker.core.reply import Reply, Throttled, TimedOut, Unavailable
 from services.worker.providers import exchange
+from services.worker.providers.connection import ExchangeLimits
 from tests.providers.apis import APIS
-from tests.providers.calls import LIMIT_S, PROMPT, SHORT_S, Api
+from tests.providers.calls import LIMIT_S, PROMPT, SECRET, SHORT_S, Api
 from tests.providers.misbehaving import (
     Close,
     Drip,
@@ -25,6 +28,7 @@ from tests.providers.misbehaving import (
 )
 
 EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+HASTY = ExchangeLimits(connect_timeout_s=SHORT_S)
 RAN = Unavailable(None, ran=True)
 NO_ANSWER = Unavailable(200, ran=True)
 CHUNKED: dict[str, str | bytes] = {"transfer-encoding": "chunked"}
@@ -127,13 +131,11 @@ async def test_a_call_to_no_address_did_not_run(api: Api, base_url: str) -> None
 @EACH
 async def test_a_call_that_could_not_connect_in_time_did_not_run(
     api: Api,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A TLS handshake that nobody answers is still connecting."""
-    monkeypatch.setattr(exchange, "CONNECT_TIMEOUT_S", SHORT_S)
     async with (
         misbehaving([Hang()]) as server,
-        api.at(server.base_url.replace("http", "https")) as provider,
+        api.at(server.base_url.replace("http", "https"), limits=HASTY) as provider,
     ):
         reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
 
@@ -144,12 +146,10 @@ async def test_a_call_that_could_not_connect_in_time_did_not_run(
 @EACH
 async def test_a_call_that_got_no_connection_of_the_pool_did_not_run(
     api: Api,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exchange, "CONNECT_TIMEOUT_S", SHORT_S)
     async with (
         misbehaving([Hang()]) as server,
-        api.at(server.base_url, max_in_flight=1) as provider,
+        api.at(server.base_url, max_in_flight=1, limits=HASTY) as provider,
     ):
         first = asyncio.create_task(provider.ask(PROMPT, timeout_s=2 * SHORT_S + 0.1))
         await server.requests(1)
@@ -172,13 +172,13 @@ async def test_a_packed_body_is_not_unpacked(api: Api) -> None:
 
 @EACH
 @pytest.mark.parametrize(("status", "expected"), [(200, NO_ANSWER), (429, Throttled(3.0))])
-async def test_megabytes_are_not_read_to_the_end(
-    api: Api, status: int, expected: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exchange, "RESPONSE_BYTES_MAX", 1_000_000)
+async def test_megabytes_are_not_read_to_the_end(api: Api, status: int, expected: Reply) -> None:
+    limits = ExchangeLimits(response_bytes_max=1_000_000)
     text = json.dumps(api.good).replace('"{}"', '"' + "x" * 30_000_000 + '"')
 
-    reply, server = await api.ask(answer(text.encode(), status, {"retry-after": "3"}))
+    reply, server = await api.ask(
+        answer(text.encode(), status, {"retry-after": "3"}), limits=limits
+    )
 
     assert reply == expected
     assert server.bytes_sent < 20_000_000
@@ -189,7 +189,7 @@ def subclasses(parent: type[BaseException]) -> set[type[BaseException]]:
 
 
 async def test_the_exceptions_of_the_transport_that_say_it_never_connected_are_these() -> None:
-    """Only the third link of the chain says so; whatever is not listed here may have run."""
+    """Whatever is not listed here may have run."""
     never = {
         kind.__name__
         for kind in subclasses(aiohttp.ClientError)
@@ -205,5 +205,39 @@ async def test_the_exceptions_of_the_transport_that_say_it_never_connected_are_t
         "ClientProxyConnectionError",
         "ClientSSLError",
         "ConnectionTimeoutError",
+        "InvalidURL",
+        "InvalidUrlClientError",
+        "InvalidUrlRedirectClientError",  # redirects are not followed
+        "NonHttpUrlClientError",
+        "NonHttpUrlRedirectClientError",
         "UnixClientConnectorError",
     }
+
+
+@EACH
+async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    unsendable = replace(PROMPT, system="private system \ud800")
+
+    with caplog.at_level(logging.DEBUG, logger="services"):
+        reply, server = await api.ask(api.whole, prompt=unsendable)
+
+    assert reply == RAN
+    assert server.seen == []
+    assert "a bug: PydanticSerializationError in a call" in caplog.text
+    assert "in exchange" in caplog.text
+    assert "private system" not in caplog.text
+    assert SECRET not in caplog.text
+
+
+@EACH
+async def test_what_a_server_sets_is_not_told_in_the_next_call(api: Api) -> None:
+    cookie = answer(api.good, headers={**api.good_headers, "set-cookie": "seen=1; Path=/"})
+    async with misbehaving(cookie) as server:
+        url = server.base_url.replace("127.0.0.1", "localhost")  # no address has cookies
+        async with api.at(url) as provider:
+            replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
+
+    assert replies == [api.good_reply] * 2
+    assert [seen.headers.get("cookie") for seen in server.seen] == [None, None]

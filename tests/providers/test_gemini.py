@@ -1,31 +1,24 @@
-"""The Gemini adapter through the real SDK over real HTTP: what it sends, what statuses mean."""
+"""The Gemini API over real HTTP: what it sends, what statuses mean."""
 
 import json
-import logging
 from dataclasses import replace
 from typing import Any
 
-import google.genai
-import httpx2
 import pytest
-from google.genai import errors
 
 from services.worker.core.reply import (
     Answered,
     Rejected,
     Reply,
     Throttled,
-    TimedOut,
     Truncated,
     Unavailable,
 )
 from tests.providers.apis import GEMINI
-from tests.providers.calls import LIMIT_S, PROMPT, SCHEMA, SECRET, WIRE
+from tests.providers.calls import PROMPT, SCHEMA, SECRET, WIRE
 from tests.providers.misbehaving import Misbehaving, Script, answer
-from tests.providers.sdk_errors import exception_classes
 
 WHOLE = GEMINI.whole
-RAN = Unavailable(None, ran=True)
 
 
 def sent(server: Misbehaving) -> Any:
@@ -153,84 +146,3 @@ async def test_a_status_is_one_call_and_its_reply(script: Script, expected: Repl
 
     assert reply == expected
     assert len(server.seen) == 1
-
-
-# The classes that a call may raise: what they mean is what the response says.
-OF_A_CALL = {"APIError", "ClientError", "ServerError"}
-# Those of interactions, files, tools and tokens, which nothing here uses.
-FOREIGN_FAMILIES = {
-    "ContinuationInterruptedError",
-    "ContinuationTimeoutError",
-    "EphemeralTokenAPIKeyError",
-    "FunctionInvocationError",
-    "GeminiNextGenAPIClientError",
-    "GenAiError",
-    "NoResponseError",
-    "PermanentError",
-    "TemporaryError",
-    "UnknownApiResponseError",
-    "UnknownFunctionCallArgumentError",
-    "UnsupportedFunctionError",
-}
-
-
-def test_every_exception_class_of_the_sdk_is_known() -> None:
-    """A class that a new version brings must be looked at, and entered above."""
-    kinds = exception_classes(google.genai)
-    known = OF_A_CALL | FOREIGN_FAMILIES
-    unknown = {
-        name
-        for name, kind in kinds.items()
-        if not known & {base.__name__ for base in kind.__mro__}
-        or (issubclass(kind, errors.APIError) and name not in known)
-    }
-
-    assert known <= kinds.keys()
-    assert unknown == set()
-
-
-@pytest.mark.parametrize("name", sorted(OF_A_CALL | FOREIGN_FAMILIES))
-async def test_an_exception_after_the_response_does_not_cost_it(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And without one each is a bug, after which nobody knows what ran."""
-    kind = exception_classes(google.genai)[name]
-    raised = kind.__new__(kind)
-    lost = TimedOut(LIMIT_S) if issubclass(kind, TimeoutError) else RAN
-
-    async def early(*_: object, **__: object) -> None:
-        raise raised
-
-    async with GEMINI.at("http://x") as provider:
-        real = provider._client.aio.models.generate_content
-        monkeypatch.setattr(provider._client.aio.models, "generate_content", early)
-        assert await provider.ask(PROMPT, timeout_s=LIMIT_S) == lost
-
-    async def late(*args: object, **kwargs: object) -> None:
-        await real(*args, **kwargs)
-        raise raised
-
-    async def respond(request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, json=GEMINI.good, request=request)
-
-    async with GEMINI.at("http://x") as provider:
-        real = provider._client.aio.models.generate_content
-        monkeypatch.setattr(provider._http, "_transport", httpx2.MockTransport(respond))
-        monkeypatch.setattr(provider._client.aio.models, "generate_content", late)
-        assert await provider.ask(PROMPT, timeout_s=LIMIT_S) == GEMINI.good_reply
-
-
-async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def broken(*_: object, contents: object, **__: object) -> None:
-        raise RuntimeError(SECRET, contents)
-
-    async with GEMINI.at("http://x") as provider:
-        monkeypatch.setattr(provider._client.aio.models, "generate_content", broken)
-        with caplog.at_level(logging.DEBUG, logger="services"):
-            reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
-
-    assert reply == RAN
-    assert "RuntimeError" in caplog.text
-    assert SECRET not in caplog.text

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import exchange, preflight
+from services.worker.providers import preflight
+from services.worker.providers.connection import ExchangeLimits
 from tests.providers.apis import GEMINI
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 
@@ -40,6 +41,7 @@ async def test_a_profile_that_may_work_is_ready(
 
 
 INVALID = {"error": {"details": [{"reason": "API_KEY_INVALID"}], "status": "INVALID_ARGUMENT"}}
+HASTY = ExchangeLimits(preflight_timeout_s=0.3)
 NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "no text": (
         (model("embedContent"),),
@@ -63,10 +65,12 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
 
 @pytest.mark.parametrize(("scripts", "remedy"), NOT_READY.values(), ids=NOT_READY)
 async def test_a_profile_that_cannot_work_says_what_to_change(
-    scripts: tuple[Script, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
+    scripts: tuple[Script, ...], remedy: str
 ) -> None:
-    monkeypatch.setattr(exchange, "PREFLIGHT_TIMEOUT_S", 0.3)
-    async with misbehaving(*scripts) as server, GEMINI.at(server.base_url) as provider:
+    async with (
+        misbehaving(*scripts) as server,
+        GEMINI.at(server.base_url, limits=HASTY) as provider,
+    ):
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", GEMINI.base(server.base_url)))

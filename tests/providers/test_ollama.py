@@ -1,21 +1,17 @@
-"""The Ollama adapter through the real SDK over real HTTP: what it sends, what statuses mean."""
+"""The API of Ollama over real HTTP: what it sends, what statuses mean."""
 
 import json
-import logging
 from dataclasses import replace
 from typing import Any
 
-import ollama
 import pytest
 
 from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.apis import OLLAMA
-from tests.providers.calls import LIMIT_S, PROMPT, SCHEMA, SECRET, WIRE
+from tests.providers.calls import PROMPT, SCHEMA, SECRET, WIRE
 from tests.providers.misbehaving import Misbehaving, Script, answer
-from tests.providers.sdk_errors import exception_classes
 
 WHOLE = OLLAMA.whole
-RAN = Unavailable(None, ran=True)
 
 
 def sent(server: Misbehaving) -> Any:
@@ -110,38 +106,3 @@ async def test_a_status_is_one_call_and_its_reply(script: Script, expected: Repl
 
     assert reply == expected
     assert len(server.seen) == 1
-
-
-async def test_every_exception_class_of_the_sdk_has_its_reply(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A class that a new version brings must be looked at; without a response all are bugs."""
-    kinds = exception_classes(ollama)
-
-    async with OLLAMA.at("http://x") as provider:
-        replies = {}
-        for name, kind in kinds.items():
-
-            async def broken(*_: object, kind: type[Exception] = kind, **__: object) -> None:
-                raise kind(SECRET)
-
-            monkeypatch.setattr(provider._client, "chat", broken)
-            replies[name] = await provider.ask(PROMPT, timeout_s=LIMIT_S)
-
-    assert replies == {"RequestError": RAN, "ResponseError": RAN}
-
-
-async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def broken(*_: object, messages: object, **__: object) -> None:
-        raise RuntimeError(SECRET, messages)
-
-    async with OLLAMA.at("http://x") as provider:
-        monkeypatch.setattr(provider._client, "chat", broken)
-        with caplog.at_level(logging.DEBUG, logger="services"):
-            reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
-
-    assert reply == RAN
-    assert "RuntimeError" in caplog.text
-    assert SECRET not in caplog.text

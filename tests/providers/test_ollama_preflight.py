@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import exchange
+from services.worker.providers.connection import ExchangeLimits
 from tests.providers.apis import OLLAMA
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 
@@ -45,6 +45,7 @@ TAGS = answer({"models": [{"name": "x:latest"}, {"name": "y:7b"}]})
 TOO_OLD = (
     '{url} is Ollama 0.4.7, which enforces no schemas: update it, or say `dialect = "prompted"`'
 )
+HASTY = ExchangeLimits(preflight_timeout_s=0.3)
 NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "too old a server": (
         (SHOWN, version("0.4.7")),
@@ -78,12 +79,12 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", NOT_READY)
-async def test_a_profile_that_cannot_work_says_what_to_change(
-    case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exchange, "PREFLIGHT_TIMEOUT_S", 0.3)
+async def test_a_profile_that_cannot_work_says_what_to_change(case: str) -> None:
     scripts, remedy = NOT_READY[case]
-    async with misbehaving(*scripts) as server, OLLAMA.at(server.base_url) as provider:
+    async with (
+        misbehaving(*scripts) as server,
+        OLLAMA.at(server.base_url, limits=HASTY) as provider,
+    ):
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", OLLAMA.base(server.base_url)))

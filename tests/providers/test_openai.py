@@ -1,4 +1,4 @@
-"""The OpenAI adapter through the real SDK over real HTTP: what it sends, what statuses mean."""
+"""OpenAI's APIs over real HTTP: what it sends, what statuses mean."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
+from tests.providers.apis import OPENAI
 from tests.providers.misbehaving import Misbehaving, answer
 from tests.providers.openai_calls import (
     GOOD_REPLY,
@@ -16,7 +17,6 @@ from tests.providers.openai_calls import (
     WHOLE,
     WIRE,
     ask,
-    provider_at,
 )
 
 
@@ -64,9 +64,9 @@ async def test_what_is_unset_is_not_sent_and_what_is_set_is() -> None:
 
 
 async def test_openai_itself_is_told_the_output_limit_by_its_newer_name() -> None:
-    async with provider_at(None) as provider:
-        body = provider._body(PROMPT)
+    body = OPENAI.specified(None).request(PROMPT).body
 
+    assert body is not None
     assert body["max_completion_tokens"] == 77
     assert "max_tokens" not in body
 

@@ -8,7 +8,8 @@ import pytest
 from services.profiles import OpenAIProfile
 from services.worker.ports import NotReady, Ready
 from services.worker.profile_check import Checked, checked
-from services.worker.providers import exchange, preflight
+from services.worker.providers import preflight
+from services.worker.providers.connection import ExchangeLimits
 from services.worker.providers.openai import WITHOUT_SCHEMAS
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
 from tests.providers.openai_calls import SECRET, provider_at
@@ -79,6 +80,7 @@ async def test_whom_llama_cpp_serves_is_told_of_its_dialect(
 
 
 SHOWN = ", ".join(f"x-{number:02}" for number in range(10))
+HASTY = ExchangeLimits(preflight_timeout_s=0.3)
 NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "a bad key": (
         (answer({"error": {"message": SECRET}}, 401),),
@@ -114,10 +116,12 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
 
 @pytest.mark.parametrize(("scripts", "remedy"), NOT_READY.values(), ids=NOT_READY)
 async def test_a_profile_that_cannot_work_says_what_to_change(
-    scripts: tuple[Script, ...], remedy: str, monkeypatch: pytest.MonkeyPatch
+    scripts: tuple[Script, ...], remedy: str
 ) -> None:
-    monkeypatch.setattr(exchange, "PREFLIGHT_TIMEOUT_S", 0.3)
-    async with misbehaving(*scripts) as server, provider_at(server.base_url) as provider:
+    async with (
+        misbehaving(*scripts) as server,
+        provider_at(server.base_url, limits=HASTY) as provider,
+    ):
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", server.base_url))

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from services.worker import fair_timeout as module
-from services.worker.fair_timeout import GRACE_S, GRACES_MAX, FairTimer, fair_timeout
+from services.worker.fair_timeout import GRACE_S, GRACES_MAX, FairTimer, fair_timeout, wait_fairly
 
 TIMEOUT_S = 0.2
 STALL_S = 0.6
@@ -116,6 +116,21 @@ async def test_a_cancellation_from_outside_is_none_of_its_timeouts() -> None:
 def stand_still(theirs: socket.socket) -> None:
     theirs.send(b"paid")
     time.sleep(STALL_S)
+
+
+async def test_tasks_are_waited_for_with_the_same_grace() -> None:
+    async with connection() as (reader, theirs):
+        reading = asyncio.create_task(in_hops(reader))
+        asyncio.get_running_loop().call_later(0.01, stand_still, theirs)
+        await wait_fairly([reading], TIMEOUT_S)
+        assert reading.done()
+
+        endless = asyncio.create_task(asyncio.Event().wait())
+        await wait_fairly([endless], 0.01)
+        assert not endless.done()
+        endless.cancel()
+        with suppress(asyncio.CancelledError):
+            await endless
 
 
 async def test_a_timer_gives_the_same_grace() -> None:

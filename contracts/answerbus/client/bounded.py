@@ -6,7 +6,7 @@ were seen of aiokafka while brokers were restarted and rights withdrawn.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 CLEAN_UP_S = 1.0  # for work that was cancelled, before it is left behind
@@ -21,8 +21,16 @@ class ClientCancelled(Exception):
         return "Kafka's client cancelled its own request; it was not told to"
 
 
-async def bounded(work: Coroutine[Any, Any, T], limit_s: float) -> T:
-    """The result of the work, done in a task of its own.
+async def _wait(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
+    await asyncio.wait(tasks, timeout=limit_s)
+
+
+async def bounded(
+    work: Coroutine[Any, Any, T],
+    limit_s: float,
+    wait: "Callable[[Collection[asyncio.Task[Any]], float], Awaitable[None]]" = _wait,
+) -> T:
+    """The result of the work, done in a task of its own; `wait` waits for it, but no longer.
 
     Raises what the work raises, TimeoutError at the limit, and ClientCancelled if the work ended
     in a cancellation that did not come from here.
@@ -30,7 +38,7 @@ async def bounded(work: Coroutine[Any, Any, T], limit_s: float) -> T:
     task = asyncio.create_task(work)
     task.add_done_callback(_take_error)
     try:
-        await asyncio.wait([task], timeout=limit_s)
+        await wait([task], limit_s)
     finally:
         if is_late := not task.done():
             await _end(task)
@@ -46,10 +54,10 @@ def was_cancelled(error: BaseException) -> bool:
 
     A cancellation that a library brought upon itself looks the same, but for the count.
     """
-    if isinstance(error, Exception):
-        return False
+    if not isinstance(error, asyncio.CancelledError):
+        return not isinstance(error, Exception)
     task = asyncio.current_task()
-    return not isinstance(error, asyncio.CancelledError) or task is None or task.cancelling() > 0
+    return task is None or task.cancelling() > 0
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
-from services.worker.fair_timeout import fair_timeout
+from services.worker.fair_timeout import wait_fairly
 from services.worker.observer import Observer, Observers
 from services.worker.ports import Outgoing, OutRecord, Shard
 
@@ -116,8 +116,7 @@ class Outbox:
             while not self._lost:
                 await self._something_to_do()
                 batch, began = self._next_batch(), _now()
-                async with fair_timeout(COMMIT_TIMEOUT_S):
-                    await self._commit(batch)
+                await bounded(self._commit(batch), COMMIT_TIMEOUT_S, wait_fairly)
                 self._committed(batch, began)
                 await asyncio.sleep(LINGER_S)
         except BaseException as error:

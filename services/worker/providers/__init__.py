@@ -1,1 +1,1 @@
-"""Adapters to language models, one file each."""
+"""Language models: one HTTP provider, a pure specification per API, and a scripted one."""

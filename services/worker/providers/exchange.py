@@ -1,161 +1,141 @@
-"""One HTTP exchange, bounded in time, bytes and connections, whichever SDK drives it."""
+"""The one HTTP client of all providers: bounded in time, bytes and connections."""
 
 import logging
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from ssl import SSLContext
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx
-import httpx2
-from httpx_aiohttp import AiohttpTransport
-from httpx_aiohttp.httpx2.client import Httpx2AiohttpClient
+from pydantic_core import to_json
 
 from services.worker.core.reply import Reply, TimedOut, Unavailable
 from services.worker.fair_timeout import fair_timeout
+from services.worker.providers.api import HttpRequest, HttpResponse
+from services.worker.providers.connection import ExchangeLimits
 
-CONNECT_TIMEOUT_S = 5.0
-PREFLIGHT_TIMEOUT_S = 10.0  # of each question
 KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
-RESPONSE_BYTES_MAX = 8 * 1024 * 1024
-UNPACKED = {"Accept-Encoding": "identity"}  # what is not packed cannot explode
-NO_KEY = "none"  # SDKs insist on a key; servers without keys ignore it
-
+OWN_HEADERS = {
+    "accept-encoding": "identity",  # what is not packed cannot explode
+    "content-type": "application/json",
+}
 NEVER_CONNECTED = (
-    # The transport raises the same for "refused" and for "reset after the request"; only aiohttp's
-    # own exception below it tells them apart.
     aiohttp.ClientConnectorError,
     aiohttp.ConnectionTimeoutError,  # connecting, or waiting for a free connection
     aiohttp.ClientHttpProxyError,
-    httpx2.UnsupportedProtocol,  # a base_url that is none
-    httpx.UnsupportedProtocol,
+    *(aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError),  # a base_url that is none
 )
-_NETWORK = (
-    *(httpx2.RequestError, httpx2.InvalidURL, httpx.RequestError, httpx.InvalidURL),
-    *(aiohttp.ClientError, OSError),
-)
-_READ_TIMEOUTS = (httpx2.ReadTimeout, httpx.ReadTimeout)
+_NETWORK = (aiohttp.ClientError, OSError)
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A response as it came, whole or cut at the limit."""
+class HttpClient:
+    """Sends requests to one server: one exchange each, without redirects, retries and cookies."""
 
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+    def __init__(
+        self, base_url: str, headers: Mapping[str, str], max_in_flight: int, limits: ExchangeLimits
+    ) -> None:
+        self._base_url = base_url
+        self._headers = {**headers, **OWN_HEADERS}
+        self._proxy = proxy_for(base_url)
+        self._max_in_flight = max_in_flight
+        self._limits = limits
+        self._opened: aiohttp.ClientSession | None = None
+
+    async def exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
+        """The response, or what came of it that there is none."""
+        try:
+            async with fair_timeout(timeout_s):
+                return await self._send(request)
+        except Exception as error:
+            return reply_to(error, timeout_s)
+
+    async def close(self) -> None:
+        """Close all connections; exchanges under way fail."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _send(self, request: HttpRequest) -> HttpResponse:
+        sent = self._session().request(
+            request.method,
+            self._base_url + request.path,
+            data=None if request.body is None else to_json(request.body),
+            headers=self._headers,
+            proxy=self._proxy,
+            allow_redirects=False,  # that would be a second call
+        )
+        async with sent as response:
+            return HttpResponse(response.status, response.headers, await self._body(response))
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        """The first bytes of a body: what is cut is no JSON, and the status is kept."""
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            return b""
+        pieces, left = [], self._limits.response_bytes_max
+        async for piece in response.content.iter_any():
+            pieces.append(piece[:left])
+            left -= len(piece)
+            if left <= 0:
+                break
+        return b"".join(pieces)
+
+    def _session(self) -> aiohttp.ClientSession:
+        """The connections, which belong to the event loop that first asks for them."""
+        if self._opened is None:
+            connect_s = self._limits.connect_timeout_s
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=self._max_in_flight,
+                    keepalive_timeout=KEEP_ALIVE_S,
+                    ssl=_trusted(self._base_url),
+                ),
+                # The call as a whole is bounded fairly: a timer of the client's own would not wait
+                # for what lies in the socket.
+                timeout=aiohttp.ClientTimeout(sock_connect=connect_s, connect=connect_s),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._opened
 
 
-def http_client(max_in_flight: int) -> httpx2.AsyncClient:
-    """An HTTP client over aiohttp, which costs a fraction of what the default transport does."""
-    return Httpx2AiohttpClient(
-        limits=httpx2.Limits(max_connections=max_in_flight, keepalive_expiry=KEEP_ALIVE_S),
-        headers=UNPACKED,
-        event_hooks={"request": [_set_connect_timeout], "response": [bound_response]},
-    )
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address."""
+    address = urlsplit(url)
+    if proxy_bypass(address.netloc.rpartition("@")[2]):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
-def older_transport(max_in_flight: int) -> httpx.AsyncBaseTransport:
-    """The same for SDKs that are built on httpx and not on its fork."""
-    limits = httpx.Limits(max_connections=max_in_flight, keepalive_expiry=KEEP_ALIVE_S)
-    return AiohttpTransport(limits=limits)
+def reply_to(error: Exception, timeout_s: float) -> Reply:
+    """What an exchange without a response came to.
 
-
-def timeouts() -> httpx2.Timeout:
-    """What comes before a call; the call as a whole is bounded by whoever awaits it, fairly.
-
-    A timer of the transport's own would not wait for what lies in the socket.
+    The text of an exception may quote a body: never log it.
     """
-    return httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
-
-
-def older_timeouts() -> httpx.Timeout:
-    """What comes before a call, for SDKs that are built on httpx and fix this for all calls."""
-    return httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
-
-
-def received(response: httpx2.Response | httpx.Response) -> Received:
-    """A response that was read."""
-    return Received(response.status_code, response.headers, response.content)
-
-
-async def recorded(call: Awaitable[object], timeout_s: float) -> Received | Reply:
-    """What came back of an SDK's call, whatever the SDK itself made of it.
-
-    Some SDKs lose the status, the headers or the usage when they cannot read a body.
-    """
-    _last.set(None)
-    failed: Exception | None = None
-    try:
-        async with fair_timeout(timeout_s):
-            await call
-    except Exception as error:
-        failed = error
-    response = _last.get()
-    if response is not None:
-        with suppress(httpx2.ResponseNotRead, httpx.ResponseNotRead):  # broken off
-            return received(response)
-    return reply_to(failed or RuntimeError("an SDK that asked nobody"), timeout_s)
-
-
-def reply_to(
-    error: Exception, timeout_s: float, *, network: tuple[type[Exception], ...] = ()
-) -> Reply:
-    """What a call without a response came to.
-
-    `network` names the SDK's own exceptions for broken connections. The text of an exception may
-    quote a body: never log it.
-    """
-    causes = list(_causes(error))
-    if isinstance(error, TimeoutError) or any(isinstance(c, _READ_TIMEOUTS) for c in causes):
+    causes = " < ".join(type(cause).__name__ for cause in _causes(error))
+    if isinstance(error, NEVER_CONNECTED):
+        logger.info("no connection: %s", causes)
+        return Unavailable(None, ran=False)
+    if isinstance(error, TimeoutError):
         return TimedOut(timeout_s)
-    if isinstance(error, (*_NETWORK, *network)):
-        logger.info("no answer: %s", " < ".join(type(cause).__name__ for cause in causes))
-        return Unavailable(None, ran=not any(isinstance(c, NEVER_CONNECTED) for c in causes))
+    if isinstance(error, _NETWORK):
+        logger.info("no answer: %s", causes)
+        return Unavailable(None, ran=True)
     where = "".join(traceback.format_tb(error.__traceback__))
     logger.error("a bug: %s in a call, at\n%s", type(error).__name__, where)
     return Unavailable(None, ran=True)
 
 
-class _Bounded(httpx2.AsyncByteStream, httpx.AsyncByteStream):
-    """The first `bytes_max` bytes of a body: what is cut is no JSON, and the status is kept."""
+def _trusted(url: str) -> SSLContext | bool:
+    """The authorities that the SDKs' own clients trust: those of the operating system."""
+    if urlsplit(url).scheme != "https":
+        return True
+    import httpx2  # noqa: PLC0415 - a tenth of a second, for those who use it
 
-    def __init__(
-        self, stream: httpx2.AsyncByteStream | httpx.AsyncByteStream, bytes_max: int
-    ) -> None:
-        self._stream, self._bytes_max = stream, bytes_max
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._bytes_max
-        async for chunk in self._stream:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
-                return
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-_last: ContextVar[httpx2.Response | httpx.Response | None] = ContextVar("last", default=None)
-
-
-async def _set_connect_timeout(request: httpx2.Request) -> None:
-    """Bounds what comes before a call, and nothing else, whatever an SDK says."""
-    request.extensions["timeout"] = timeouts().as_dict()
-
-
-async def bound_response(response: httpx2.Response | httpx.Response) -> None:
-    """Bounds what will be read of a response, before any of it is, and keeps it at hand."""
-    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-    if isinstance(response.stream, httpx2.AsyncByteStream | httpx.AsyncByteStream):
-        response.stream = _Bounded(response.stream, 0 if packed else RESPONSE_BYTES_MAX)
-    response.encoding = "utf-8"  # a charset that cannot be decoded would cost an SDK the status
-    _last.set(response)
+    return httpx2.create_ssl_context()
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,7 +1,8 @@
 """What is wrong with a profile, as one sentence that says what to change: pure."""
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import assert_never
+from typing import Any, assert_never
 
 from services.worker.core.reply import (
     Answered,
@@ -13,9 +14,11 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.providers.api import Api, HttpRequest, HttpResponse, Question
 from services.worker.providers.response_fields import json_in
 
 MODELS_SHOWN_MAX = 10
+NO_KEY = "none"  # SDKs insist on a key; servers without keys ignore it
 
 
 def of_key(api_key: str | None, *, needed: bool) -> str | None:
@@ -25,6 +28,33 @@ def of_key(api_key: str | None, *, needed: bool) -> str | None:
     if not (api_key.isascii() and api_key.isprintable()):
         return "the key has a line break or the like: correct what `api_key_env` points to"
     return None
+
+
+def key_to_send(api_key: str | None) -> str:
+    """The key for an SDK, which refuses none and fails at one that no header can carry."""
+    return NO_KEY if not api_key or of_key(api_key, needed=False) else api_key
+
+
+def of_one_model(
+    api: Api,
+    model: HttpRequest,
+    models: HttpRequest,
+    judge: Callable[[Any], str | None],
+    unknown: Callable[[bytes], str | None],
+) -> Question:
+    """What is wrong with the model, by `judge`; by `unknown` with all models, if it is not there.
+
+    Some servers have no listing, and may know the model all the same.
+    """
+    found = yield model
+    if isinstance(found, HttpResponse):
+        return judge(json_in(found.body))
+    if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
+        return of_listing(found, api.base_url)
+    listing = yield models
+    if isinstance(listing, HttpResponse):
+        return unknown(listing.body)
+    return of_listing(listing, api.base_url)
 
 
 def of_listing(reply: Reply, url: str) -> str | None:

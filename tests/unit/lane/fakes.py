@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -22,6 +23,7 @@ from tests.unit.lane.virtual import VirtualClock
 
 COMMIT_S = 0.005
 HANG_S = 0.1  # between two looks whether the broker answers again
+DEAF_S = 50.0
 BATCH_MAX = 500
 
 
@@ -32,6 +34,7 @@ class Fault(Enum):
     ANSWER_LOST = auto()  # it happens, and the producer does not know
     HANGS = auto()  # nothing is heard; the next to fence decides by throwing it away
     HANGS_AND_HAPPENS = auto()  # nothing is heard; it happens when the next fences
+    DEAF = auto()  # it does not happen, and the client does not hear of its cancellation either
 
 
 class FencedError(Exception):
@@ -195,6 +198,8 @@ class FakeShard:
             happens = fault is Fault.HANGS_AND_HAPPENS
             self._broker.leave_open(self._partition, transaction, happens=happens)
             await asyncio.get_running_loop().create_future()
+        if fault is Fault.DEAF:
+            await _sleep_deaf()
         try:
             await asyncio.sleep(COMMIT_S)
             await self._answer()
@@ -206,7 +211,7 @@ class FakeShard:
         self._reach()
         if self._is_fenced():
             raise FencedError
-        if fault is Fault.REFUSED:
+        if fault in {Fault.REFUSED, Fault.DEAF}:
             raise RefusedError
         self._broker.apply(self._partition, transaction)
         if fault is Fault.ANSWER_LOST:
@@ -227,6 +232,13 @@ class FakeShard:
     def _reach(self) -> None:
         if self._broker.unreachable:
             raise ConnectionError
+
+
+async def _sleep_deaf() -> None:
+    ends_at = asyncio.get_running_loop().time() + DEAF_S
+    while (left_s := ends_at - asyncio.get_running_loop().time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(left_s)
 
 
 class FakeIntake:

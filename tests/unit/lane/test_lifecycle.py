@@ -7,6 +7,7 @@ import pytest
 
 from services.worker.core.reply import Rejected, Throttled
 from services.worker.lane.machine import State
+from services.worker.lane.outbox import COMMIT_TIMEOUT_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Fault
 from tests.unit.lane.stage import Stage, now
@@ -356,5 +357,21 @@ def test_a_cancellation_that_nobody_asked_for_stops_no_lane(method: str, is_open
 
         assert stage.broker.self_cancelled == []
         assert set(stage.outcomes()) <= {"result", "released"}
+
+    run(main())
+
+
+def test_a_commit_that_hears_of_no_cancellation_keeps_its_lane_no_longer_than_another() -> None:
+    """The client waits on after the time-out; a new producer fences what it may still write."""
+
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        stage.broker.faults.append(Fault.DEAF)
+        stage.publish("r-1")
+        await until(lambda: stage.provider.made_for("r-1") != [], 3 * COMMIT_TIMEOUT_S)
+        await stage.end()
+
+        assert stage.outcomes() == ["result"]
 
     run(main())

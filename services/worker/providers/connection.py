@@ -1,0 +1,33 @@
+"""What every provider over HTTP is told: where its server is, and what bounds an exchange."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One profile at one server; `base_url` None is the maker's own.
+
+    `check_model` is False for servers that list other names than they serve. `native` says whether
+    the profile has its answers enforced, so that the model must be able to.
+    """
+
+    model: str
+    api_key: str | None = field(repr=False)
+    max_in_flight: int
+    base_url: str | None = None
+    temperature: float | None = None
+    check_model: bool = True
+    native: bool = True
+
+    def url(self, makers: str) -> str:
+        """Where requests go: `base_url`, or at need the maker's own address."""
+        return (self.base_url or makers).rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeLimits:
+    """The bounds of one exchange, beside the time-out that each call brings along."""
+
+    connect_timeout_s: float = 5.0  # until a connection is free or made
+    preflight_timeout_s: float = 10.0  # of each question
+    response_bytes_max: int = 8 * 1024 * 1024
