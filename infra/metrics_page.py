@@ -15,8 +15,8 @@ BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 
 def page(text: str, rules: str) -> str:
     """The page with its tables as they must be."""
-    text = _between(text, "metrics", _metrics())
-    return _between(text, "alerts", _alerts(yaml.safe_load(rules)))
+    text = between(text, "metrics", _metrics())
+    return between(text, "alerts", _alerts(yaml.safe_load(rules)))
 
 
 def _metrics() -> str:
@@ -39,7 +39,8 @@ def _alerts(rules: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _between(text: str, name: str, table: str) -> str:
+def between(text: str, name: str, table: str) -> str:
+    """The text with what stands between two marks replaced."""
     before, begin, rest = text.partition(BEGIN.format(name))
     _, end, after = rest.partition(END.format(name))
     return before + begin + table + end + after

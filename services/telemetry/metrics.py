@@ -124,7 +124,7 @@ LANE_STATE = Metric(
     "answerbus_lane_state",
     "gauge",
     ("partition", "state"),
-    "1 for the state a lane is in: opening, open, suspended or closed.",
+    "1 for the state a lane is in; docs/guarantees.md says what each means.",
 )
 LANE_STUCK = Metric(
     "answerbus_lane_stuck",

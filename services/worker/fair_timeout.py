@@ -6,7 +6,7 @@ there, and paid for, would be thrown away. A timer that comes late knows that th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,7 +19,9 @@ GRACES_MAX = 10  # a loop that stands still again and again must not make a time
 async def fair_timeout(delay_s: float) -> AsyncIterator[None]:
     """Like `asyncio.timeout`, but for the grace after a standstill. Raises TimeoutError."""
     async with asyncio.timeout(None) as bound:
-        timer = _Timer(bound, delay_s)
+        loop = asyncio.get_running_loop()
+        # It ends behind what is ready now.
+        timer = FairTimer(delay_s, lambda: bound.reschedule(loop.time()))
         try:
             yield
         finally:
@@ -33,16 +35,17 @@ async def wait_fairly(tasks: Collection["asyncio.Task[Any]"], limit_s: float) ->
             await asyncio.wait(tasks)
 
 
-class _Timer:
-    """Ends `bound` when its time has come, and has come on time."""
+class FairTimer:
+    """Calls `due` when its time has come, and has come on time."""
 
-    def __init__(self, bound: asyncio.Timeout, delay_s: float) -> None:
-        self._bound = bound
+    def __init__(self, delay_s: float, due: Callable[[], None]) -> None:
+        self._call = due
         self._loop = asyncio.get_running_loop()
         self._graces = 0
         self._set(self._loop.time() + delay_s)
 
     def cancel(self) -> None:
+        """Let it not come."""
         self._handle.cancel()
 
     def _set(self, due_at: float) -> None:
@@ -55,4 +58,4 @@ class _Timer:
             self._graces += 1
             self._set(now + GRACE_S)
         else:
-            self._bound.reschedule(now)  # ends it behind what is ready now
+            self._call()

@@ -52,7 +52,9 @@ async def handle(lane: Lane, ticket: Ticket) -> None:
 async def prepared(lane: Lane, ticket: Ticket) -> Plan | Cause:
     """What to do; where it may end the worker to find that out, under a mark."""
     planner = lane.context.planner
-    if not lane.is_careful and not lane.lane_state.suspects.is_held(ticket.request.request_id):
+    if not lane.opened.is_careful and not lane.lane_state.suspects.is_held(
+        ticket.request.request_id
+    ):
         return planner.plan(ticket.request)
     async with crash_mark(lane, preparation(ticket)):
         plan = planner.plan(ticket.request)

@@ -8,8 +8,8 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from services.worker.ends import Ends, ResolvedSchema, cause_of, ends_of, has_no_leader
-from services.worker.lane.lane import State
 from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.machine import State
 from services.worker.read_monitor import ReadMonitor, TopicMissing
 from services.worker.waits import PartitionPosition
 
@@ -80,7 +80,6 @@ def _taking(lifecycles: Mapping[int, Lifecycle], ends: Mapping[int, int]) -> lis
         if partition in ends
         and lifecycle.lane.state is State.OPEN
         and lifecycle.lane.backpressure.is_delivering
-        and not lifecycle.lane.leaving
     ]
 
 

@@ -12,8 +12,8 @@ from services.worker.core.reply import Reply, is_counted
 from services.worker.intake import PartitionIntake
 from services.worker.lane import commits, lane_state, opening, recovery, suspects
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.lane import Lane
 from services.worker.lane.membership import Membership
+from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.shard import KafkaShard
 from services.worker.lane.suspects import Suspects
@@ -161,7 +161,8 @@ def _no_proof() -> AbstractContextManager[object]:
 def _keeps_all_calls() -> AbstractContextManager[object]:
     def mutated(lane: Any, ledger: Any) -> set[Any]:
         lane.cancel_uncalled()
-        return set(lane.calls.values())
+        spends: set[Any] = lane.calls.spends
+        return spends
 
     return mock.patch.object(recovery, "_keep_calls", mutated)
 
@@ -225,7 +226,7 @@ MUTATIONS = (
     Mutation("an opening forgets who was suspect", _forgets_suspects),
     Mutation(
         "a lane that was opened often stays careful while it lasts",
-        lambda: mock.patch.object(Lane, "_clear_caution"),
+        lambda: mock.patch.object(OpenLane, "clear_caution"),
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),

@@ -18,11 +18,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.simulation.judge import Verdict, is_fine, judge
+from tests.simulation.judge import Verdict, judge, summary
+from tests.simulation.transitions import never_met
+from tests.unit.lane.noted import Pair
 
 CHUNK = 16  # histories that a process takes at a time
 TIMELINES_MAX = 1  # printed in full; the others can be had by their seeds
 COMPLAINTS_MAX = 10
+
+Summary = tuple[int, bool, frozenset[Pair]]
 
 app = typer.Typer(add_completion=False)
 
@@ -42,11 +46,13 @@ def main(
     began = time.monotonic()
     seeds = range(seed, seed + histories)
     failing: list[int] = []
+    met: set[Pair] = set()
     with _verdicts(seeds, processes) as verdicts, _progress(console, histories) as progress:
-        for number, (failed, fine) in enumerate(verdicts, start=1):
+        for number, (told, fine, pairs) in enumerate(verdicts, start=1):
+            met |= pairs
             if not fine:
-                failing.append(failed)
-                progress.console.print(f"seed {failed} FAILED", style="red")
+                failing.append(told)
+                progress.console.print(f"seed {told} FAILED", style="red")
             rate = number / (time.monotonic() - began)
             progress.update(progress.task_ids[0], completed=number, rate=f"{rate:.0f}/s")
     took_s = time.monotonic() - began
@@ -56,6 +62,8 @@ def main(
         f"{histories} histories, seeds {seeds[0]} to {seeds[-1]}, in {took_s:.0f} s "
         f"({histories / took_s:.1f}/s): {len(failing)} failed"
     )
+    for line in never_met(met):
+        console.print(line, markup=False)
     if failing:
         console.print(f"failing seeds: {' '.join(map(str, sorted(failing)))}")
         console.print("one of them again: python -m tests.simulation --seed N")
@@ -63,13 +71,13 @@ def main(
 
 
 @contextmanager
-def _verdicts(seeds: range, processes: int) -> Iterator[Iterable[tuple[int, bool]]]:
+def _verdicts(seeds: range, processes: int) -> Iterator[Iterable[Summary]]:
     if processes == 1:
-        yield map(is_fine, seeds)
+        yield map(summary, seeds)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         try:
-            yield pool.map(is_fine, seeds, chunksize=CHUNK)
+            yield pool.map(summary, seeds, chunksize=CHUNK)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise

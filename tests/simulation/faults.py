@@ -16,6 +16,7 @@ AMBUSHED = 0.8
 AMBUSH_S_MAX = 2.0
 AMBUSH_DELAYS_S = (0.0, 0.001, 0.004, 0.007, 0.01)  # within one commit, and in between two
 ABSENCES_S = (0.5, 6.0, 8.0, 18.0, 30.0, 30.0)  # a session has 10, and an opening needs some
+RESTART_LOOK_S = 0.1
 PAUSES_S = (0.001, 0.01, 0.05, 0.3, 1.0, 3.0)
 
 Kinds = list[Callable[[], Coroutine[Any, Any, None]]]
@@ -169,6 +170,8 @@ class Faults:
             for worker in self._history.workers:
                 if worker.process is heard:
                     return worker
+        while not self._history.workers:
+            await asyncio.sleep(RESTART_LOOK_S)  # poison has ended the only one
         return self._chance.choice(self._history.workers)
 
     async def _after(self, seconds: float, then: Callable[[], None]) -> None:

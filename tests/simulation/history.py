@@ -8,7 +8,7 @@ from itertools import count
 from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from services.worker.lane.recovery import STABLE_S
 from tests.simulation.boundary import Boundary
 from tests.simulation.cluster import Cluster
@@ -157,7 +157,7 @@ class History:
                 for worker in self.workers
                 for partition, lifecycle in worker.membership.lifecycles.items()
                 if lifecycle.lane.state is State.OPEN
-                and lifecycle.lane.is_careful
+                and lifecycle.lane.opened.is_careful
                 and loop.time() - lifecycle.lane.entered_at > STABLE_S + REST_S / 2
             ]
         drained = loop.time() + DRAINED_S_MAX

@@ -19,6 +19,7 @@ from tests.simulation.provider import POISON
 from tests.simulation.timeline import START_S, Timeline
 from tests.simulation.worker import PREFIX, simulated_clients
 from tests.unit.builders import NOW
+from tests.unit.lane.noted import Pair, noted
 
 CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     conservation.check,
@@ -33,12 +34,16 @@ TYPED_EVERY = 20  # the schemas of all events cost as much time as everything el
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was wrong with one history, and the records that it left behind, also compacted ones."""
+    """What was wrong with one history, and the records that it left behind, also compacted ones.
+
+    `met` are the rows of the lane's table that its lanes came to.
+    """
 
     seed: int
     complaints: tuple[str, ...]
     timeline: Timeline
     records: tuple[Record, ...]
+    met: frozenset[Pair]
 
     @property
     def is_fine(self) -> bool:
@@ -86,18 +91,19 @@ def judge(seed: int) -> Verdict:
         history.timeline.is_over = True
 
     try:
-        with simulated_clients():
+        with simulated_clients(), noted() as met:
             errors = run_and_bury(main(), history.processes)
     finally:
         logger.removeHandler(ear)
         logger.propagate = before[0]
     complaints += [*history.boundary.complaints, *ear.bugs, *errors]
-    return Verdict(seed, tuple(complaints), history.timeline, _records(history))
+    return Verdict(seed, tuple(complaints), history.timeline, _records(history), frozenset(met))
 
 
-def is_fine(seed: int) -> tuple[int, bool]:
-    """The seed, and whether every promise held."""
-    return seed, judge(seed).is_fine
+def summary(seed: int) -> tuple[int, bool, frozenset[Pair]]:
+    """The seed, whether every promise held, and the rows of the lane's table that were met."""
+    verdict = judge(seed)
+    return seed, verdict.is_fine, verdict.met
 
 
 def _audit(history: History) -> Iterator[Violation]:

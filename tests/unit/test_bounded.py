@@ -86,3 +86,20 @@ def test_a_cancellation_from_outside_ends_the_work_too() -> None:
         return ended
 
     assert run(main()) == ["cleaned up"]
+
+
+def test_an_error_that_nobody_waits_for_any_more_is_not_reported() -> None:
+    """The caller is cancelled in the very moment in which the work fails."""
+
+    async def main() -> None:
+        caller = asyncio.create_task(bounded(_fails_soon(), 20))
+        await asyncio.sleep(0.5)
+        asyncio.get_running_loop().call_later(0.5, caller.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    async def _fails_soon() -> None:
+        await asyncio.sleep(1)
+        raise ConnectionError
+
+    run(main())

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
 from services.worker import fair_timeout as module
-from services.worker.fair_timeout import GRACE_S, GRACES_MAX, fair_timeout, wait_fairly
+from services.worker.fair_timeout import GRACE_S, GRACES_MAX, FairTimer, fair_timeout, wait_fairly
 
 TIMEOUT_S = 0.2
 STALL_S = 0.6
@@ -131,6 +131,25 @@ async def test_tasks_are_waited_for_with_the_same_grace() -> None:
         endless.cancel()
         with suppress(asyncio.CancelledError):
             await endless
+
+
+async def test_a_timer_gives_the_same_grace() -> None:
+    async with connection() as (reader, theirs):
+        reading = asyncio.create_task(in_hops(reader))
+        asyncio.get_running_loop().call_later(0.01, stand_still, theirs)
+        was_read: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        FairTimer(TIMEOUT_S, lambda: was_read.set_result(reading.done()))
+
+        assert await was_read
+
+
+async def test_a_timer_that_is_cancelled_does_not_come() -> None:
+    came: list[bool] = []
+    timer = FairTimer(0.01, lambda: came.append(True))
+    timer.cancel()
+    await asyncio.sleep(0.05)
+
+    assert came == []
 
 
 STOPPED = """

@@ -36,6 +36,7 @@ async def bounded(
     in a cancellation that did not come from here.
     """
     task = asyncio.create_task(work)
+    task.add_done_callback(_take_error)
     try:
         await wait([task], limit_s)
     finally:
@@ -62,5 +63,10 @@ def was_cancelled(error: BaseException) -> bool:
 async def _end(task: "asyncio.Task[Any]") -> None:
     """Cancel, and wait a moment; what is deaf to it goes on without us."""
     task.cancel()
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     await asyncio.wait([task], timeout=CLEAN_UP_S)
+
+
+def _take_error(ended: "asyncio.Task[Any]") -> None:
+    """A caller that is cancelled does not take it any more, and asyncio would report it."""
+    if not ended.cancelled():
+        ended.exception()

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from services.telemetry import metrics
 from services.telemetry.counts import Sample
-from services.worker.health.lane_problem import openings
 from services.worker.health.reasons import not_read
 from services.worker.health.verdict import Verdict
 from services.worker.health.watched import HealthInputs
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 
 
 def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
@@ -39,7 +39,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.HELD_AGE, labels, max((now - holder.since).total_seconds(), 0.0)
     for partition, lifecycle in inputs.membership.lifecycles.items():
         yield metrics.LANE_STUCK, (str(partition),), partition in verdict.stuck
-        yield metrics.FAILED_OPENINGS, (str(partition),), openings(lifecycle.lane)
+        yield metrics.FAILED_OPENINGS, (str(partition),), lifecycle.lane.failed_openings
         for state in State:
             is_in = lifecycle.lane.state is state
             yield metrics.LANE_STATE, (str(partition), state.name.lower()), is_in

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from answerbus.wire import format_timestamp
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 
 REQUESTS_MIN = 100  # of one workflow, to be named while the lane still takes requests in
 

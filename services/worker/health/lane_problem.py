@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from services.worker.context import Context
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.machine import State
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
 from services.worker.plans import Backend
 
@@ -17,16 +18,20 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
     """See the module; `bound_s` is how long a lane may be without progress."""
     lane = lifecycle.lane
     since_s = _now() - lane.entered_at
+    is_late = since_s > bound_s
     match lane.state:
         case State.CLOSED:
             return None
         case State.OPENING:
-            is_late = since_s > bound_s and not lane.leaving
             return lifecycle.stuck or (f"has been opening for {since_s:.0f} s" if is_late else None)
-        case State.SUSPENDED:
-            if lane.leaving or since_s <= bound_s:
-                return None
-            return f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
+        case State.RESUMING:
+            told = f"was given back {since_s:.0f} s ago, and cannot prove yet that it is its owner"
+            return told if is_late else None
+        case State.SUSPENDED | State.UNASSIGNED:
+            told = f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
+            return told if is_late else None
+        case State.HANDING_OVER | State.ABANDONED | State.DRAINING | State.DRAINING_REOPENING:
+            return None  # it is another's partition, or soon will be
         case State.OPEN:
             return (
                 _poison(lane)
@@ -38,15 +43,8 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
             assert_never(lane.state)
 
 
-def openings(lane: Lane) -> int:
-    """Since the lane last got anything done."""
-    lane_state = getattr(lane, "lane_state", None)  # there are none before it was first opened
-    record = lane_state.ledger.lane if lane_state else None
-    return record.openings_without_progress if record else 0
-
-
 def _poison(lane: Lane) -> str | None:
-    count = openings(lane)
+    count = lane.failed_openings
     if count <= OPENINGS_BEFORE_CARE or not lane.lane_state.queue.tickets:
         return None
     return (

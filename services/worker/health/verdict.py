@@ -7,7 +7,8 @@ from services.worker.health.lane_holder import LaneHolder, holder_of
 from services.worker.health.lane_problem import lane_problem
 from services.worker.health.reasons import reasons
 from services.worker.health.watched import HealthInputs
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def judge(inputs: HealthInputs) -> Verdict:
     sick = {name: backend.limiter.setup_fault for name, backend in context.planner.backends.items()}
     return Verdict(
         lanes={partition: lifecycle.lane.state for partition, lifecycle in lifecycles},
-        opening=tuple(p for p, lifecycle in lifecycles if _is_opening(lifecycle.lane)),
+        opening=tuple(p for p, lifecycle in lifecycles if lifecycle.lane.state is State.OPENING),
         stuck={partition: why for partition, why in troubles.items() if why},
         unhealthy={name: why for name, why in sick.items() if why},
         reasons=tuple(filter(None, reasons(inputs))),
@@ -80,7 +81,3 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
 def _in_flight(lane: Lane) -> int:
     """A closed lane stays known until the next assignment; its calls have been ended."""
     return 0 if lane.state is State.CLOSED else len(lane.calls)
-
-
-def _is_opening(lane: Lane) -> bool:
-    return lane.state is State.OPENING and not lane.leaving

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from answerbus.ledger import Watched
 from services.worker.core.admit import Arrival
 from services.worker.lane.crash_mark import crash_mark
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 from services.worker.lane.outbox import LaneLost
 
 _log = logging.getLogger(__name__)
@@ -15,9 +16,10 @@ _log = logging.getLogger(__name__)
 
 def must_be_read_alone(lane: Lane) -> bool:
     """Whether the records of the lane are to be taken in by `read_alone`."""
-    if lane.state is not State.OPEN:
+    here = lane.open
+    if lane.state is not State.OPEN or here is None:
         return False
-    return lane.is_careful or lane.lane_state.suspects.record is not None
+    return here.is_careful or here.lane_state.suspects.record is not None
 
 
 def read_alone(
@@ -35,14 +37,15 @@ def read_alone(
 async def _read(
     lane: Lane, offset: int, read: Callable[[], Arrival], bare: Callable[[], Arrival]
 ) -> None:
-    what, suspects = Watched(what="record", offset=offset), lane.lane_state.suspects
+    what = Watched(what="record", offset=offset)
     try:
+        here, suspects = lane.opened, lane.lane_state.suspects
         crashes = suspects.record_given_up(offset)
         if crashes is not None:
             _give_up(lane, bare(), crashes)
         else:
             if suspects.record and suspects.record.offset == offset:
-                await asyncio.sleep(lane.trials_from - asyncio.get_running_loop().time())
+                await asyncio.sleep(here.trials_from - asyncio.get_running_loop().time())
             async with crash_mark(lane, what):
                 lane.deliver([read()])
                 if lane.lane_state.watermark.position > offset:
@@ -60,8 +63,8 @@ async def _read(
 
 def _give_up(lane: Lane, arrival: Arrival, crashes: int) -> None:
     writing = lane.lane_state.give_up_record(arrival, crashes, lane.context.clock.now())
-    if writing and lane.outbox:
-        lane.outbox.put(writing.records, writing.offset)
+    if writing:
+        lane.opened.put(writing)
         _log.warning(
             "the record at offset %d of lane %d was given up", arrival.place.offset, lane.partition
         )

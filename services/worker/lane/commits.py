@@ -13,8 +13,8 @@ from services.worker.core.plan import Plan
 from services.worker.core.prompt import Prompt
 from services.worker.core.ticket import Ticket
 from services.worker.lane.lane import Lane
+from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost
-from services.worker.lane.record_admission import LaneWrite
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
 
@@ -48,32 +48,32 @@ async def spend(
         if lane.leaving:
             raise LaneLost
         await lane.spendable.wait()
-    in_flight = (other.request.request_id for other in (*lane.calls, *lane.unused.values()))
-    if not lane.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
+    here, asked_at = lane.opened, asyncio.get_running_loop().time()
+    if not here.lane_state.suspects.has_room(ticket.request.request_id, lane.calls.request_ids()):
         return NoRoom()
-    asked_at = asyncio.get_running_loop().time()
-    charged = lane.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
-    _let_funded_run(lane)
+    charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
+    _let_funded_run(lane, here)
     if isinstance(charged, Reserved | BudgetExhausted):
         return charged
     spent, writing = charged
-    lane.unused[spent] = ticket
-    began = await _put(lane, writing)
+    lane.calls.spent(ticket, spent)
+    began = await here.put(writing)
     return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
 
 
 def use(lane: Lane, permit: Permit) -> None:
     """The call begins: from here on the spend is answered for, whatever becomes of the lane."""
-    lane.calls[lane.unused.pop(permit.spend)] = permit.spend
+    lane.calls.began(permit.spend)
     lane.progressed()
 
 
 async def release(lane: Lane, ticket: Ticket, permit: Permit) -> None:
     """Give a permit back that came too late; raises LaneLost, and the opening lane does it."""
-    await _put(lane, lane.lane_state.release(ticket, permit.spend, lane.context.clock.now()))
-    del lane.unused[permit.spend]
+    here = lane.opened
+    await here.put(here.lane_state.release(ticket, permit.spend, lane.context.clock.now()))
+    lane.calls.gone(permit.spend)
     lane.context.observer.released(ticket, permit.spend)
-    _let_funded_run(lane)
+    _let_funded_run(lane, here)
 
 
 async def settle(lane: Lane, call: Call) -> Decision:
@@ -81,17 +81,17 @@ async def settle(lane: Lane, call: Call) -> Decision:
     while True:
         while not lane.writable.is_set():
             await lane.writable.wait()
-        context, now = lane.context, lane.context.clock.now()
-        decision, writing = lane.lane_state.settle(call, now, context.jitter())
+        here, context, now = lane.opened, lane.context, lane.context.clock.now()
+        decision, writing = here.lane_state.settle(call, now, context.jitter())
         try:
-            await _put(lane, writing)
+            await here.put(writing)
         except LaneLost:
             continue  # reopened, the lane still knows this call, or has ended this task
-        del lane.calls[call.ticket]
-        lane.lane_state.apply_decision(call.ticket, decision)
+        lane.calls.settled(call.ticket)
+        here.lane_state.apply_decision(call.ticket, decision)
         lane.progressed()
         context.observer.settled(call, decision, now)
-        _let_funded_run(lane)
+        _let_funded_run(lane, here)
         if isinstance(decision, DeadLetter):
             _log.info("ended as a dead letter: %s", decision.cause.kind)
         return decision
@@ -100,20 +100,15 @@ async def settle(lane: Lane, call: Call) -> Decision:
 async def dead_letter(lane: Lane, ticket: Ticket, cause: Cause) -> None:
     """End a request without another call; raises LaneLost, and the ticket comes again."""
     await lane.writable.wait()
-    letter, writing = lane.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
-    await _put(lane, writing)
-    lane.lane_state.apply_decision(ticket, letter)
+    here = lane.opened
+    letter, writing = here.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
+    await here.put(writing)
+    here.lane_state.apply_decision(ticket, letter)
     lane.progressed()
     lane.context.observer.dead_lettered(ticket, letter)
     _log.info("ended as a dead letter: %s", letter.cause.kind)
 
 
-def _let_funded_run(lane: Lane) -> None:
-    if lane.lane_state.queue.has_funded:
+def _let_funded_run(lane: Lane, here: OpenLane) -> None:
+    if here.lane_state.queue.has_funded:
         lane.pump()
-
-
-async def _put(lane: Lane, writing: LaneWrite) -> float:
-    if lane.outbox is None:
-        raise LaneLost
-    return await lane.outbox.put(writing.records, writing.offset)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from answerbus.ledger import Watched
 from services.worker.core.ticket import Ticket
 from services.worker.lane.lane import Lane
-from services.worker.lane.outbox import LaneLost
 
 
 @asynccontextmanager
@@ -20,7 +19,8 @@ async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            lane.lane_state.watched = None  # also where the lane is lost and has new state
+            if lane.open:  # also where the lane was lost and has new state
+                lane.open.lane_state.watched = None
         await _mark(lane, None)
 
 
@@ -35,8 +35,5 @@ def lone_call(ticket: Ticket) -> Watched:
 
 
 async def _mark(lane: Lane, what: Watched | None) -> None:
-    if lane.outbox is None:
-        raise LaneLost
     lane.lane_state.watched = what
-    mark = lane.lane_state.ownership_record(lane.context.clock.now())
-    await lane.outbox.put(mark.records, mark.offset)
+    await lane.opened.prove_ownership(lane.context.clock.now())

@@ -1,23 +1,33 @@
-"""A lane: one partition's state, outbox and tasks."""
+"""A lane: one partition's calls and tasks, the turns they take, and what it has while open."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from enum import Enum, auto
+from datetime import datetime
+from functools import partial
 
 from answerbus.ledger import Watched
 from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
-from services.worker.core.account import Spend
 from services.worker.core.admit import Arrival
 from services.worker.core.ticket import Ticket
 from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.calls import Calls
 from services.worker.lane.lane_record_refresh import refreshed_lane_record
 from services.worker.lane.lane_state import LaneState
 from services.worker.lane.latest_task import Cancellation
+from services.worker.lane.machine import (
+    HAS_PRODUCER,
+    LEAVING,
+    Effect,
+    Event,
+    State,
+    StateMachine,
+    Step,
+)
 from services.worker.lane.offset_gaps import OffsetGaps
+from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
-from services.worker.lane.suspects import SPARE_ATTEMPTS
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
@@ -25,26 +35,13 @@ ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
 _log = logging.getLogger(__name__)
 
 
-class State(Enum):
-    """Where a lane stands; lane/lifecycle.py moves it."""
-
-    OPENING = auto()
-    OPEN = auto()
-    SUSPENDED = auto()  # revoked or draining: calls go on, nothing new is spent
-    CLOSED = auto()
-
-
 class Lane:
     """What is alive while a worker owns a partition.
 
-    `calls` are the spends whose provider call has begun: they outlive a reopening. `unused` are
-    those whose call has not, also where nobody knows whether they are committed. `handle` does the
-    work of one ticket; `on_loss` is told that the lane must start over. `trial` are the suspects
-    that are tried just now, `errors` what bugs were found at since the lane was last opened.
+    `handle` does the work of one ticket; `on_loss` is told that the lane must start over. `trial`
+    are the suspects that are tried just now, `errors` what bugs were found at since the lane was
+    last opened.
     """
-
-    lane_state: LaneState
-    outbox: Outbox | None = None
 
     def __init__(
         self,
@@ -53,54 +50,91 @@ class Lane:
         backpressure: Backpressure,
         gaps: OffsetGaps,
         handle: "Handle",
+        on_loss: "OnLoss",
     ) -> None:
         self.partition = partition
         self.context = context
         self.backpressure, self.offset_gaps = backpressure, gaps
-        self.state = State.OPENING
-        self.writable = asyncio.Event()  # an outbox is there: what was called can be settled
-        self.spendable = asyncio.Event()  # and new calls may be made
-        self.leaving = False  # nothing will be spent here again, unless it is opened anew
-        self.calls: dict[Ticket, Spend] = {}
-        self.unused: dict[Spend, Ticket] = {}
+        self.on_loss = on_loss
+        self.open: OpenLane | None = None
+        self.calls = Calls()
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
         self.was_opened = False
-        self.is_careful = False  # what may end the worker is marked before (lane/crash_mark.py)
         self.trial: set[Ticket] = set()
         self.errors: list[Watched] = []
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
-        self.stable_at = self.trials_from = 0.0  # loop time
         self.entered_at = self.progressed_at = _now()
-        self.on_loss: Callable[[BaseException], None]
+        self.writable = asyncio.Event()  # it has a producer: what was called can be settled
+        self.spendable = asyncio.Event()  # and new calls may be made
+        self._machine = StateMachine()
+        self._failed_openings = 0
         self._handle = handle
         self._alarm: asyncio.TimerHandle | None = None
 
-    def enter(self, state: State) -> None:
-        """Change state, and with it who may go on."""
-        if state is not self.state:
+    @property
+    def state(self) -> State:
+        """Where it stands; only `hear` changes it."""
+        return self._machine.state
+
+    @property
+    def leaving(self) -> bool:
+        """Whether nothing will be spent here again, unless it is opened anew."""
+        return self.state in LEAVING
+
+    @property
+    def opened(self) -> OpenLane:
+        """What it has while it has a producer. Raises LaneLost while it has none."""
+        if self.open is None:
+            raise LaneLost
+        return self.open
+
+    @property
+    def lane_state(self) -> LaneState:
+        """Those of the open lane. Raises LaneLost while there is no producer."""
+        return self.opened.lane_state
+
+    @property
+    def failed_openings(self) -> int:
+        """Since the lane last got anything done."""
+        return self.open.failed_openings if self.open else self._failed_openings
+
+    def hear(self, event: Event) -> tuple[Effect | Step, ...]:
+        """Change state, and with it who may go on; gives what its life has to do."""
+        before = self.state
+        effects = self._machine.hear(event)
+        if self.state is not before:
             self.entered_at = _now()
-        self.state = state
-        _switch(self.writable, on=state in {State.OPEN, State.SUSPENDED})
-        _switch(self.spendable, on=state is State.OPEN)
-        if self._alarm and state is not State.OPEN:
+        _switch(self.writable, on=self.state in HAS_PRODUCER)
+        _switch(self.spendable, on=self.state is State.OPEN)
+        if self._alarm and self.state is not State.OPEN:
             self._alarm.cancel()
+        return effects
+
+    def part(self) -> Outbox | None:
+        """Let go of what only an open lane has, once it is none; gives what is to be closed."""
+        if self.open is None or self.state in HAS_PRODUCER:
+            return None
+        self._failed_openings = self.open.failed_openings
+        parted, self.open = self.open, None
+        return parted.outbox
 
     def deliver(self, arrivals: Sequence[Arrival]) -> None:
         """Take records in; never waits. Those that come while the lane is not open come again."""
-        if self.state is not State.OPEN or self.outbox is None:
+        here = self.open
+        if self.state is not State.OPEN or here is None:
             return
         now = self.context.clock.now()
-        position, first = self.lane_state.watermark.position, arrivals[0].place.offset
+        position, first = here.lane_state.watermark.position, arrivals[0].place.offset
         if first > position:
             self.offset_gaps.record(position, first)
         written, offset = None, position
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = self.lane_state.arrive(arrival, now)
+                writing = here.lane_state.arrive(arrival, now)
                 if writing:
-                    written = self.outbox.put(writing.records, writing.offset)
+                    written = here.put(writing)
         except Exception as error:
             # A bug. What comes after would be taken in behind a gap, so the lane starts over.
             _log.exception("taking a record of lane %d in failed", self.partition)
@@ -112,13 +146,14 @@ class Lane:
 
     def pump(self) -> None:
         """Start the tickets whose turn has come, and update backpressure."""
-        if self.state is not State.OPEN:
+        here = self.open
+        if self.state is not State.OPEN or here is None:
             return
-        queue, now = self.lane_state.queue, self.context.clock.now()
-        self._clear_caution()
+        queue, now = here.lane_state.queue, self.context.clock.now()
+        here.clear_caution(now)
         for expired in queue.wake(now):
             self._start(expired)
-        self._try_suspects()
+        self._try_suspects(here, now)
         for _ in range(STARTS_PER_PASS):
             ticket = queue.take(self.context.limits.max_in_flight)
             if ticket is None:
@@ -126,9 +161,8 @@ class Lane:
             self._start(ticket)
         else:
             asyncio.get_running_loop().call_soon(self.pump)
-        backlog_bytes = self.outbox.backlog_bytes if self.outbox else 0
         unavailable = self.context.planner.unavailable(queue.profiles)
-        self.backpressure.update(queue, backlog_bytes, unavailable)
+        self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
@@ -150,27 +184,12 @@ class Lane:
             if ticket not in self.calls:
                 self.cancellation.of(task)
 
-    def release_unused(self) -> None:
-        """Release the spends whose call will never begin, now that their tasks have been ended."""
-        for spend, ticket in self.unused.items():
-            if self.outbox and self.lane_state.ledger.holds(spend):
-                writing = self.lane_state.release(ticket, spend, self.context.clock.now())
-                self.outbox.put(writing.records, writing.offset, apart=True)
-
-    async def prove_ownership(self) -> None:
-        """Write what only the rightful owner of the partition can. Raises LaneLost."""
-        if self.outbox is None:
-            raise RuntimeError("a lane has an outbox once it was opened")
-        presence = self.lane_state.ownership_record(self.context.clock.now())
-        await self.outbox.put(presence.records, presence.offset)
-
-    async def drop_outbox(self) -> None:
-        """Stop writing; what was queued is lost."""
-        outbox = self.outbox
-        if outbox:
-            await outbox.close()
-            if self.outbox is outbox:
-                self.outbox = None
+    def abandon_calls(self) -> None:
+        """Abandon the calls in flight, which can no longer be settled here, and what they hold."""
+        for task in self.tasks.values():
+            self.cancellation.of(task)
+        self.calls.abandon()
+        self.backpressure.reset()
 
     def _start(self, ticket: Ticket) -> None:
         if not self.tasks:
@@ -189,7 +208,7 @@ class Lane:
         except Exception as error:
             # A bug. The request is tried again a few times, so this has an end.
             _log.exception("handling a request of lane %d failed", self.partition)
-            self.calls.pop(ticket, None)
+            self.calls.failed(ticket)
             clear_log_context()
             self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
 
@@ -199,30 +218,16 @@ class Lane:
             self.trial.discard(ticket)
         self.pump()
 
-    def _clear_caution(self) -> None:
-        """A lane that has lasted for a while was not ended by what it holds, busy or not."""
-        if self.outbox is None or _now() < self.stable_at:
-            return
-        self.is_careful = False
-        if progress := self.lane_state.progress_record(self.context.clock.now()):
-            self.outbox.put([progress], None)
-
-    def _try_suspects(self) -> None:
+    def _try_suspects(self, here: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        queue, suspects = self.lane_state.queue, self.lane_state.suspects
-        if self.trial or _now() < self.trials_from:
+        queue, suspects = here.lane_state.queue, here.lane_state.suspects
+        if self.trial or _now() < here.trials_from:
             return
-        for request_id in suspects.next_tried(queue.apart(), self._can_spare):
+        can_spare = partial(here.can_spare, now)
+        for request_id in suspects.next_tried(queue.apart(), can_spare):
             ticket = queue.take_apart(request_id)
             self.trial.add(ticket)
             self._start(ticket)
-
-    def _can_spare(self, request_id: str) -> bool:
-        """Whether its account could pay for one more crash."""
-        request = self.lane_state.queue.tickets[request_id].request
-        account = self.lane_state.ledger.account(request, self.context.clock.now())
-        left = account.limit.attempts - account.charged[0] - len(account.in_flight)
-        return left >= SPARE_ATTEMPTS
 
     def _set_alarm(self, delay_s: float) -> None:
         if self._alarm:
@@ -230,13 +235,15 @@ class Lane:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
 
     def _on_alarm(self) -> None:
-        now = self.context.clock.now()
-        if self.outbox and (renewed := refreshed_lane_record(self.lane_state, now)):
-            self.outbox.put(renewed.records, renewed.offset)
+        if self.open and (
+            renewed := refreshed_lane_record(self.open.lane_state, self.context.clock.now())
+        ):
+            self.open.put(renewed)
         self.pump()
 
 
 Handle = Callable[[Lane, Ticket], Awaitable[None]]
+OnLoss = Callable[[BaseException], None]
 
 
 def _now() -> float:

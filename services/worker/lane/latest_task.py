@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from answerbus.client.bounded import was_cancelled
 
-Step = Callable[[], Coroutine[None, None, None]]
+Work = Callable[[], Coroutine[None, None, None]]
 
 CLEAN_UP_S = 60.0  # for a step that was cancelled; what it waits for then is bounded by less
 AGAIN_S = 1.0  # until a step that ended without having been told to is done again
@@ -27,17 +27,17 @@ class LatestTask:
         self._turn = asyncio.Lock()
         self._cancellation = Cancellation()
 
-    def start(self, step: Step) -> None:
+    def start(self, work: Work) -> None:
         """Do this, and no longer what was under way."""
         self.cancel()
-        self.current = asyncio.create_task(self._take_turn(step))
+        self.current = asyncio.create_task(self._take_turn(work))
 
     def cancel(self) -> None:
         """Let what is under way end."""
         if self.current:
             self._cancellation.of(self.current)
 
-    async def _take_turn(self, step: Step) -> None:
+    async def _take_turn(self, work: Work) -> None:
         """A step that does not end must not keep its lane shut: the next one fences it off."""
         try:
             async with asyncio.timeout(CLEAN_UP_S):
@@ -48,16 +48,16 @@ class LatestTask:
             await self._turn.acquire()
         turn = self._turn
         try:
-            while not await _is_done(step):
+            while not await _is_done(work):
                 await asyncio.sleep(AGAIN_S)
         finally:
             turn.release()
 
 
-async def _is_done(step: Step) -> bool:
+async def _is_done(work: Work) -> bool:
     """Whether it came to its end. Raises CancelledError if it was cancelled."""
     try:
-        await step()
+        await work()
     except BaseException as error:
         if was_cancelled(error):
             raise

@@ -1,27 +1,27 @@
-"""A lane's lifecycle: opened, suspended by rebalances, reopened after a loss, drained, closed."""
+"""A lane's life: tells the events to its state machine, and does what follows (lane/machine.py)."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import assert_never
 
 from answerbus.client.diagnosis import describe_error, describe_error_for_log
 from services.worker.context import Context
-from services.worker.fair_timeout import wait_fairly
+from services.worker.fair_timeout import FairTimer
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.lane import Handle, Lane, State
-from services.worker.lane.latest_task import CLEAN_UP_S, LatestTask
+from services.worker.lane.lane import Handle, Lane, OnLoss
+from services.worker.lane.latest_task import CLEAN_UP_S, LatestTask, Work
+from services.worker.lane.machine import STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.offset_gaps import OffsetGaps
-from services.worker.lane.outbox import LaneLost
+from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.recovery import open_lane
+from services.worker.lane.reopen_backoff import ReopenBackoff
 from services.worker.ports import Intake, Shard
 
-REOPEN_FIRST_S = 0.2
-REOPEN_MAX_S = 5.0
-SHUT_LOOK_S = 10.0  # between two looks whether what keeps a lane shut is gone
-ORPHAN_S = 300.0  # for a partition to come back, with the answers that are paid for
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
+RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
 
 _log = logging.getLogger(__name__)
 
@@ -35,190 +35,209 @@ def new_lifecycle(
 ) -> "Lifecycle":
     """A lane with all that belongs to it."""
     backpressure = Backpressure(intake, context.limits, context.counters)
-    lane = Lane(
-        partition, context, backpressure, OffsetGaps(partition, intake, context.counters), handle
+    gaps = OffsetGaps(partition, intake, context.counters)
+    return Lifecycle(
+        partial(Lane, partition, context, backpressure, gaps, handle), intake, new_shard
     )
-    return Lifecycle(lane, intake, new_shard)
 
 
 class Lifecycle:
-    """Moves one lane through its states; `stuck` says why it cannot open, for people.
+    """Drives one lane; `stuck` says why it cannot open, for people.
 
-    What takes time is a step in the background (see Steps).
+    What takes time is a step in the background (see LatestTask), which ends with an event. A step
+    that another has taken the place of has no say any more.
     """
 
-    def __init__(self, lane: Lane, intake: Intake, new_shard: Callable[[], Shard]) -> None:
-        self.lane = lane
+    def __init__(
+        self,
+        new_lane: Callable[[OnLoss], Lane],
+        intake: Intake,
+        new_shard: Callable[[], Shard],
+    ) -> None:
+        self.lane = new_lane(self._on_producer_lost)
         self.stuck: str | None = None
         self._intake = intake
         self._new_shard = new_shard
-        self._assigned = True
-        self._is_reassigned = False
-        self._draining = False
-        self._losses = 0  # since it was last calm
         self._latest_task = LatestTask()
-        lane.on_loss = self._on_producer_lost
+        self._backoff = ReopenBackoff()
+        self._stay: FairTimer | None = None
+        self._drained_by = 0.0  # loop time
+        self._parted: Outbox | None = None  # of a producer that was lost, to be closed
+        self._closed = asyncio.Event()
 
-    def assign(self) -> None:
-        """Assigned: open or go on, in the background, since the callback must return at once."""
-        lane, was_orphaned = self.lane, self._is_reassigned
-        self._assigned, self._is_reassigned = True, False
-        if lane.state is State.OPEN or (lane.state is State.SUSPENDED and not lane.leaving):
-            lane.enter(State.SUSPENDED)
-            self._latest_task.start(self._resume)
-        elif lane.state is State.OPENING or (lane.state is State.SUSPENDED and was_orphaned):
-            lane.enter(State.OPENING)  # an orphan's state hold tickets whose tasks were ended
-            self._latest_task.start(partial(self._open, prove=False))
-
-    def revoke(self) -> None:
-        """Revoked: spend nothing new, let calls go on."""
-        self._assigned = False
-        if self.lane.state is State.OPEN:
-            self.lane.enter(State.SUSPENDED)
-        elif self.lane.state is not State.CLOSED:
-            self._latest_task.cancel()
-
-    def reassign(self) -> None:
-        """Assigned elsewhere: commit answers of calls in flight until the new owner fences us."""
-        lane = self.lane
-        self._is_reassigned = lane.leaving = True
-        lane.cancel_uncalled()
-        self._latest_task.start(self._finish_calls)
+    def on(self, event: Event) -> None:
+        """Something happened to the lane. Returns at once: callbacks of rebalances may not wait."""
+        lane, before = self.lane, self.lane.state
+        effects = lane.hear(event)
+        self._parted = lane.part() or self._parted
+        if effects or lane.state is not before:
+            self._limit_stay(event)
+        for effect in effects:
+            if isinstance(effect, Step):
+                self._latest_task.start(self._work(effect, event))
+            else:
+                self._do(effect)
 
     async def drain(self, limit_s: float) -> None:
         """Stop spending, wait for calls in flight, leave a clean lane behind."""
-        lane = self.lane
-        self._draining = lane.leaving = True
-        if lane.state is State.OPEN:
-            lane.backpressure.pause()
-            lane.enter(State.SUSPENDED)
-        lane.cancel_uncalled()
-        if lane.tasks:
-            await wait_fairly(list(lane.tasks.values()), limit_s)
-        await self._hand_over()
+        self._drained_by = _now() + limit_s
+        self.on(Event.DRAIN_REQUESTED)
+        await self._closed.wait()
 
-    async def close(self) -> None:
-        """End at once; the next owner writes off what is in flight."""
-        lane, step = self.lane, self._latest_task.current
-        lane.enter(State.CLOSED)
+    def _do(self, effect: Effect) -> None:
+        lane = self.lane
+        match effect:
+            case Effect.PAUSE:
+                lane.backpressure.pause()
+            case Effect.RESUME:
+                lane.backpressure.resume_at(lane.lane_state.watermark.position)
+                lane.pump()
+            case Effect.CANCEL_UNCALLED:
+                lane.cancel_uncalled()
+            case Effect.ABANDON_CALLS:
+                lane.abandon_calls()
+            case Effect.HALT:
+                self._latest_task.cancel()
+            case _:
+                assert_never(effect)
+
+    def _work(self, step: Step, event: Event) -> Work:
+        match step:
+            case Step.OPEN:
+                return partial(self._open, prove=False)
+            case Step.REOPEN:
+                return partial(self._open, prove=True, after_s=self._backoff.pause_s(event))
+            case Step.REOPEN_FOR_CALLS:
+                return partial(self._open_for_calls, self._backoff.pause_s(event))
+            case Step.PROVE:
+                return self._prove
+            case Step.SETTLE_CALLS:
+                return self._settle_calls
+            case Step.RELEASE:
+                return self._release
+            case Step.AWAIT_RETURN:
+                return self._await_return
+            case Step.CLOSE:
+                return self._close
+            case _:
+                assert_never(step)
+
+    async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
+        lane = self.lane
+        await asyncio.sleep(after_s)
+        await self._close_parted()
+        try:
+            opened = await open_lane(
+                lane, self._intake, self._new_shard, self._on_producer_lost, prove=prove
+            )
+        except opening.LaneBlocked as error:
+            if self.stuck != str(error):
+                _log.error("lane %d stays shut: %s", lane.partition, error)
+            self.stuck = str(error)
+            self._say(Event.OPENING_REFUSED)
+        except Exception as error:
+            self.stuck = describe_error(error)
+            _log.warning("lane %d did not open: %s", lane.partition, self.stuck)
+            self._say(Event.OPENING_FAILED)
+        else:
+            self.stuck = None
+            self._backoff.opened()
+            lane.open = opened
+            self._say(Event.OPENED)
+
+    async def _open_for_calls(self, after_s: float) -> None:
+        if self.lane.calls:
+            await self._open(prove=True, after_s=after_s)
+        else:
+            self._say(Event.CALLS_ENDED)
+
+    async def _prove(self) -> None:
+        lane = self.lane
+        try:
+            await lane.opened.prove_ownership(lane.context.clock.now())
+        except LaneLost:
+            return  # `_on_producer_lost` has heard of it
+        self._say(Event.PROVED)
+
+    async def _settle_calls(self) -> None:
+        """Write now and then meanwhile, so that a new owner waits for us."""
+        lane = self.lane
+        while lane.tasks:
+            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
+            if lane.tasks:
+                lane.opened.prove_ownership(lane.context.clock.now())
+        self._say(Event.CALLS_ENDED)
+
+    async def _release(self) -> None:
+        """Return what was not used, and say that nothing crashed."""
+        here, now = self.lane.opened, self.lane.context.clock.now()
+        here.release_unused(self.lane.calls.unused, now)
+        closing_record = here.lane_state.closing_record(now)
+        here.outbox.put([closing_record] if closing_record else [], None)
+        await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
+        self._say(Event.RELEASED)
+
+    async def _await_return(self) -> None:
+        await self._close_parted()
+        self.lane.backpressure.reset()
+        if not self.lane.calls:
+            self._say(Event.CALLS_ENDED)
+
+    async def _close(self) -> None:
+        """What is in flight is written off by whoever opens next."""
+        lane = self.lane
         ending = [task for task in (*lane.tasks.values(), lane.reading) if task]
         for task in ending:
             lane.cancellation.of(task)
-        if step and step is not asyncio.current_task():
-            self._latest_task.cancel()
-            ending.append(step)
         if ending:
             await asyncio.wait(ending, timeout=CLEAN_UP_S)
-        await lane.drop_outbox()
+        await self._close_parted()
         lane.backpressure.reset()
         lane.offset_gaps.close()
+        self._closed.set()
 
-    async def _finish_calls(self) -> None:
-        """Bring the calls home, and write now and then, so that the new owner waits for them."""
-        lane = self.lane
-        while lane.tasks and lane.state is State.SUSPENDED:
-            await asyncio.wait(list(lane.tasks.values()), timeout=PRESENCE_EVERY_S)
-            if lane.outbox and lane.tasks:
-                presence = lane.lane_state.ownership_record(lane.context.clock.now())
-                lane.outbox.put(presence.records, presence.offset)
-        if lane.state is State.OPENING and lane.calls:
-            # Without a producer nothing can be settled here, and none may be started for somebody
-            # else's partition. It may come back, though, as unopened as it is: what keeps it from
-            # being opened here (brokers, rights) keeps its new owner from it as well.
-            await lane.drop_outbox()
-            lane.backpressure.reset()
-            await asyncio.sleep(ORPHAN_S)
-        await self._hand_over()
+    async def _close_parted(self) -> None:
+        if self._parted:
+            await self._parted.close()
+            self._parted = None
 
-    async def _hand_over(self) -> None:
-        """Return what was not used, say that nothing crashed, and close."""
-        lane = self.lane
-        if lane.outbox and lane.state is State.SUSPENDED:
-            lane.release_unused()
-            closing_record = lane.lane_state.closing_record(lane.context.clock.now())
-            lane.outbox.put([closing_record] if closing_record else [], None)
-            await lane.outbox.flush()
-        await self.close()
-
-    async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
-        delay_s = REOPEN_FIRST_S
-        await asyncio.sleep(after_s)
-        while True:
-            self.lane.enter(State.OPENING)
-            try:
-                await open_lane(
-                    self.lane,
-                    self._intake,
-                    self._new_shard,
-                    self._on_producer_lost,
-                    prove=prove,
-                )
-                self._continue()
-            except opening.LaneBlocked as error:
-                if self.stuck != str(error):
-                    self.stuck = str(error)
-                    _log.error("lane %d stays shut: %s", self.lane.partition, error)
-                await self._give_up()
-                await asyncio.sleep(SHUT_LOOK_S)
-                prove = True
-            except Exception as error:
-                self.stuck = describe_error(error)
-                _log.warning("lane %d did not open: %s", self.lane.partition, self.stuck)
-                await asyncio.sleep(delay_s)
-                delay_s, prove = min(delay_s * 2, REOPEN_MAX_S), True
-            else:
-                self.stuck = None
-                return
-
-    async def _give_up(self) -> None:
-        """Abandon the calls in flight, which can no longer be settled here, and what they hold."""
-        for task in self.lane.tasks.values():
-            self.lane.cancellation.of(task)
-        self.lane.calls.clear()
-        self.lane.backpressure.reset()
-        await self.lane.drop_outbox()
-
-    def _continue(self) -> None:
-        self.lane.leaving = self._draining
-        if self._draining:  # only what was called before is still to be settled
-            self.lane.enter(State.SUSPENDED)
-            return
-        self.lane.backpressure.resume_at(self.lane.lane_state.watermark.position)
-        self.lane.enter(State.OPEN)
-        self.lane.pump()
-
-    async def _resume(self) -> None:
-        """The partition came back: unless somebody has fenced us meanwhile, simply go on."""
-        lane = self.lane
-        try:
-            await lane.prove_ownership()
-            self._continue()
-        except LaneLost:
-            pass  # `_on_producer_lost` has already begun to reopen
-        except Exception as error:
-            _log.exception("lane %d could not go on", self.lane.partition)
-            self._on_producer_lost(error)
+    def _say(self, event: Event) -> None:
+        """What a step ends with, unless another has taken its place."""
+        if asyncio.current_task() is self._latest_task.current:
+            self.on(event)
 
     def _on_producer_lost(self, error: BaseException) -> None:
         """The producer is gone: calls in flight wait, everything else starts over."""
         lane = self.lane
-        if lane.state is State.CLOSED:
-            return
-        _log.warning("lane %d lost its producer: %s", lane.partition, describe_error_for_log(error))
-        if lane.state is State.OPENING:
-            return  # whoever opens it hears of it, and tries again
-        lane.enter(State.OPENING)
-        lane.cancel_uncalled()
-        if self._assigned:
-            lane.backpressure.pause()
-            self._latest_task.start(partial(self._open, prove=True, after_s=self._pace_s()))
-        elif self._is_reassigned:
-            self._latest_task.start(self._finish_calls)
+        if lane.open:
+            _log.warning(
+                "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
+            )
+            self._backoff.lost(was_stable=_now() >= lane.open.stable_at)
+        self.on(Event.PRODUCER_LOST)
 
-    def _pace_s(self) -> float:
-        """What is lost again and again is reopened ever more slowly."""
-        calm = asyncio.get_running_loop().time() >= self.lane.stable_at
-        self._losses = 1 if calm else self._losses + 1
-        if self._losses == 1:
-            return 0.0
-        return min(REOPEN_FIRST_S * 2.0 ** min(self._losses - 2, 16), REOPEN_MAX_S)
+    def _limit_stay(self, event: Event) -> None:
+        """No state but open lasts for ever."""
+        if self._stay:
+            self._stay.cancel()
+            self._stay = None
+        limit_s = self._stay_s(event)
+        if limit_s is not None:
+            self._stay = FairTimer(limit_s, partial(self.on, Event.TIMED_OUT))
+
+    def _stay_s(self, event: Event) -> float | None:
+        match self.lane.state:
+            case State.OPEN | State.CLOSED:
+                return None
+            case State.DRAINING if event is Event.TIMED_OUT:
+                return 2 * RELEASE_S_MAX
+            case State.DRAINING | State.DRAINING_REOPENING:
+                return max(self._drained_by - _now(), 0.0)
+            case State.OPENING:
+                return STAY_S_MAX[State.OPENING] + self.lane.context.limits.handover_s
+            case state:
+                return STAY_S_MAX[state]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
-from services.worker.lane.lane import State
 from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.machine import Event, State
 
 RESTLESS_COUNT = 40  # assignments within
 RESTLESS_S = 60.0
@@ -26,7 +26,7 @@ class PausingConsumer(Protocol):
 
 
 class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ships no types
-    """Opens, suspends and orphans lanes; its callbacks return at once, since none may wait."""
+    """Tells lanes whose their partitions are; its callbacks return at once, since none may wait."""
 
     def __init__(
         self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Lifecycle]
@@ -46,7 +46,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
             self.outside_since = asyncio.get_running_loop().time()
         for place in revoked:
             if lifecycle := self.lifecycles.get(place.partition):
-                lifecycle.revoke()
+                lifecycle.on(Event.REVOKED)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Pause first: records are delivered while this callback runs."""
@@ -63,13 +63,13 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         }
         for partition, lifecycle in self.lifecycles.items():
             if partition not in ours:
-                lifecycle.reassign()
+                lifecycle.on(Event.ASSIGNED_ELSEWHERE)
         for partition in ours:
             if partition not in self.lifecycles:
                 if self._draining:
                     continue  # whoever gets the partition after us opens its lane
                 self.lifecycles[partition] = self._new_life(partition)
-            self.lifecycles[partition].assign()
+            self.lifecycles[partition].on(Event.ASSIGNED)
 
     @property
     def is_outside(self) -> bool:

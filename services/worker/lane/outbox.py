@@ -126,7 +126,8 @@ class Outbox:
             if was_cancelled(error):
                 raise
             self._observer.lost()
-            self._on_lost(error)
+            if self._closing is None:  # else nobody has it any more, and its lane has another
+                self._on_lost(error)
 
     def _committed(self, batch: list[_Write], began: float) -> None:
         self._observer.committed(_now() - began)

@@ -12,6 +12,7 @@ from services.worker.lane import opening, records
 from services.worker.lane.backpressure import crowd_max
 from services.worker.lane.lane import Lane
 from services.worker.lane.lane_state import LaneState
+from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.queue import Queue
 from services.worker.lane.suspects import Suspects
@@ -30,9 +31,8 @@ async def open_lane(
     on_lost: Callable[[BaseException], None],
     *,
     prove: bool,
-) -> None:
-    """Give the lane a new producer and new state. Raises if that fails; it may be tried again."""
-    await lane.drop_outbox()
+) -> OpenLane:
+    """A new producer and new state for the lane. Raises if that fails; it may be tried again."""
     forwards = lane.partition >= lane.context.partitions
     if prove and not forwards:
         await intake.prove((await intake.start_offset())[0])
@@ -45,11 +45,23 @@ async def open_lane(
         await shard.close()
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
-    lane.outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
-    await _measure(lane, recovered)
+    outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
+    try:
+        return await _fenced(lane, intake, recovered, outbox, prove=prove and forwards)
+    except BaseException:
+        await outbox.close()
+        raise
+
+
+async def _fenced(
+    lane: Lane, intake: Intake, recovered: opening.RecoveredState, outbox: Outbox, *, prove: bool
+) -> OpenLane:
+    """Settle what was left over, and begin where the group stands: nobody else can write now."""
+    await _measure(lane, recovered, outbox)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, recovered.ledger)
-    left_over = opening.settle_left_over(recovered.ledger, calls, lane.unused.keys(), now, worker)
+    unused = lane.calls.unused
+    left_over = opening.settle_left_over(recovered.ledger, calls, unused.keys(), now, worker)
     suspects = opening.suspects_after(
         recovered, left_over, same_process=_is_ours(lane, recovered.ledger)
     )
@@ -59,23 +71,32 @@ async def open_lane(
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered.ledger, suspects)
-    known = (*recovered.retries.values(), *lane.unused.values())
+    known = (*recovered.retries.values(), *unused.values())
     traces = {ticket.request.request_id: ticket.incoming_trace for ticket in known}
-    await lane.outbox.put(lane_state.opening_records(record, left_over, traces).records, None)
-    lane.unused.clear()
+    await outbox.put(lane_state.opening_records(record, left_over, traces).records, None)
+    lane.calls.forget_unused()
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
     offset = max(offset, inherited)
-    if prove and forwards:
+    if prove:
         # Not before the fence: what a transaction that is not decided yet says of the offset would
         # be overwritten by an older one, and no ledger tells that its records were forwarded.
         await intake.prove(offset)
     lane.offset_gaps.report(offset, earliest, earliest)
     lane_state.watermark = Watermark(max(offset, earliest))
-    if set(lane.calls.values()) != calls:
+    if lane.calls.spends != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
-    _install(lane, lane_state, recovered, record.openings_without_progress)
+    _queue(lane, lane_state, recovered)
+    lane.was_opened = True
     lane.context.observer.opened(lane.partition, left_over)
+    opened_at = asyncio.get_running_loop().time()
+    return OpenLane(
+        lane_state=lane_state,
+        outbox=outbox,
+        is_careful=record.openings_without_progress > opening.OPENINGS_BEFORE_CARE,
+        stable_at=opened_at + STABLE_S,
+        trials_from=opened_at + TRIALS_AFTER_S,
+    )
 
 
 async def _not_anothers(context: Context, recovered: opening.RecoveredState) -> None:
@@ -101,26 +122,26 @@ async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
     return await lane.context.offset_of(before.group, lane.partition)
 
 
-async def _measure(lane: Lane, recovered: opening.RecoveredState) -> None:
+async def _measure(lane: Lane, recovered: opening.RecoveredState, outbox: Outbox) -> None:
     """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
 
     What is written is the lane's record as it was, or as it becomes.
     """
     context = lane.context
     for _ in range(MEASURINGS_MAX):
-        if context.clock.is_measured or lane.outbox is None:
+        if context.clock.is_measured:
             return
         record = recovered.ledger.lane or opening.opened(
             recovered.ledger, context.partitions, context.worker, context.clock.now()
         )
-        await lane.outbox.put([records.event_record(record, lane.partition)], None)
+        await outbox.put([records.event_record(record, lane.partition)], None)
 
 
 def _keep_calls(lane: Lane, ledger: Ledger) -> set[Spend]:
     """The spends of calls that this process still answers for; other tasks start over."""
-    lane.calls = {ticket: spend for ticket, spend in lane.calls.items() if ledger.holds(spend)}
+    lane.calls.keep(ledger.holds)
     lane.cancel_uncalled()
-    return set(lane.calls.values())
+    return lane.calls.spends
 
 
 def _is_ours(lane: Lane, ledger: Ledger) -> bool:
@@ -144,17 +165,10 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
     )
 
 
-def _install(
-    lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState, openings: int
-) -> None:
+def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
     """Queue what is unfinished, calls in flight first."""
     for ticket in lane.calls:
         lane_state.queue.adopt(ticket)
     for ticket in recovered.tickets():
         if ticket.request.request_id not in lane_state.queue.tickets:
             lane_state.queue.put(ticket)
-    lane.lane_state = lane_state
-    now = asyncio.get_running_loop().time()
-    lane.is_careful = openings > opening.OPENINGS_BEFORE_CARE
-    lane.was_opened = True
-    lane.stable_at, lane.trials_from = now + STABLE_S, now + TRIALS_AFTER_S

@@ -22,6 +22,7 @@ from tests.unit import builders
 from tests.unit.lane.virtual import VirtualClock
 
 COMMIT_S = 0.005
+HANG_S = 0.1  # between two looks whether the broker answers again
 DEAF_S = 50.0
 BATCH_MAX = 500
 
@@ -91,6 +92,7 @@ class Broker:
         self.owners: dict[int, object] = {}
         self.faults: deque[Fault | None] = deque()  # of the commits to come, in order
         self.unreachable = False
+        self.hangs = False
         self.self_cancelled: list[str] = []  # methods of a shard that end so, once each
         self._undecided: dict[int, tuple[_Transaction, bool]] = {}
 
@@ -173,6 +175,7 @@ class FakeShard:
         self._broker.cancel_itself("read")
         for topic in (LEDGER, RETRIES):
             await asyncio.sleep(COMMIT_S)
+            await self._answer()
             self._reach()
             log = self._broker.log(topic, self._partition)
             unread = [record for record in log.records if record.offset >= self._read[topic]]
@@ -199,6 +202,7 @@ class FakeShard:
             await _sleep_deaf()
         try:
             await asyncio.sleep(COMMIT_S)
+            await self._answer()
         except asyncio.CancelledError:
             # aiokafka goes on with a commit that was cancelled.
             if not self._is_fenced():
@@ -220,6 +224,10 @@ class FakeShard:
 
     def _is_fenced(self) -> bool:
         return self._broker.is_fenced(self._partition, self._epoch)
+
+    async def _answer(self) -> None:
+        while self._broker.hangs:
+            await asyncio.sleep(HANG_S)
 
     def _reach(self) -> None:
         if self._broker.unreachable:

@@ -9,7 +9,7 @@ import pytest
 
 from answerbus.topics import DEAD_LETTERS, LEDGER
 from services.worker.core.reply import Reply
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Broker
 from tests.unit.lane.stage import now
@@ -18,6 +18,7 @@ from tests.unit.lane.world import (
     Worker,
     audit,
     context,
+    end_at_once,
     events,
     publish,
     terminals,
@@ -121,7 +122,7 @@ def ends_in(
     def deadly(*arguments: Any, **more: Any) -> Any:
         if is_poison(*arguments):
             for lifecycle in rig[0].worker.membership.lifecycles.values():
-                lifecycle.lane.state = State.CLOSED
+                end_at_once(lifecycle)
             rig[0].crash.set()
             raise asyncio.CancelledError
         return original(*arguments, **more)

@@ -15,7 +15,7 @@ from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.verdict import body_of, judge
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Fault
 from tests.unit.lane.stage import Stage, now

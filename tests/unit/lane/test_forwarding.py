@@ -9,8 +9,8 @@ import pytest
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.handle import handle
 from services.worker.lane.forwarding import ForwardingShard
-from services.worker.lane.lane import State
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.machine import State
 from services.worker.ports import Shard
 from tests.unit.builders import PARTITIONS, body, workflow_of
 from tests.unit.lane.fakes import Broker, FakeIntake, FakeShard, Fault

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from tests.unit.lane.stage import Stage
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import Worker, until

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from services.worker.context import Limits
-from services.worker.lane.lane import State
-from services.worker.lane.lifecycle import ORPHAN_S
+from services.worker.lane.machine import STAY_S_MAX, State
 from services.worker.lane.opening import SILENCE_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage, now
@@ -14,6 +13,7 @@ from tests.unit.lane.virtual import run
 from tests.unit.lane.world import FakeProvider, Worker, audit, context, until
 
 HANDOVER_S = 30.0
+ABANDONED_S = STAY_S_MAX[State.ABANDONED]
 
 
 async def moved(stage: Stage, *, dead: bool = False) -> Worker:
@@ -116,7 +116,7 @@ def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
             await until(lambda: stage.worker.lane.state is State.OPENING)
         stage.worker.revoke()
         stage.worker.assign()
-        await asyncio.sleep(ORPHAN_S / 2)
+        await asyncio.sleep(ABANDONED_S / 2)
         stage.broker.unreachable = False
         stage.worker.assign(0)
         await stage.end()
@@ -136,7 +136,7 @@ def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
         stage.broker.unreachable = True
         stage.worker.revoke()
         stage.worker.assign()
-        await until(lambda: orphan.state is State.CLOSED, ORPHAN_S + 11)
+        await until(lambda: orphan.state is State.CLOSED, ABANDONED_S + 11)
 
         assert orphan.tasks == {}
         stage.broker.unreachable = False

@@ -18,7 +18,7 @@ from services.worker.arrivals import arrival
 from services.worker.core.admit import Unfit, admit
 from services.worker.core.ledger import Ledger
 from services.worker.intake import Inbox
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from tests.unit.builders import NOW, TOPIC, body
 from tests.unit.lane.virtual import run
 
@@ -69,7 +69,7 @@ class FakeLane:
         self.state = State.OPEN
         watermark, suspects = SimpleNamespace(position=position), SimpleNamespace(record=None)
         self.lane_state = SimpleNamespace(watermark=watermark, suspects=suspects)
-        self.is_careful = False
+        self.open = SimpleNamespace(lane_state=self.lane_state, is_careful=False)
         self.delivered: list[int] = []
         self.losses: list[BaseException] = []
         self.on_loss = self.losses.append

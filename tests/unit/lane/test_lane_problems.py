@@ -13,7 +13,8 @@ from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.verdict import Verdict, body_of, judge
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
+from services.worker.lane.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.plans import Planner
@@ -125,7 +126,7 @@ def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> None:
         stage.publish("r-1")
         await stage.called("r-1")
         assert body_of(watch.verdict(), watch.watched)["in_flight"] == 1
-        await stage.worker.lifecycle.close()
+        await stage.worker.lifecycle.drain(0.1)
 
         assert stage.worker.membership.lifecycles, "until the next assignment"
         assert body_of(watch.verdict(), watch.watched)["in_flight"] == 0
@@ -367,10 +368,9 @@ def test_after_it_stood_still_a_worker_waits_for_a_word_and_for_its_partitions()
 def test_a_lane_that_is_opening_is_not_ready_and_stuck_only_when_it_takes_long() -> None:
     async def main() -> None:
         stage = Stage()
-        await stage.worker.open()
+        stage.broker.hangs = True
+        stage.worker.assign(0)
         watch = Watch(stage)
-        lane: Lane = stage.worker.lane
-        lane.enter(State.OPENING)
 
         assert (watch.verdict().ready, watch.verdict().stuck) == (False, {})
 

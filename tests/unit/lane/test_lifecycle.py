@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.worker.core.reply import Rejected, Throttled
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from services.worker.lane.outbox import COMMIT_TIMEOUT_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.fakes import Fault
@@ -100,7 +100,7 @@ def test_a_spend_that_is_committed_when_the_partition_is_gone_is_returned() -> N
         stage = Stage()
         await stage.worker.open()
         stage.publish("r-1", budget={"attempts": 1})
-        await until(lambda: bool(stage.worker.lane.unused), look_s=0.001)
+        await until(lambda: bool(stage.worker.lane.calls.unused), look_s=0.001)
         stage.worker.revoke()
         await asyncio.sleep(5)
 
@@ -183,7 +183,7 @@ def test_a_drain_waits_for_calls_and_returns_what_was_not_used() -> None:
         await stage.worker.open()
         await stage.called("called")
         stage.publish("spent", workflow_id=workflow_of(0, 1))
-        await until(lambda: bool(stage.worker.lane.unused), look_s=0.001)
+        await until(lambda: bool(stage.worker.lane.calls.unused), look_s=0.001)
         began = now()
         await stage.worker.drain(30)
 
@@ -323,7 +323,7 @@ def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt(blocked_s: float
         await stage.worker.open()
         await stage.called("called")
         stage.publish("spent", workflow_id=workflow_of(0, 1), budget={"attempts": 1})
-        await until(lambda: bool(stage.worker.lane.unused), look_s=0.001)
+        await until(lambda: bool(stage.worker.lane.calls.unused), look_s=0.001)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         loop.block(blocked_s)

@@ -11,7 +11,7 @@ from aiokafka.errors import (
     KafkaTimeoutError,
 )
 
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from services.worker.position_check import TopicRecreated, check_positions
 from services.worker.read_monitor import ReadMonitor, TopicMissing
 from tests.unit.builders import TOPIC

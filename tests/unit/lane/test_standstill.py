@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from services.worker.lane.outbox import COMMIT_TIMEOUT_S
 from tests.unit.builders import answered, workflow_of
 from tests.unit.lane.stage import Stage
@@ -57,7 +57,7 @@ def test_a_commit_that_was_acknowledged_meanwhile_loses_no_lane() -> None:
         stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
         stage.publish("r-1")
         await stage.worker.open()
-        while not stage.worker.lane.unused:  # its spend is being committed
+        while not stage.worker.lane.calls.unused:  # its spend is being committed
             await asyncio.sleep(0.001)
         fenced = stage.broker.epochs[0]
         stand_still(COMMIT_TIMEOUT_S + 1)

@@ -11,7 +11,7 @@ from answerbus.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, REQUESTS, RETRIES
 from services.digest import bytes_digest
 from services.worker.core.reply import Reply, TimedOut
-from services.worker.lane.lane import State
+from services.worker.lane.machine import State
 from tests.unit.builders import NOW, answered, workflow_of
 from tests.unit.lane.fakes import Fault
 from tests.unit.lane.stage import Stage, now
@@ -93,9 +93,9 @@ def test_a_lane_that_stayed_calm_suspects_nobody() -> None:
             await stage.worker.crash()
             stage.worker = Worker(stage.broker, context(stage.provider))
         await stage.worker.open()
-        assert stage.worker.lane.is_careful
+        assert stage.worker.lane.opened.is_careful
         await asyncio.sleep(70)
-        assert not stage.worker.lane.is_careful
+        assert not stage.worker.lane.opened.is_careful
         stage.publish("r-1")
         await stage.end()
 

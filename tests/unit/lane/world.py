@@ -29,8 +29,9 @@ from services.worker.core.plan import ProfileFacts
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import Reply
 from services.worker.handle import handle
-from services.worker.lane.lane import Lane, State
+from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.machine import State
 from services.worker.lane.membership import Membership
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -151,8 +152,8 @@ class Worker:
         """What `kill -9` does: nothing more is said, and what runs here is never heard of again."""
         self._leave()
         for lifecycle in self.membership.lifecycles.values():
-            lifecycle.lane.enter(State.CLOSED)
-            outbox = lifecycle.lane.outbox
+            outbox = lifecycle.lane.open and lifecycle.lane.open.outbox
+            end_at_once(lifecycle)
             tasks = [
                 *lifecycle.lane.tasks.values(),
                 lifecycle._latest_task.current,
@@ -188,6 +189,14 @@ class Worker:
     def _new_shard(self, partition: int) -> FakeShard:
         self.shards.append(FakeShard(self.broker, partition))
         return self.shards[-1]
+
+
+def end_at_once(lifecycle: Lifecycle) -> None:
+    """What `kill -9` does to a lane: it hears nothing more, and does nothing."""
+    lifecycle.lane._machine._state = State.CLOSED
+    lifecycle.lane.writable.clear()
+    lifecycle.lane.spendable.clear()
+    lifecycle._closed.set()
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 60.0, look_s: float = 0.01) -> None:

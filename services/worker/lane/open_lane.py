@@ -1,0 +1,63 @@
+"""What only a lane with a producer has."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.worker.core.account import Spend
+from services.worker.core.ticket import Ticket
+from services.worker.lane.lane_state import LaneState
+from services.worker.lane.outbox import Outbox
+from services.worker.lane.record_admission import LaneWrite
+from services.worker.lane.suspects import SPARE_ATTEMPTS
+
+
+@dataclass(slots=True)
+class OpenLane:
+    """What was read at its opening and what it has become since, and the producer that writes it.
+
+    `is_careful`: what may end the worker is marked before it is done (lane/crash_mark.py).
+    """
+
+    lane_state: LaneState
+    outbox: Outbox
+    is_careful: bool
+    stable_at: float  # loop time
+    trials_from: float  # loop time
+
+    def put(self, writing: LaneWrite) -> "asyncio.Future[float]":
+        """Queue a write; see Outbox.put."""
+        return self.outbox.put(writing.records, writing.offset)
+
+    def prove_ownership(self, now: datetime) -> "asyncio.Future[float]":
+        """Write what only the rightful owner of the partition can. Raises LaneLost."""
+        return self.put(self.lane_state.ownership_record(now))
+
+    def clear_caution(self, now: datetime) -> None:
+        """A lane that has lasted for a while was not ended by what it holds, busy or not."""
+        if asyncio.get_running_loop().time() < self.stable_at:
+            return
+        self.is_careful = False
+        if progress := self.lane_state.progress_record(now):
+            self.outbox.put([progress], None)
+
+    def can_spare(self, now: datetime, request_id: str) -> bool:
+        """Whether its account could pay for one more crash."""
+        request = self.lane_state.queue.tickets[request_id].request
+        account = self.lane_state.ledger.account(request, now)
+        left = account.limit.attempts - account.charged[0] - len(account.in_flight)
+        return left >= SPARE_ATTEMPTS
+
+    def release_unused(self, unused: Mapping[Spend, Ticket], now: datetime) -> None:
+        """Release the spends whose call will never begin, now that their tasks have been ended."""
+        for spend, ticket in unused.items():
+            if self.lane_state.ledger.holds(spend):
+                writing = self.lane_state.release(ticket, spend, now)
+                self.outbox.put(writing.records, writing.offset, apart=True)
+
+    @property
+    def failed_openings(self) -> int:
+        """Since the lane last got anything done."""
+        record = self.lane_state.ledger.lane
+        return record.openings_without_progress if record else 0
