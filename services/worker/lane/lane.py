@@ -16,15 +16,7 @@ from services.worker.lane.calls import Calls
 from services.worker.lane.lane_record_refresh import refreshed_lane_record
 from services.worker.lane.lane_state import LaneState
 from services.worker.lane.latest_task import Cancellation
-from services.worker.lane.machine import (
-    HAS_PRODUCER,
-    LEAVING,
-    Effect,
-    Event,
-    State,
-    StateMachine,
-    Step,
-)
+from services.worker.lane.machine import HAS_PRODUCER, LEAVING, Action, Event, State, StateMachine
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
@@ -99,7 +91,7 @@ class Lane:
         """Since the lane last got anything done."""
         return self.open.failed_openings if self.open else self._failed_openings
 
-    def hear(self, event: Event) -> tuple[Effect | Step, ...]:
+    def hear(self, event: Event) -> tuple[Action, ...]:
         """Change state, and with it who may go on; gives what its life has to do."""
         before = self.state
         effects = self._machine.hear(event)

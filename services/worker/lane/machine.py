@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class State(Enum):
@@ -60,14 +60,17 @@ class Step(Enum):
     CLOSE = auto()
 
 
+Action: TypeAlias = Effect | Step
+
+
 class Transition(NamedTuple):
     """What follows."""
 
     state: State
-    effects: tuple[Effect | Step, ...]
+    effects: tuple[Action, ...]
 
 
-def to(state: State, *effects: Effect | Step) -> Transition:
+def to(state: State, *effects: Action) -> Transition:
     """A row of the table."""
     return Transition(state, effects)
 
@@ -200,7 +203,7 @@ class StateMachine:
         """See State."""
         return self._state
 
-    def hear(self, event: Event) -> tuple[Effect | Step, ...]:
+    def hear(self, event: Event) -> tuple[Action, ...]:
         """Change the state; gives what is to be done now. Raises LookupError for a bug."""
         if self._state is State.CLOSED:
             return ()

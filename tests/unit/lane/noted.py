@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from services.worker.lane.machine import Effect, Event, State, StateMachine, Step
+from services.worker.lane.machine import Action, Event, State, StateMachine
 
 Pair = tuple[State, Event]
 
@@ -15,7 +15,7 @@ def noted() -> Iterator[set[Pair]]:
     met: set[Pair] = set()
     hear = StateMachine.hear
 
-    def told(self: StateMachine, event: Event) -> tuple[Effect | Step, ...]:
+    def told(self: StateMachine, event: Event) -> tuple[Action, ...]:
         met.add((self.state, event))
         return hear(self, event)
 
