@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import partial
 
 from answerbus.ledger import Watched
 from services.telemetry.log_context import clear_log_context, set_log_context
@@ -212,12 +211,7 @@ class Lane:
 
     def _try_suspects(self, here: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        queue, suspects = here.lane_state.queue, here.lane_state.suspects
-        if self.trial or _now() < here.trials_from:
-            return
-        can_spare = partial(here.can_spare, now)
-        for request_id in suspects.next_tried(queue.apart(), can_spare):
-            ticket = queue.take_apart(request_id)
+        for ticket in [] if self.trial else here.take_suspects(now):
             self.trial.add(ticket)
             self._start(ticket)
 
@@ -243,7 +237,4 @@ def _now() -> float:
 
 
 def _switch(event: asyncio.Event, *, on: bool) -> None:
-    if on:
-        event.set()
-    else:
-        event.clear()
+    (event.set if on else event.clear)()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from services.worker.core.account import Spend
 from services.worker.core.ticket import Ticket
@@ -42,7 +43,15 @@ class OpenLane:
         if progress := self.lane_state.progress_record(now):
             self.outbox.put([progress], None)
 
-    def can_spare(self, now: datetime, request_id: str) -> bool:
+    def take_suspects(self, now: datetime) -> list[Ticket]:
+        """Those of the suspects that are tried next; none before the others have had some time."""
+        if asyncio.get_running_loop().time() < self.trials_from:
+            return []
+        queue, can_spare = self.lane_state.queue, partial(self._can_spare, now)
+        chosen = self.lane_state.suspects.next_tried(queue.apart(), can_spare)
+        return [queue.take_apart(request_id) for request_id in chosen]
+
+    def _can_spare(self, now: datetime, request_id: str) -> bool:
         """Whether its account could pay for one more crash."""
         request = self.lane_state.queue.tickets[request_id].request
         account = self.lane_state.ledger.account(request, now)
