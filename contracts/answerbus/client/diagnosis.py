@@ -92,6 +92,11 @@ def describe_error_for_log(error: BaseException) -> str:
     )
 
 
+def was_fenced(error: BaseException) -> bool:
+    """Whether a producer can write no more because another has the same transactional id."""
+    return isinstance(error, ProducerFenced)
+
+
 _MEANINGS: dict[type[BaseException], str] = {
     ProducerFenced: "another producer has the same transactional id",
     CommitFailedError: "the consumer group has given the partition to another member",

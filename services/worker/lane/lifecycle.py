@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from answerbus.client.diagnosis import describe_error, describe_error_for_log
+from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
 from services.worker.context import Context
 from services.worker.fair_timeout import FairTimer
 from services.worker.lane import opening
@@ -214,7 +214,7 @@ class Lifecycle:
                 "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
             )
             self._backoff.lost(was_stable=_now() >= lane.open.stable_at)
-        self.on(Event.PRODUCER_LOST)
+        self.on(Event.FENCED if was_fenced(error) else Event.PRODUCER_LOST)
 
     def _limit_stay(self, event: Event) -> None:
         """No state but open lasts for ever."""

@@ -27,7 +27,8 @@ class Event(Enum):
     REVOKED = auto()
     ASSIGNED_ELSEWHERE = auto()
     DRAIN_REQUESTED = auto()
-    PRODUCER_LOST = auto()  # fenced, or a commit that failed, or a bug after which all starts over
+    PRODUCER_LOST = auto()  # a commit that failed, or a bug after which all starts over
+    FENCED = auto()  # another worker has opened the lane, and written off what was in flight here
     OPENED = auto()
     OPENING_FAILED = auto()
     OPENING_REFUSED = auto()  # by what the ledger says; somebody must do something about it
@@ -87,6 +88,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED, *_ABANDON),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.PRODUCER_LOST: to(State.OPENING),  # the opening hears of it, and fails
+        Event.FENCED: to(State.OPENING),
         Event.OPENED: to(State.OPEN, Effect.RESUME),
         Event.OPENING_FAILED: to(State.OPENING, Step.REOPEN),
         Event.OPENING_REFUSED: to(State.OPENING, Effect.ABANDON_CALLS, Step.REOPEN),
@@ -98,6 +100,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
         Event.PRODUCER_LOST: to(State.OPENING, *_LOST),
+        Event.FENCED: to(State.OPENING, *_LOST),
     },
     State.SUSPENDED: {
         Event.ASSIGNED: to(State.RESUMING, Step.PROVE),
@@ -105,6 +108,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
         Event.PRODUCER_LOST: to(State.UNASSIGNED, Effect.CANCEL_UNCALLED),
+        Event.FENCED: to(State.UNASSIGNED, Effect.CANCEL_UNCALLED),
         Event.TIMED_OUT: to(State.HANDING_OVER, *_LEAVE),
     },
     State.RESUMING: {
@@ -113,6 +117,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
         Event.PRODUCER_LOST: to(State.OPENING, *_LOST),
+        Event.FENCED: to(State.OPENING, *_LOST),
         Event.PROVED: to(State.OPEN, Effect.RESUME),
         Event.TIMED_OUT: to(State.OPENING, *_LOST),
     },
@@ -122,6 +127,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED, *_ABANDON),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.PRODUCER_LOST: to(State.UNASSIGNED),
+        Event.FENCED: to(State.UNASSIGNED),
         Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
     },
     State.HANDING_OVER: {
@@ -130,6 +136,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER),
         Event.DRAIN_REQUESTED: to(State.DRAINING, Step.SETTLE_CALLS),
         Event.PRODUCER_LOST: to(State.ABANDONED, *_ABANDON),
+        Event.FENCED: to(State.CLOSED, Step.CLOSE),
         Event.CALLS_ENDED: to(State.HANDING_OVER, Step.RELEASE),
         Event.RELEASED: to(State.CLOSED, Step.CLOSE),
         Event.TIMED_OUT: to(State.HANDING_OVER, Step.RELEASE),
@@ -140,6 +147,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.PRODUCER_LOST: to(State.ABANDONED),
+        Event.FENCED: to(State.ABANDONED),
         Event.CALLS_ENDED: to(State.CLOSED, Step.CLOSE),
         Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
     },
@@ -150,6 +158,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.DRAINING),
         Event.DRAIN_REQUESTED: to(State.DRAINING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING, *_FOR_CALLS),
+        Event.FENCED: to(State.CLOSED, Step.CLOSE),
         Event.CALLS_ENDED: to(State.DRAINING, Step.RELEASE),
         Event.RELEASED: to(State.CLOSED, Step.CLOSE),
         Event.TIMED_OUT: to(State.DRAINING, Step.RELEASE),
@@ -161,6 +170,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_REOPENING, Step.REOPEN_FOR_CALLS),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING),  # the opening hears of it, and fails
+        Event.FENCED: to(State.DRAINING_REOPENING),
         Event.OPENED: to(State.DRAINING, Step.SETTLE_CALLS),
         Event.OPENING_FAILED: to(State.DRAINING_REOPENING, Step.REOPEN_FOR_CALLS),
         Event.OPENING_REFUSED: to(State.CLOSED, Step.CLOSE),

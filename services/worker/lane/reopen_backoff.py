@@ -25,7 +25,7 @@ class ReopenBackoff:
     def pause_s(self, event: Event) -> float:
         """Before the opening that follows an event."""
         match event:
-            case Event.PRODUCER_LOST:
+            case Event.PRODUCER_LOST | Event.FENCED:
                 return _doubled(self._losses - 1) if self._losses > 1 else 0.0
             case Event.OPENING_FAILED:
                 self._failures += 1

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from functools import partial
 
 from aiokafka import TopicPartition
+from aiokafka.errors import ProducerFenced
 
 from answerbus.envelope import Headers
 from answerbus.outcome import Origin
@@ -35,10 +36,6 @@ class Fault(Enum):
     HANGS = auto()  # nothing is heard; the next to fence decides by throwing it away
     HANGS_AND_HAPPENS = auto()  # nothing is heard; it happens when the next fences
     DEAF = auto()  # it does not happen, and the client does not hear of its cancellation either
-
-
-class FencedError(Exception):
-    """A newer producer has the transactional id."""
 
 
 class RefusedError(Exception):
@@ -210,7 +207,7 @@ class FakeShard:
             raise
         self._reach()
         if self._is_fenced():
-            raise FencedError
+            raise ProducerFenced
         if fault in {Fault.REFUSED, Fault.DEAF}:
             raise RefusedError
         self._broker.apply(self._partition, transaction)

@@ -145,3 +145,25 @@ def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
         assert sorted(stage.outcomes()) == ["result", "unknown"]
 
     run(main())
+
+
+def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
+    """Its successor has written its calls off: they keep neither a slot nor a worker that stops."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (2 * HANDOVER_S, answered())))
+        other = await moved(stage)
+        await other.until(State.OPEN, HANDOVER_S + 10)
+        fenced = stage.worker.lane
+        await until(lambda: fenced.state is State.CLOSED, 1.0)
+
+        assert fenced.tasks == {}
+        assert stage.context.slots.reserved == 0
+        began = now()
+        await stage.worker.drain()
+        assert now() - began < 1.0
+        await stage.all_done()
+        await other.drain()
+        audit(stage.broker, stage.provider)
+
+    run(main())

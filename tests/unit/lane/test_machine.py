@@ -21,6 +21,7 @@ FROM_OUTSIDE = (
     Event.ASSIGNED_ELSEWHERE,
     Event.DRAIN_REQUESTED,
     Event.PRODUCER_LOST,
+    Event.FENCED,
 )
 ALIVE = [state for state in State if state is not State.CLOSED]
 BOUNDED = [state for state in ALIVE if state is not State.OPEN]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from aiokafka.errors import ProducerFenced
 
 from answerbus.budget import Usage
 from answerbus.dead_letter import Dismissed
@@ -30,7 +31,7 @@ from services.worker.lane.records import account_record, event_record, retry_tom
 from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
 from tests.unit import builders
 from tests.unit.builders import NOW, TOPIC, after, case, request
-from tests.unit.lane.fakes import Broker, FakeShard, FencedError
+from tests.unit.lane.fakes import Broker, FakeShard
 from tests.unit.lane.virtual import run
 
 DIGEST = "sha256:" + "0" * 64
@@ -223,7 +224,7 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
         assert ("late" in names(recovered)) == (broker.offsets.get(0) == 7)
         outcome = (await asyncio.gather(committing, return_exceptions=True))[0]
         assert (outcome is None) == ("late" in names(recovered))
-        with pytest.raises(FencedError):
+        with pytest.raises(ProducerFenced):
             await old.commit([event_record(retry("later"), 0)], 8)
         assert broker.offsets.get(0) != 8
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiokafka.errors import ProducerFenced
 
 from answerbus.topics import RETRIES
 from services.worker.lane.machine import STAY_S_MAX, TRANSITIONS, Event, State
@@ -76,7 +77,7 @@ class Scene(Stage):
                 await self._drain()
         assert self.state is state
 
-    async def happens(self, event: Event) -> None:
+    async def happens(self, event: Event) -> None:  # noqa: C901  # one line for each
         match event:
             case Event.ASSIGNED:
                 self.worker.assign(0)
@@ -90,6 +91,8 @@ class Scene(Stage):
                 await self._drain()
             case Event.PRODUCER_LOST:
                 self._lose()
+            case Event.FENCED:
+                self.worker.lane.on_loss(ProducerFenced())
             case Event.TIMED_OUT:
                 self.worker.lifecycle.on(Event.TIMED_OUT)
             case Event.OPENING_FAILED:
