@@ -24,7 +24,7 @@ _PLACEHOLDERS = frozenset(
 _WORD_CHARS = 4
 # The work in one text, in characters that are compared (10 ns or so): for each of its characters,
 # and however short it is. An ordinary text takes a fifth of it, a Base64 of Base64 two thirds.
-WORK_PER_CHAR_MAX = 32
+WORK_PER_CHAR_MAX = 40
 WORK_MIN = 1024 * 1024
 _WORK_PER_WORD = 32  # that was found and is compared with all runs
 _WORK_PER_SPAN = 256  # whose place in the text is looked for
@@ -46,6 +46,8 @@ class Mask:
         self._runs = {run for view in views for run in _pieces(view, RUN_CHARS)}
         words = {word for view in views for word in _pieces(view, _WORD_CHARS)}
         self._words = {number for word in words for number in _numbers(word)}
+        signs = {*"".join(views).encode("latin-1", errors="replace")}
+        self._signs = bytes(byte for byte, folded in enumerate(_FOLDED) if folded in signs)
 
     def __call__(self, text: str) -> str:
         """The text without them; nothing of a text that takes too much work to read."""
@@ -53,7 +55,7 @@ class Mask:
             return text
         spans: list[Span] = []
         work_left = WORK_MIN + WORK_PER_CHAR_MAX * len(text)
-        for reading in readings(text):
+        for reading in readings(text, self._signs):
             places = self._places(reading.text)
             work_left -= reading.work + _WORK_PER_WORD * len(places)
             if work_left < 0:
@@ -85,9 +87,6 @@ class Mask:
                 if start > first:
                     yield Span(first, start - 1 + RUN_CHARS)
                 start += 1
-
-
-NO_MASK = Mask(())
 
 
 def _views(secret: str) -> Iterator[str]:
@@ -132,3 +131,6 @@ def _replaced(text: str, spans: Iterable[Span]) -> str:
             parts += [text[max(end, 0) : span.start], MASKED]
         end = max(end, span.end)
     return "".join((*parts, text[max(end, 0) :]))
+
+
+NO_MASK = Mask(())

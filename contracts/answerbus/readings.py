@@ -17,8 +17,8 @@ from typing import NamedTuple
 # read no further, so that the work has an end.
 ESCAPED_TIMES_MAX = 5
 CODED_TIMES_MAX = 2
-# What a character costs that is unescaped and searched for codes, and not only compared.
-_WORK_PER_CHAR = 4
+# What a character costs that is unescaped and looked for codes, or decoded, and not only compared.
+_UNESCAPED_WORK, _DECODED_WORK = 4, 4
 
 
 class Span(NamedTuple):
@@ -44,31 +44,45 @@ class Reading:
     work: int
 
 
-def readings(text: str) -> Iterator[Reading]:
-    """All readings of it, the text itself first; who has enough of them stops asking."""
+def readings(text: str, signs: bytes) -> Iterator[Reading]:
+    """All readings of it, the text itself first; who has enough of them stops asking.
+
+    Of bytes in a code, stretches of text alone are read; `signs` count as text whatever they are.
+    """
     # An escape is taken whole, so that what is left of a JSON text is still one.
     whole = _Rewritten(text, _ESCAPE, _unescaped).whole
-    yield from _readings(text, whole, CODED_TIMES_MAX)
+    is_text = bytes(byte in _TEXT or byte in signs for byte in range(256))
+    yield from _readings(text, whole, CODED_TIMES_MAX, is_text)
 
 
 def unescaped(text: str) -> Iterator[str]:
     """The text itself, and without its escapes, once to as often as is read."""
-    yield from (reading.text for reading in _readings(text, Span, 0))
+    yield from (reading.text for reading in _readings(text, Span, 0, b""))
 
 
-def _readings(text: str, source: _Places, coded_times: int) -> Iterator[Reading]:
+def _readings(text: str, source: _Places, coded_times: int, is_text: bytes) -> Iterator[Reading]:
+    unescaped: _Rewritten | None = None
     for _ in range(ESCAPED_TIMES_MAX):
-        yield Reading(text, source, _WORK_PER_CHAR * len(text))
-        plain, plain_source = _rewritten(text, source, _UNSEEN, None)
-        if plain is not text:
-            yield Reading(plain, plain_source, len(plain))
-        if coded_times:
-            yield from _decoded(plain, plain_source, coded_times - 1)
-        before = text
-        text, source = _rewritten(text, source, _ESCAPE, _unescaped)
-        if text is before:
+        plain = _Rewritten(text, _UNSEEN, None)
+        runs = _new_runs(plain, unescaped) if coded_times else []
+        decoded = sum(end - start for start, end in runs)
+        yield Reading(text, source, _UNESCAPED_WORK * len(text) + _DECODED_WORK * decoded)
+        plain_source = partial(_through, source, plain.source)
+        if plain.text is not text:
+            yield Reading(plain.text, plain_source, len(plain.text))
+        coded = _Joined(plain.text, runs, _BETWEEN)
+        for said, places in _decoded(coded.text, is_text):
+            within = partial(_through, plain_source, partial(_through, coded.source, places))
+            yield from _readings(said, within, coded_times - 1, is_text)
+        unescaped = _Rewritten(text, _ESCAPE, _unescaped)
+        if unescaped.text is text:
             return
+        text, source = unescaped.text, partial(_through, source, unescaped.source)
     yield Reading(text, source, len(text))
+
+
+def _through(outer: _Places, inner: _Places, start: int, end: int) -> Span:
+    return outer(*inner(start, end))
 
 
 # Where a line was wrapped, and signs that nobody sees.
@@ -127,7 +141,7 @@ class _Rewritten:
         pieces[1::2] = map(put.__getitem__, found)
         return pieces
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What it says now; the same object where that changes nothing."""
         if len(self._old) == 1:
@@ -152,6 +166,17 @@ class _Rewritten:
             old[last + 1] if last % 2 else old[last] + end - new[last],
         )
 
+    def kept(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
+        """Where this was in the text, if nothing of it was put otherwise."""
+        if span is None:
+            return None
+        start, end = span
+        at = bisect_right(self._starts_new, start) - 1
+        if at % 2 or self._starts_new[at + 1] < end:
+            return None
+        shift = self._starts_old[at] - self._starts_new[at]
+        return start + shift, end + shift
+
     def whole(self, start: int, end: int) -> Span:
         """A span of the text with all of each piece that it has a part of."""
         old = self._starts_old
@@ -159,21 +184,10 @@ class _Rewritten:
         return Span(old[first] if first % 2 else start, old[last + 1] if last % 2 else end)
 
 
-def _rewritten(
-    text: str, source: _Places, pattern: re.Pattern[str], put: _Put
-) -> tuple[str, _Places]:
-    """The same text where that changes nothing."""
-    new = _Rewritten(text, pattern, put)
-    said = new.text
-    if said is text:
-        return text, source
-    return said, lambda start, end: source(*new.source(start, end))
-
-
 class _Joined:
     """Some spans of a text, one after the other, with something between them."""
 
-    def __init__(self, text: str, spans: list[Span], between: str) -> None:
+    def __init__(self, text: str, spans: list[tuple[int, int]], between: str) -> None:
         self._spans = spans
         self.text = between.join([text[start:end] for start, end in spans])
         sizes = [len(between) + end - start for start, end in spans]
@@ -182,8 +196,8 @@ class _Joined:
     def source(self, start: int, end: int) -> Span:
         """Which span of the text is here from one place to another; one span holds all of it."""
         at = bisect_right(self._begins, start) - 1
-        span, shift = self._spans[at], self._spans[at].start - self._begins[at]
-        return Span(min(start + shift, span.end), min(end + shift, span.end))
+        shift, limit = self._spans[at][0] - self._begins[at], self._spans[at][1]
+        return Span(min(start + shift, limit), min(end + shift, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +206,12 @@ class _Code:
 
     bits: int
     run: re.Pattern[str]  # as many characters as eight bytes take, or more
-    chars_min: int  # that many
     zero: str
     number: Callable[[str], int]
 
-    def decoded(self, text: str, runs: list[Span]) -> Iterator[tuple[bytes, _Places]]:
+    def decoded(self, text: str) -> Iterator[tuple[bytes, _Places]]:
         """What all runs together say, for each place in a group of bytes where they may begin."""
-        spans = self._spans(text, runs)
+        spans = [found.span() for found in self.run.finditer(text)]
         if not spans:
             return
         # More bits of nothing between them than two characters of a secret have side by side.
@@ -208,14 +221,6 @@ class _Code:
             size = max(0, whole - skipped) // 8
             rest = number >> (whole - skipped - 8 * size) & ((1 << 8 * size) - 1)
             yield rest.to_bytes(size, "big"), partial(self._source, joined, skipped)
-
-    def _spans(self, text: str, runs: list[Span]) -> list[Span]:
-        return [
-            Span(*found.span())
-            for start, end in runs
-            if end - start >= self.chars_min
-            for found in self.run.finditer(text, start, end)
-        ]
 
     def _source(self, joined: _Joined, skipped: int, start: int, end: int) -> Span:
         return joined.source(
@@ -239,49 +244,50 @@ def _number32(joined: str) -> int:
 
 _RUN64 = re.compile(r"[A-Za-z\d+/_-]{11,}", re.ASCII)
 _CODES = (
-    _Code(6, _RUN64, 11, "A", _number64),
-    _Code(5, re.compile(r"[A-Za-z2-7]{13,}"), 13, "A", _number32),
-    _Code(4, re.compile(r"[\da-fA-F]{16,}", re.ASCII), 16, "0", partial(int, base=16)),
+    _Code(6, _RUN64, "A", _number64),
+    _Code(5, re.compile(r"[A-Za-z2-7]{13,}"), "A", _number32),
+    _Code(4, re.compile(r"[\da-fA-F]{16,}", re.ASCII), "0", partial(int, base=16)),
 )
-
-
-def _decoded(text: str, source: _Places, coded_times: int) -> Iterator[Reading]:
-    """Out of each code, and what texts in there say in their turn."""
-    # The characters of the other codes are among those of Base64.
-    runs = [Span(*found.span()) for found in _RUN64.finditer(text)]
-    for code in _CODES if runs else ():
-        for raw, places in code.decoded(text, runs):
-            said, within = raw.decode("latin-1"), partial(_through, source, places)
-            yield Reading(said, within, len(said))
-            texts = _texts(raw)
-            if texts:
-                part = _Joined(said, texts, _BETWEEN)
-                further = partial(_through, within, part.source)
-                yield from _readings(part.text, further, coded_times)
-
-
-def _through(outer: _Places, inner: _Places, start: int, end: int) -> Span:
-    return outer(*inner(start, end))
 
 
 # What was no code is decoded to bytes of which few, one after the other, are signs of a text:
 # these alone are read further, with some that are around them.
-_TEXT = bytes(byte in b"\0\t\n\r" or 0x20 <= byte < 0x7F for byte in range(256))
+_TEXT = b"\0\t\n\r" + bytes(range(0x20, 0x7F))
 _TEXT_RUN = 8 * b"\1"
 _AROUND_CHARS = 32
 _BETWEEN = 8 * "\xa4"  # no sign of a code, an escape or a wrap
 
 
-def _texts(raw: bytes) -> list[Span]:
-    is_text = raw.translate(_TEXT)
-    spans: list[Span] = []
+def _new_runs(plain: _Rewritten, unescaped: _Rewritten | None) -> list[tuple[int, int]]:
+    """Where a code may be, without those that stood there, and were decoded, before.
+
+    The characters of all codes are among those of Base64.
+    """
+    runs = [found.span() for found in _RUN64.finditer(plain.text)]
+    if unescaped is None:
+        return runs
+    return [run for run in runs if not unescaped.kept(plain.kept(run))]
+
+
+def _decoded(text: str, is_text: bytes) -> Iterator[tuple[str, _Places]]:
+    """What says text out of each code."""
+    for code in _CODES:
+        for raw, places in code.decoded(text):
+            spans = _stretches(raw.translate(is_text))
+            if spans:
+                part = _Joined(raw.decode("latin-1"), spans, _BETWEEN)
+                yield part.text, partial(_through, places, part.source)
+
+
+def _stretches(is_text: bytes) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
     at = is_text.find(_TEXT_RUN)
     while at >= 0:
         end = is_text.find(0, at)
-        end = len(raw) if end < 0 else end
+        end = len(is_text) if end < 0 else end
         start = max(0, at - _AROUND_CHARS)
-        if spans and start <= spans[-1].end:
-            start = spans.pop().start
-        spans.append(Span(start, min(len(raw), end + _AROUND_CHARS)))
+        if spans and start <= spans[-1][1]:
+            start, _ = spans.pop()
+        spans.append((start, min(len(is_text), end + _AROUND_CHARS)))
         at = is_text.find(_TEXT_RUN, end)
     return spans

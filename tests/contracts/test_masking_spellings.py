@@ -105,9 +105,9 @@ def _decoders() -> Iterator[Callable[[str], str]]:
     yield lambda text: unquote_to_bytes(text).decode("latin-1")
     yield unescape
     for skipped in range(8):
-        yield partial(_coded, r"[A-Za-z\d+/_-]+", _from64, skipped)
+        yield partial(_coded, r"[A-Za-z0-9+/_-]+", _from64, skipped)
         yield partial(_coded, r"[A-Za-z2-7]+", _from32, skipped)
-        yield partial(_coded, r"[\da-fA-F]+", _from16, skipped)
+        yield partial(_coded, r"[0-9a-fA-F]+", _from16, skipped)
 
 
 def _coded(run: str, read: Callable[[str], bytes], skipped: int, text: str) -> str:
