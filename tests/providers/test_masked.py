@@ -2,16 +2,24 @@
 
 import dataclasses
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from answerbus.limits import ANSWER_BYTES_MAX
 from answerbus.masking import MASKED, Mask
+from answerbus.registry import Registry
+from answerbus.request import TextRef
 from services.profiles import Profile
 from services.worker import backends
+from services.worker.core.check import TooLarge, check
 from services.worker.core.reply import Answered, CallFacts, Refused, Rejected, Reply, Truncated
+from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
+from services.worker.core.schema import resolve
+from services.worker.dialects.dispatch import compile_for
 from services.worker.ports import NotReady
 from services.worker.providers.masked import masked
 from tests.providers.apis import APIS
@@ -120,6 +128,29 @@ def test_every_text_of_a_reply_is_masked(reply: Reply) -> None:
     assert KEY not in repr(found)
     # As many texts as there were: none is lost, and a new field cannot be forgotten.
     assert repr(found) == repr(reply).replace(KEY, MASKED)
+
+
+@pytest.mark.parametrize("unit", ["x", "é", "\ud800", f"{KEY} %2525{KEY.encode().hex()}"])
+def test_of_an_answer_that_is_too_large_the_size_alone_is_kept(unit: str) -> None:
+    """Whatever it says, since a server decides how large it is and how slow to read."""
+    content = unit * (8 * 1024 * 1024 // len(unit))
+    began = time.process_time()
+    found = masked(Answered(content, CallFacts()), Mask([KEY]))
+
+    assert time.process_time() - began < 0.5
+    assert isinstance(found, Answered)
+    assert found.content.isspace()
+    size = len(content.encode(errors="surrogatepass"))
+    asked = resolve(TextRef(), Registry([]))
+    assert isinstance(asked, ResolvedSchema)
+    wire = compile_for("prompted", asked)
+    assert isinstance(wire, WireSchema)
+    assert check(found.content, asked, wire) == TooLarge(size)
+
+
+def test_an_answer_of_the_largest_size_is_kept() -> None:
+    content = "x" * ANSWER_BYTES_MAX
+    assert masked(Answered(content, CallFacts()), Mask([KEY])) == Answered(content, CallFacts())
 
 
 async def test_what_is_told_at_start_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import assert_never
 
+from answerbus.limits import ANSWER_BYTES_MAX
 from answerbus.masking import Mask
 from services.worker.core.prompt import Prompt
 from services.worker.core.reply import (
@@ -50,7 +51,7 @@ def masked(reply: Reply, mask: Mask) -> Reply:
     """The reply with all its texts masked, the answer too, before anything is checked."""
     match reply:
         case Answered():
-            return Answered(mask(reply.content), _facts(reply.facts, mask))
+            return Answered(_content(reply.content, mask), _facts(reply.facts, mask))
         case Refused():
             facts, category = _facts(reply.facts, mask), _masked(reply.category, mask)
             return Refused(mask(reply.reason), facts, category)
@@ -62,6 +63,12 @@ def masked(reply: Reply, mask: Mask) -> Reply:
             return reply  # numbers alone
         case _:
             assert_never(reply)
+
+
+def _content(content: str, mask: Mask) -> str:
+    """Of an answer that no result may carry only the size is kept, which is all that is told."""
+    size = len(content.encode(errors="surrogatepass"))
+    return " " * size if size > ANSWER_BYTES_MAX else mask(content)
 
 
 def _facts(facts: CallFacts, mask: Mask) -> CallFacts:
