@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from services.section import Section
 
@@ -30,6 +30,17 @@ class _Reached(_Profile):
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     check_model: bool = True
+
+    @field_validator("base_url")
+    @classmethod
+    def _has_no_query(cls, base_url: str | None) -> str | None:
+        """Paths are appended to it, and a key in it would be no secret."""
+        if base_url is not None and not {"?", "#"}.isdisjoint(base_url):
+            raise ValueError(
+                "must end before any `?` or `#`, since paths are appended to it; "
+                "put a key into the variable that `api_key_env` names"
+            )
+        return base_url
 
 
 class OpenAIProfile(_Reached):

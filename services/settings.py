@@ -1,11 +1,12 @@
 """The one settings file, `answerbus.toml`, overridden by `ANSWERBUS_<SECTION>__<KEY>` variables."""
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -173,18 +174,23 @@ def secrets_of(settings: Settings) -> list[str]:
 
 
 def secrets_of_profiles(profiles: Mapping[str, Profile]) -> list[str]:
-    """Their keys, and the passwords in their addresses."""
+    """Their keys, and the names and passwords in their addresses."""
     return [one for profile in profiles.values() for one in _secrets_of(profile) if one]
 
 
 def _secrets_of(profile: Profile) -> Iterable[str | None]:
     if isinstance(profile, ScriptedProfile):
         return ()
-    try:
-        password = urlsplit(profile.base_url or "").password
-    except ValueError:
-        password = None  # an address that is none; the profile's check says so
-    return (secret(profile.api_key_env), password, unquote(password) if password else None)
+    before_host = _USER_INFO.match(profile.base_url or "")
+    if before_host is None:
+        return (secret(profile.api_key_env),)
+    # A token may stand in the place of either, and with `%` or without.
+    user, _, password = before_host[1].partition(":")
+    return (secret(profile.api_key_env), user, password, unquote(user), unquote(password))
+
+
+# Also of an address that is none, which is shown where the profile is checked.
+_USER_INFO = re.compile(r"(?:[^/?#]*//)?([^/?#]*)@")
 
 
 def otlp_endpoint(settings: TelemetrySettings) -> str | None:

@@ -274,9 +274,12 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
             "odd": {
                 "provider": "openai",
                 "model": "m",
-                "base_url": "http://[",
+                "base_url": "http://us%65r:of-none@[",
                 "api_key_env": None,
             },
+            "token": {"provider": "ollama", "model": "m", "base_url": "https://tok:en-1@h/a@b"},
+            "bare": {"provider": "ollama", "model": "m", "base_url": "http://tok-2@h:1"},
+            "path": {"provider": "ollama", "model": "m", "base_url": "http://h/v1/@cf/m"},
             "played": {"provider": "scripted", "script": "script.json"},
         },
     }
@@ -286,7 +289,22 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
 
     found = secrets_of(Settings.model_validate(table))
 
-    assert set(found) == {*(f"value of {name}" for name in named), "p@ss", "p%40ss"}
+    in_addresses = {"u", "p@ss", "p%40ss", "us%65r", "user", "of-none", "tok", "en-1", "tok-2"}
+    assert set(found) == {*(f"value of {name}" for name in named), *in_addresses}
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize("end", ["?api-key=s3cret-4711", "?", "#s3cret-4711", "/v1?a=b#c"])
+def test_a_base_url_has_no_query(provider: str, end: str) -> None:
+    """It could not work, and a key in it would be shown."""
+    profile = {"provider": provider, "model": "m", "base_url": f"https://gw.example{end}"}
+    variables = {f"ANSWERBUS_PROFILES__HOUSE__{key}": text for key, text in profile.items()}
+
+    with pytest.raises(SetUpError, match="api_key_env") as raised:
+        load(None, variables)
+
+    assert "profiles.house" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["", "night shift", "a" * 101, "n\u202e"])
