@@ -56,6 +56,21 @@ async def test_an_sdk_asks_nobody_for_its_headers(
 
 
 @EACH
+def test_headers_from_the_environment_are_not_sent(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may hold a key for another server, and nothing masks them."""
+    expected = headers_of(api.specified("http://h/v1"))
+    for maker in ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "OLLAMA"):
+        headers = "X-Token: s3cret-4711\nAuthorization: s3cret-4711\nx-api-key: s3cret-4711"
+        monkeypatch.setenv(f"{maker}_CUSTOM_HEADERS", headers)
+        for name in ("AUTH_TOKEN", "API_KEY", "ORG_ID", "PROJECT_ID", "ADMIN_KEY", "PROFILE"):
+            monkeypatch.setenv(f"{maker}_{name}", "s3cret-4711")
+
+    assert headers_of(api.specified("http://h/v1")) == expected
+
+
+@EACH
 @pytest.mark.parametrize("key", ["schlüssel", "a\nb", ""])
 async def test_a_key_that_no_header_can_carry_is_not_sent(api: Api, key: str) -> None:
     """The preflight says so; whoever asks all the same does not fail at building a client."""

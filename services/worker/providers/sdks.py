@@ -68,6 +68,7 @@ def _openai(api_key: str, base_url: str, recorder: _Recorder) -> None:
     with openai.OpenAI(api_key=api_key, base_url=base_url, http_client=recorder.client()) as client:
         # The SDK takes these from the environment and would tell any server.
         client.organization = client.project = None
+        client._custom_headers = {}  # noqa: SLF001 - no other way; a test holds it
         client.models.list()
 
 
@@ -77,6 +78,7 @@ def _anthropic(api_key: str, base_url: str, recorder: _Recorder) -> None:
     with anthropic.Anthropic(
         api_key=api_key, base_url=base_url, http_client=recorder.client()
     ) as client:
+        client._custom_headers = {}  # noqa: SLF001 - as above
         client.models.list()
 
 
