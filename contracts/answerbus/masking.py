@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from answerbus.readings import Span, readings, unescaped
+from answerbus.readings import readings, unescaped
+from answerbus.spans import Span
 
 MASKED = "***"
 # As many characters of a secret, one after the other, are taken for the secret. A shorter key is

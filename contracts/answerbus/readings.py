@@ -3,15 +3,13 @@
 Each reading knows where in the text each of its characters comes from, and what work it took.
 """
 
-import base64
-import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
-from html.entities import html5
-from itertools import accumulate
-from typing import NamedTuple
+from functools import partial
+
+from answerbus.codes import BETWEEN, RUN, decoded, text_bytes
+from answerbus.escapes import ESCAPE, UNSEEN, unescaped_once
+from answerbus.spans import Joined, Places, Rewritten, Span, through
 
 # A text that was escaped more often than this, or coded again within a code within a code, is
 # read no further, so that the work has an end.
@@ -19,17 +17,6 @@ ESCAPED_TIMES_MAX = 5
 CODED_TIMES_MAX = 2
 # What a character costs that is unescaped and looked for codes, or decoded, and not only compared.
 _UNESCAPED_WORK, _DECODED_WORK = 4, 4
-
-
-class Span(NamedTuple):
-    """From a place in a text up to another."""
-
-    start: int
-    end: int
-
-
-_Places = Callable[[int, int], Span]
-_Put = Callable[[str], str] | None  # what stands for a piece that was found; None: nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +27,7 @@ class Reading:
     """
 
     text: str
-    source: _Places
+    source: Places
     work: int
 
 
@@ -50,9 +37,8 @@ def readings(text: str, signs: bytes) -> Iterator[Reading]:
     Of bytes in a code, stretches of text alone are read; `signs` count as text whatever they are.
     """
     # An escape is taken whole, so that what is left of a JSON text is still one.
-    whole = _Rewritten(text, _ESCAPE, _unescaped).whole
-    is_text = bytes(byte in _TEXT or byte in signs for byte in range(256))
-    yield from _readings(text, whole, CODED_TIMES_MAX, is_text)
+    whole = Rewritten(text, ESCAPE, unescaped_once).whole
+    yield from _readings(text, whole, CODED_TIMES_MAX, text_bytes(signs))
 
 
 def unescaped(text: str) -> Iterator[str]:
@@ -60,234 +46,33 @@ def unescaped(text: str) -> Iterator[str]:
     yield from (reading.text for reading in _readings(text, Span, 0, b""))
 
 
-def _readings(text: str, source: _Places, coded_times: int, is_text: bytes) -> Iterator[Reading]:
-    unescaped: _Rewritten | None = None
+def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> Iterator[Reading]:
+    unescaped: Rewritten | None = None
     for _ in range(ESCAPED_TIMES_MAX):
-        plain = _Rewritten(text, _UNSEEN, None)
+        plain = Rewritten(text, UNSEEN, None)
         runs = _new_runs(plain, unescaped) if coded_times else []
-        decoded = sum(end - start for start, end in runs)
-        yield Reading(text, source, _UNESCAPED_WORK * len(text) + _DECODED_WORK * decoded)
-        plain_source = partial(_through, source, plain.source)
+        size = sum(end - start for start, end in runs)
+        yield Reading(text, source, _UNESCAPED_WORK * len(text) + _DECODED_WORK * size)
+        plain_source = partial(through, source, plain.source)
         if plain.text is not text:
             yield Reading(plain.text, plain_source, len(plain.text))
-        coded = _Joined(plain.text, runs, _BETWEEN)
-        for said, places in _decoded(coded.text, is_text):
-            within = partial(_through, plain_source, partial(_through, coded.source, places))
+        coded = Joined(plain.text, runs, BETWEEN)
+        for said, places in decoded(coded.text, is_text):
+            within = partial(through, plain_source, partial(through, coded.source, places))
             yield from _readings(said, within, coded_times - 1, is_text)
-        unescaped = _Rewritten(text, _ESCAPE, _unescaped)
+        unescaped = Rewritten(text, ESCAPE, unescaped_once)
         if unescaped.text is text:
             return
-        text, source = unescaped.text, partial(_through, source, unescaped.source)
+        text, source = unescaped.text, partial(through, source, unescaped.source)
     yield Reading(text, source, len(text))
 
 
-def _through(outer: _Places, inner: _Places, start: int, end: int) -> Span:
-    return outer(*inner(start, end))
-
-
-# Where a line was wrapped, and signs that nobody sees.
-_HIDDEN = r"\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060-\u2064\ufeff"
-# One set of characters comes first, since this is searched for many times as fast.
-_UNSEEN = re.compile(rf"([\r\n{_HIDDEN}](?:(?<=[\r\n])\s*|[{_HIDDEN}]*))")
-_ESCAPE = re.compile(
-    r"(\\(?:u(?:[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|[\da-fA-F]{4})"
-    r"|x[\da-fA-F]{2}|[^ux%&])"
-    r"|%[\da-fA-F]{2}"
-    r"|&(?:#\d{1,9};?|#[xX][\da-fA-F]{1,8};?|[A-Za-z][A-Za-z\d]{1,31};))",
-    re.DOTALL | re.ASCII,
-)
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_LAST = 0x10FFFF
-
-
-def _unescaped(escape: str) -> str:
-    """One escape of JSON, of a URL (a byte, as Latin-1) or of HTML; itself if it means nothing."""
-    match escape[0], escape[1]:
-        case "%", _:
-            return chr(int(escape[1:], 16))
-        case "\\", "u" if len(escape) == 2 * len(r"\u0000"):  # two halves of one character
-            units = bytes.fromhex(escape[2:6] + escape[8:])
-            return units.decode("utf-16-be")
-        case "\\", "u" | "x":
-            return chr(int(escape[2:], 16))
-        case "\\", sign:
-            return _SHORT.get(sign, sign)
-        case "&", "#":
-            digits = escape[2:].rstrip(";")
-            code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
-            return chr(code) if code <= _LAST else escape
-        case _:
-            return html5.get(escape[1:], escape)
-
-
-class _Rewritten:
-    """A text in which what a pattern (of one group, the whole) finds is put otherwise."""
-
-    def __init__(self, text: str, pattern: re.Pattern[str], put: _Put) -> None:
-        self._text, self._pattern, self._put = text, pattern, put
-
-    @cached_property
-    def _old(self) -> list[str]:
-        """The pieces of the text: each second one was found."""
-        return self._pattern.split(self._text)
-
-    @cached_property
-    def _new(self) -> list[str]:
-        """And what stands for each of them."""
-        found = self._old[1::2]
-        # Each escape is read once, since a text may hold the same one many times.
-        put = {escape: self._put(escape) if self._put else "" for escape in {*found}}
-        pieces = self._old.copy()
-        pieces[1::2] = map(put.__getitem__, found)
-        return pieces
-
-    @cached_property
-    def text(self) -> str:
-        """What it says now; the same object where that changes nothing."""
-        if len(self._old) == 1:
-            return self._text
-        text = "".join(self._new)
-        return self._text if text == self._text else text
-
-    @cached_property
-    def _starts_old(self) -> list[int]:
-        return list(accumulate(map(len, self._old), initial=0))
-
-    @cached_property
-    def _starts_new(self) -> list[int]:
-        return list(accumulate(map(len, self._new), initial=0))
-
-    def source(self, start: int, end: int) -> Span:
-        """Which span of the text says what is now from one place to another."""
-        old, new = self._starts_old, self._starts_new
-        first, last = bisect_right(new, start) - 1, bisect_right(new, end - 1) - 1
-        return Span(
-            old[first] + (0 if first % 2 else start - new[first]),
-            old[last + 1] if last % 2 else old[last] + end - new[last],
-        )
-
-    def kept(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Where this was in the text, if nothing of it was put otherwise."""
-        if span is None:
-            return None
-        start, end = span
-        at = bisect_right(self._starts_new, start) - 1
-        if at % 2 or self._starts_new[at + 1] < end:
-            return None
-        shift = self._starts_old[at] - self._starts_new[at]
-        return start + shift, end + shift
-
-    def whole(self, start: int, end: int) -> Span:
-        """A span of the text with all of each piece that it has a part of."""
-        old = self._starts_old
-        first, last = bisect_right(old, start) - 1, bisect_right(old, end - 1) - 1
-        return Span(old[first] if first % 2 else start, old[last + 1] if last % 2 else end)
-
-
-class _Joined:
-    """Some spans of a text, one after the other, with something between them."""
-
-    def __init__(self, text: str, spans: list[tuple[int, int]], between: str) -> None:
-        self._spans = spans
-        self.text = between.join([text[start:end] for start, end in spans])
-        sizes = [len(between) + end - start for start, end in spans]
-        self._begins = list(accumulate(sizes, initial=0))
-
-    def source(self, start: int, end: int) -> Span:
-        """Which span of the text is here from one place to another; one span holds all of it."""
-        at = bisect_right(self._begins, start) - 1
-        shift, limit = self._spans[at][0] - self._begins[at], self._spans[at][1]
-        return Span(min(start + shift, limit), min(end + shift, limit))
-
-
-@dataclass(frozen=True, slots=True)
-class _Code:
-    """Bytes as characters of some bits each, beginning at any bit at which one may."""
-
-    bits: int
-    run: re.Pattern[str]  # as many characters as eight bytes take, or more
-    zero: str
-    number: Callable[[str], int]
-
-    def decoded(self, text: str) -> Iterator[tuple[bytes, _Places]]:
-        """What all runs together say, for each place in a group of bytes where they may begin."""
-        spans = [found.span() for found in self.run.finditer(text)]
-        if not spans:
-            return
-        # More bits of nothing between them than two characters of a secret have side by side.
-        joined = _Joined(text, spans, 3 * self.zero)
-        number, whole = self.number(joined.text), self.bits * len(joined.text)
-        for skipped in sorted({self.bits * at % 8 for at in range(8)}):
-            size = max(0, whole - skipped) // 8
-            rest = number >> (whole - skipped - 8 * size) & ((1 << 8 * size) - 1)
-            yield rest.to_bytes(size, "big"), partial(self._source, joined, skipped)
-
-    def _source(self, joined: _Joined, skipped: int, start: int, end: int) -> Span:
-        return joined.source(
-            (skipped + 8 * start) // self.bits, -(-(skipped + 8 * end) // self.bits)
-        )
-
-
-_BASE64 = str.maketrans("-_", "+/")
-_BASE32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
-
-
-def _number64(joined: str) -> int:
-    missing = -len(joined) % 4
-    code = base64.b64decode(joined.translate(_BASE64) + missing * "A")
-    return int.from_bytes(code, "big") >> 6 * missing
-
-
-def _number32(joined: str) -> int:
-    return int(joined.upper().translate(_BASE32), 32)
-
-
-_RUN64 = re.compile(r"[A-Za-z\d+/_-]{11,}", re.ASCII)
-_CODES = (
-    _Code(6, _RUN64, "A", _number64),
-    _Code(5, re.compile(r"[A-Za-z2-7]{13,}"), "A", _number32),
-    _Code(4, re.compile(r"[\da-fA-F]{16,}", re.ASCII), "0", partial(int, base=16)),
-)
-
-
-# What was no code is decoded to bytes of which few, one after the other, are signs of a text:
-# these alone are read further, with some that are around them.
-_TEXT = b"\0\t\n\r" + bytes(range(0x20, 0x7F))
-_TEXT_RUN = 8 * b"\1"
-_AROUND_CHARS = 32
-_BETWEEN = 8 * "\xa4"  # no sign of a code, an escape or a wrap
-
-
-def _new_runs(plain: _Rewritten, unescaped: _Rewritten | None) -> list[tuple[int, int]]:
+def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, int]]:
     """Where a code may be, without those that stood there, and were decoded, before.
 
     The characters of all codes are among those of Base64.
     """
-    runs = [found.span() for found in _RUN64.finditer(plain.text)]
+    runs = [found.span() for found in RUN.finditer(plain.text)]
     if unescaped is None:
         return runs
     return [run for run in runs if not unescaped.kept(plain.kept(run))]
-
-
-def _decoded(text: str, is_text: bytes) -> Iterator[tuple[str, _Places]]:
-    """What says text out of each code."""
-    for code in _CODES:
-        for raw, places in code.decoded(text):
-            spans = _stretches(raw.translate(is_text))
-            if spans:
-                part = _Joined(raw.decode("latin-1"), spans, _BETWEEN)
-                yield part.text, partial(_through, places, part.source)
-
-
-def _stretches(is_text: bytes) -> list[tuple[int, int]]:
-    spans: list[tuple[int, int]] = []
-    at = is_text.find(_TEXT_RUN)
-    while at >= 0:
-        end = is_text.find(0, at)
-        end = len(is_text) if end < 0 else end
-        start = max(0, at - _AROUND_CHARS)
-        if spans and start <= spans[-1][1]:
-            start, _ = spans.pop()
-        spans.append((start, min(len(is_text), end + _AROUND_CHARS)))
-        at = is_text.find(_TEXT_RUN, end)
-    return spans
