@@ -12,10 +12,13 @@ from answerbus.client import bus as buses
 from answerbus.client.bounded import CLEAN_UP_S, STOP_TIMEOUT_S, ClientCancelled
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.partition import Layout
 from answerbus.topics import TOPICS
+from services.dead_letter_actions.writer import COMMIT_TIMEOUT_S, Writer
 from services.doctor import broker as doctor
 from services.records.picker import PICK_TIMEOUT_S, Picker
 from services.records.stored import Place
+from services.repartitioning import move
 from services.settings import KafkaSettings, SetUpError
 from services.topics import broker as topics
 from services.worker import clock_check, coordinator, main
@@ -325,6 +328,57 @@ def test_a_pick_ends_and_keeps_the_next_one_from_nothing(how: Misbehaviour) -> N
         await asyncio.sleep(60)
         assert await picker.pick(PLACE) is None
         assert consumer.most_inside == 1
+
+    run(main())
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("broken", ["start", "list_consumer_group_offsets", "close"])
+def test_a_move_says_that_kafka_is_away(
+    how: Misbehaviour, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Admin(Client):
+        async def list_consumer_group_offsets(self, _: str) -> dict[TopicPartition, Any]:
+            if "list_consumer_group_offsets" in self._broken:
+                await self._how()
+            return {}
+
+    async def nobody(*_: Any) -> int:
+        return 0
+
+    monkeypatch.setattr(move, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
+    monkeypatch.setattr(move, "members_of", nobody)
+
+    async def main() -> None:
+        if broken == "close":
+            assert await move._committed(BUS, "acme.worker") == {}
+            return
+        with pytest.raises(BusUnavailable):
+            await move._committed(BUS, "acme.worker")
+
+    run(main())
+
+
+@BOTH_WAYS
+def test_a_replay_says_that_kafka_is_away(how: Misbehaviour) -> None:
+    async def main() -> None:
+        producer = Client(how, "begin_transaction")
+        writer = Writer(BUS, producer, Layout(1))
+        began = now()
+        with pytest.raises(BusUnavailable):
+            await writer.commit([])
+        assert now() - began <= COMMIT_TIMEOUT_S + CLEAN_UP_S
+
+    run(main())
+
+
+def test_a_question_that_cancels_itself_is_the_trouble_of_its_probe() -> None:
+    async def main() -> None:
+        probe = Probe(cancels_itself)
+        task = asyncio.create_task(probe.run())
+        await asyncio.sleep(1)
+        assert probe.trouble is not None
+        await ended(task)
 
     run(main())
 
