@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerFenced
 
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.dead_letter import Dismissed
@@ -61,8 +62,7 @@ class Writer:
         """
         with self._bus.explained():
             try:
-                async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                    await self._commit(changes)
+                await bounded(self._commit(changes), COMMIT_TIMEOUT_S)
             except ProducerFenced:
                 raise Superseded from None
 
@@ -128,10 +128,15 @@ async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:
     committed = bus.consumer()
     async with bus.running(written), bus.running(committed):
         with bus.explained():
-            async with asyncio.timeout(DECIDED_TIMEOUT_S):
-                ends = await written.end_offsets(places)
-                while await _is_behind(committed, ends):
-                    await asyncio.sleep(DECIDED_POLL_S)
+            await bounded(_caught_up(written, committed, places), DECIDED_TIMEOUT_S)
+
+
+async def _caught_up(
+    written: RecordConsumer, committed: RecordConsumer, places: Sequence[TopicPartition]
+) -> None:
+    ends = await written.end_offsets(places)
+    while await _is_behind(committed, ends):
+        await asyncio.sleep(DECIDED_POLL_S)
 
 
 async def _is_behind(committed: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:

@@ -11,6 +11,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 from aiokafka.protocol.admin import ApiVersionRequest
 
+from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import REQUESTS, TOPICS, Topic
 from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
@@ -20,6 +21,7 @@ from services.topics.controller_time import controller_time_ms
 from services.topics.plan import Found
 from services.topics.worker_groups import groups_of_workers, members_of
 
+OFFSETS_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
 _PRODUCE = 0  # Kafka's number of the call
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 _LOOK_AGAIN_S = 0.2
@@ -36,15 +38,12 @@ async def inspect_broker(bus: Bus, group: str, now: Now) -> BrokerFacts:
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
     async with bus.connecting():
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await client.bootstrap()
-                await admin.start()
-                cluster, time = await _cluster(client, admin), await _time(client, now)
-                members, committed = await _of_group(admin, group)
+            looking = _look(client, admin, group, now)
+            cluster, time, members, committed = await bounded(looking, START_TIMEOUT_S)
             others = await _other_groups(admin, bus, group)
         finally:
-            await client.close()
-            await admin.close()
+            await close(client.close())
+            await close(admin.close())
     layout = await bus.layout() if found else None
     if len(found) < len(TOPICS):
         return BrokerFacts(cluster, found, time, None, (), layout=layout)
@@ -53,6 +52,16 @@ async def inspect_broker(bus: Bus, group: str, now: Now) -> BrokerFacts:
     return BrokerFacts(
         cluster, found, time, Group(group, members, behind), stuck, others, layout=layout
     )
+
+
+async def _look(
+    client: AIOKafkaClient, admin: AIOKafkaAdminClient, group: str, now: Now
+) -> tuple[Cluster, BrokerTime | None, int, Mapping[Any, Any]]:
+    """The cluster, its time, and of the group its members and committed offsets."""
+    await client.bootstrap()
+    await admin.start()
+    cluster, time = await _cluster(client, admin), await _time(client, now)
+    return cluster, time, *await _of_group(admin, group)
 
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
@@ -92,9 +101,8 @@ async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mappin
 async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
     """As far as we may see them: there may be thousands, and not all of them for us to look at."""
     try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            topic = REQUESTS.full_name(bus.prefix)
-            found = await groups_of_workers(admin, topic, known=(group,))
+        asked = groups_of_workers(admin, REQUESTS.full_name(bus.prefix), known=(group,))
+        found = await bounded(asked, START_TIMEOUT_S)
     except (KafkaError, OSError):
         return []
     return sorted(name for name, has_workers in found.items() if has_workers)
@@ -114,8 +122,8 @@ async def _reading(
     ):
         with bus.explained():
             requests = [at for at in places if at.topic == REQUESTS.full_name(bus.prefix)]
-            starts = await readers.beginning_offsets(requests)
-            ends = await writers.end_offsets(places)
+            starts = await bounded(readers.beginning_offsets(requests), OFFSETS_TIMEOUT_S)
+            ends = await bounded(writers.end_offsets(places), OFFSETS_TIMEOUT_S)
             for at in requests:
                 position = max(committed.get(at, 0), starts[at])
                 behind[at.partition] = ends[at] - position
@@ -127,7 +135,7 @@ async def _stuck(readable: Callable[..., Any], ends: Mapping[TopicPartition, int
     """The partitions that readers cannot read up to where writers were, even after a while."""
     held = [*ends]
     for _ in range(int(OPEN_TRANSACTION_S / _LOOK_AGAIN_S)):
-        now = await readable(held)
+        now = await bounded(readable(held), OFFSETS_TIMEOUT_S)
         held = [at for at in held if now[at] < ends[at]]
         if not held:
             break

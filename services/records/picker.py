@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka import TopicPartition
 
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -25,7 +26,7 @@ class Picker:
 
     def __init__(self, bus: Bus, consumer: RecordConsumer) -> None:
         self._bus, self._consumer = bus, consumer
-        self._turn = asyncio.Lock()
+        self._turn, self._in_use = asyncio.Lock(), asyncio.Lock()
 
     async def pick(self, place: Place) -> Stored | None:
         """The record at this offset; None if retention has deleted it. Raises BusUnavailable."""
@@ -45,12 +46,18 @@ class Picker:
                 wanted.setdefault(at, []).append(place)
         async with self._turn:
             with self._bus.explained():
-                try:
-                    async with asyncio.timeout(PICK_TIMEOUT_S):
-                        found = await self._pick(wanted)
-                finally:
-                    self._consumer.pause(*wanted)
+                found = await bounded(self._pick_alone(wanted), PICK_TIMEOUT_S)
         return [found[place] for place in asked if place in found]
+
+    async def _pick_alone(
+        self, wanted: Mapping[TopicPartition, list[Place]]
+    ) -> dict[Place, Stored]:
+        """A pick that was left behind keeps the consumer until it has ended."""
+        async with self._in_use:
+            try:
+                return await self._pick(wanted)
+            finally:
+                self._consumer.pause(*wanted)
 
     async def _pick(self, wanted: Mapping[TopicPartition, list[Place]]) -> dict[Place, Stored]:
         starts = await self._consumer.beginning_offsets(list(wanted))

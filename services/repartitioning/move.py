@@ -1,6 +1,5 @@
 """The move itself: grow the topics, shut the lanes, move what they hold, open them anew."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,9 @@ from itertools import islice
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import ProducerFenced
+from aiokafka.structs import OffsetAndMetadata
 
+from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Topic
@@ -181,8 +182,7 @@ async def _commit(
     writer: KafkaShard | None, records: Sequence[OutRecord], offset: int | None = None
 ) -> None:
     if writer is not None and (records or offset is not None):
-        async with asyncio.timeout(COMMIT_TIMEOUT_S):
-            await writer.commit(records, offset)
+        await bounded(writer.commit(records, offset), COMMIT_TIMEOUT_S)
 
 
 async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
@@ -190,15 +190,19 @@ async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     with bus.explained():
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await admin.start()
-                members = await members_of(admin, group_id)
-                offsets = await admin.list_consumer_group_offsets(group_id)
+            members, offsets = await bounded(_of_group(admin, group_id), START_TIMEOUT_S)
         finally:
-            await admin.close()
+            await close(admin.close())
     if members:
         raise SetUpError(
             f"{members} members are in the group {group_id}: stop all workers first. One that was "
             "killed leaves when its session ends, after `kafka.session_timeout_ms`."
         )
     return {place: found.offset for place, found in offsets.items() if found.offset >= 0}
+
+
+async def _of_group(
+    admin: AIOKafkaAdminClient, group_id: str
+) -> tuple[int, Mapping[TopicPartition, OffsetAndMetadata]]:
+    await admin.start()
+    return await members_of(admin, group_id), await admin.list_consumer_group_offsets(group_id)

@@ -1,18 +1,20 @@
 """Topics on a broker through aiokafka's admin client: look at them, create them, change them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import TOPICS, Topic
 from services.settings import SetUpError
 from services.topics.plan import Change, Create, Found, Grow, Step
 
+ANSWER_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
 LOOKS_MAX = 200
 _LOOK_AGAIN_S = 0.1
 _BROKERS_DEFAULT = -1
@@ -30,14 +32,13 @@ class TopicsOnBroker:
     async def look(self) -> Mapping[Topic, Found]:
         """Those that are there."""
         # All of them: to ask for one by name may create it.
-        there = {
-            topic["topic"]: topic["partitions"] for topic in await self._admin.describe_topics()
-        }
+        described = await _answered(self._admin.describe_topics())
+        there = {topic["topic"]: topic["partitions"] for topic in described}
         ours = {topic: there[name] for topic, name in self._names.items() if name in there}
         if not ours:
             return {}
         asked = [ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in ours]
-        answers = await self._admin.describe_configs(asked)
+        answers = await _answered(self._admin.describe_configs(asked))
         settings = {
             name: entries
             for answer in answers
@@ -54,9 +55,8 @@ class TopicsOnBroker:
         """Create and change what the steps say, and wait until all topics can be seen."""
         missing = [step.topic for step in steps if isinstance(step, Create)]
         if missing:
-            answer = await self._admin.create_topics(
-                [self._new(topic, partitions, replication_factor) for topic in missing]
-            )
+            new = [self._new(topic, partitions, replication_factor) for topic in missing]
+            answer = await _answered(self._admin.create_topics(new))
             _refuse(
                 "create", (error for error in answer.topic_errors if error[1] != _ALREADY_THERE)
             )
@@ -69,15 +69,15 @@ class TopicsOnBroker:
             if isinstance(step, Change)
         ]
         if changes:
-            for answer in await self._admin.alter_configs(changes):
+            for answer in await _answered(self._admin.alter_configs(changes)):
                 _refuse("change", ((name, code, text) for code, text, _, name in answer.resources))
 
     async def grow(self, topics: Sequence[Topic], partitions: int) -> None:
         """Give topics more partitions, and wait until they can be seen."""
         more = {self._names[topic]: NewPartitions(partitions) for topic in topics}
-        await self._admin.create_partitions(more)
+        await _answered(self._admin.create_partitions(more))
         for _ in range(LOOKS_MAX):
-            described = await self._admin.describe_topics()
+            described = await _answered(self._admin.describe_topics())
             there = {it["topic"]: it["partitions"] for it in described if it["topic"] in more}
             if all(
                 len(found) >= partitions and all(one["leader"] >= 0 for one in found)
@@ -99,7 +99,7 @@ class TopicsOnBroker:
     async def _until_visible(self, topics: Iterable[Topic]) -> None:
         names = {self._names[topic] for topic in topics}
         for _ in range(LOOKS_MAX):
-            if names <= set(await self._admin.list_topics()):
+            if names <= set(await _answered(self._admin.list_topics())):
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
         raise SetUpError(
@@ -113,11 +113,14 @@ async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     async with bus.connecting():
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await admin.start()
+            await bounded(admin.start(), START_TIMEOUT_S)
             yield TopicsOnBroker(admin, bus.prefix)
         finally:
-            await admin.close()
+            await close(admin.close())
+
+
+async def _answered(request: Coroutine[Any, Any, Any]) -> Any:
+    return await bounded(request, ANSWER_TIMEOUT_S)
 
 
 def _found(partitions: Sequence[Mapping[str, Any]], entries: Iterable[tuple[Any, ...]]) -> Found:

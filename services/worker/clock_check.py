@@ -3,12 +3,12 @@
 Beside this, each commit tells it (see lane/shard.py).
 """
 
-import asyncio
 import logging
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
+from answerbus.client.bounded import bounded, close
 from services.command_line import bus_of
 from services.settings import KafkaSettings, SetUpError
 from services.topics.clock_offset import clock_problem
@@ -47,8 +47,7 @@ async def watch_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
             was_wrong = bool(problem)
             _log.warning(problem or "the clock of this machine is right again")
         if clock.age_s > ASK_EVERY_S:
-            async with asyncio.timeout(2 * ASK_TIMEOUT_S):  # to close a client may take for ever
-                await _ask(settings, clock)
+            await _ask(settings, clock)
 
     await rounds("the measuring of the clock", look, LOOK_EVERY_S)
 
@@ -58,14 +57,17 @@ async def _ask(settings: KafkaSettings, clock: BrokerClock) -> None:
     bus = bus_of(settings)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
     try:
-        async with asyncio.timeout(ASK_TIMEOUT_S):
-            await client.bootstrap()
-            for _ in range(ASKS):
-                before_s = clock.steady_s()
-                told_ms = await controller_time_ms(client)
-                if told_ms is not None:
-                    clock.told(told_ms, before_s, clock.steady_s())
+        await bounded(_measure(client, clock), ASK_TIMEOUT_S)
     except (KafkaError, OSError) as error:  # of which a time-out is one
         _log.debug("the cluster was not asked for its time: %s", type(error).__name__)
     finally:
-        await client.close()
+        await close(client.close())
+
+
+async def _measure(client: AIOKafkaClient, clock: BrokerClock) -> None:
+    await client.bootstrap()
+    for _ in range(ASKS):
+        before_s = clock.steady_s()
+        told_ms = await controller_time_ms(client)
+        if told_ms is not None:
+            clock.told(told_ms, before_s, clock.steady_s())

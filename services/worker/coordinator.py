@@ -1,11 +1,11 @@
 """Whether the group has a coordinator: without one nobody joins, and aiokafka asks for ever."""
 
-import asyncio
 from collections.abc import Callable
 
 from aiokafka.admin import AIOKafkaAdminClient
 
-from answerbus.client.bus import START_TIMEOUT_S, STOP_TIMEOUT_S
+from answerbus.client.bounded import bounded, close
+from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.diagnosis import describe_error
 from services.kafka import client_options
 from services.settings import KafkaSettings
@@ -33,16 +33,17 @@ class Coordinator:
         await rounds("the question for the group's coordinator", look, LOOK_EVERY_S)
 
     async def ask(self) -> None:
-        """Ask once."""
+        """Ask once; raises nothing, whatever the client does."""
         admin = AIOKafkaAdminClient(**client_options(self._settings))
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await admin.start()
-                await admin.find_coordinator(self._settings.worker_group)
+            await bounded(self._find(admin), START_TIMEOUT_S)
         except Exception as error:
             self.trouble = describe_error(error)
         else:
             self.trouble = None
         finally:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await admin.close()
+            await close(admin.close())
+
+    async def _find(self, admin: AIOKafkaAdminClient) -> None:
+        await admin.start()
+        await admin.find_coordinator(self._settings.worker_group)

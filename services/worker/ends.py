@@ -1,13 +1,14 @@
 """Where partitions end, asked so that one of which Kafka says nothing hides no other."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error
 
 GRACE_S = 1.0  # a partition that says nothing for so long after another has is asked by itself
@@ -29,15 +30,17 @@ class ResolvedSchema(Protocol):
         """The broker that leads a partition: -1 if none does, None if unknown."""
         ...
 
-    async def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
         """Where they end."""
         ...
 
-    async def topics(self) -> set[str]:
+    def topics(self) -> Coroutine[Any, Any, set[str]]:
         """All that there are and we may see."""
         ...
 
-    async def position(self, place: TopicPartition) -> int:
+    def position(self, place: TopicPartition) -> Coroutine[Any, Any, int]:
         """From where it is read next."""
         ...
 
@@ -90,7 +93,10 @@ async def _ask(
     """Side by side, until `limit_s` have passed, or GRACE_S since the first answer."""
     now = asyncio.get_running_loop().time
     ends_at = now() + limit_s
-    asked = {asyncio.create_task(consumer.end_offsets(some)): some for some in questions}
+    asked = {
+        asyncio.create_task(bounded(consumer.end_offsets(some), limit_s)): some
+        for some in questions
+    }
     waiting = set(asked)
     try:
         while waiting and (left_s := ends_at - now()) > 0:

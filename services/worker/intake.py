@@ -1,6 +1,5 @@
 """From Kafka to lanes: a FastStream batch subscriber that takes records in and never waits."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -214,8 +213,7 @@ class _Broker(KafkaBroker):
 
     async def start(self) -> None:
         try:
-            async with asyncio.timeout(self.start_limit_s):
-                await super().start()
+            await bounded(super().start(), self.start_limit_s)
         except TimeoutError:
             raise NotJoined from None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
+from answerbus.client.bounded import bounded
 from services.worker.ends import Ends, ResolvedSchema, cause_of, ends_of, has_no_leader
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.machine import State
@@ -48,7 +49,8 @@ async def check_positions(
     causes = {p.partition: cause_of(consumer, p, ends.failed[p.partition]) for p in silent}
     read_monitor.mark_silent(causes, began)
     taking = _taking(lifecycles, ends.told)
-    read_monitor.look({p: await _place(consumer, topic, p, ends.told[p]) for p in taking})
+    found = await asyncio.gather(*(_place(consumer, topic, p, ends.told[p]) for p in taking))
+    read_monitor.look(dict(zip(taking, found, strict=True)))
     for partition in _taking(lifecycles, ends.told):
         _check_position(partition, lifecycles[partition], ends.told[partition], read_monitor)
     return ends.told
@@ -59,8 +61,7 @@ async def _why_silent(
 ) -> BaseException | None:
     """Why nothing was told; None where Kafka is there and says that nobody leads a partition."""
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            known = await consumer.topics()
+        known = await bounded(consumer.topics(), TIMEOUT_S)
     except (KafkaError, TimeoutError):
         return ends.failed[silent[0].partition]
     if topic not in known:
@@ -87,8 +88,8 @@ async def _place(
     consumer: ResolvedSchema, topic: str, partition: int, end: int
 ) -> PartitionPosition:
     try:
-        async with asyncio.timeout(POSITION_TIMEOUT_S):
-            return PartitionPosition(await consumer.position(TopicPartition(topic, partition)), end)
+        asked = consumer.position(TopicPartition(topic, partition))
+        return PartitionPosition(await bounded(asked, POSITION_TIMEOUT_S), end)
     except (IllegalStateError, KafkaError, TimeoutError):
         return PartitionPosition(None, end)
 

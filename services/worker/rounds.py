@@ -1,10 +1,14 @@
-"""A background task that no error ends: a round that fails is told, and the next one comes."""
+"""A background task that no error ends: a round that fails is told, and the next one comes.
+
+Nor does a cancellation that Kafka's client brought upon itself.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
+from answerbus.client.bounded import was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
 
 _log = logging.getLogger(__name__)
@@ -16,7 +20,9 @@ async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -
     while True:
         try:
             await do()
-        except Exception as error:
+        except BaseException as error:
+            if was_cancelled(error):
+                raise
             cause = describe_error_for_log(error)
             if cause != told:
                 _log.exception("%s: a round failed, and the next one comes: %s", name, cause)

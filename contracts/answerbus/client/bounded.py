@@ -6,19 +6,27 @@ were seen of aiokafka while brokers were restarted and rights withdrawn.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
+from aiokafka.errors import KafkaError
+
+from answerbus.client.diagnosis import describe_error_for_log
+
 CLEAN_UP_S = 1.0  # for work that was cancelled, before it is left behind
+STOP_TIMEOUT_S = 5.0  # for a client that is no longer needed
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class ClientCancelled(Exception):
-    """The library cancelled a call of its own accord."""
+class ClientCancelled(KafkaError):  # type: ignore[misc]  # aiokafka ships no types
+    """The library cancelled a call of its own accord: an error of Kafka's client like others."""
 
-    def __str__(self) -> str:
-        return "Kafka's client cancelled its own request; it was not told to"
+    def __init__(self) -> None:
+        super().__init__("Kafka's client cancelled its own request; it was not told to")
 
 
 async def _wait(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
@@ -47,6 +55,14 @@ async def bounded(
     if task.cancelled():
         raise ClientCancelled
     return task.result()
+
+
+async def close(closing: Coroutine[Any, Any, object]) -> None:
+    """Close a client; one that cannot be closed is left behind, and hides no other error."""
+    try:
+        await bounded(closing, STOP_TIMEOUT_S)
+    except Exception as error:
+        _log.warning("a client of Kafka was not closed: %s", describe_error_for_log(error))
 
 
 def was_cancelled(error: BaseException) -> bool:

@@ -1,8 +1,6 @@
 """One Kafka as a client sees it: addresses, names, options, and its errors in words."""
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -18,6 +16,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from answerbus.client.bounded import bounded, close
 from answerbus.client.connection_check import diagnosis_at
 from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, diagnosis_of
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
@@ -29,7 +28,6 @@ from answerbus.partition import Layout
 from answerbus.topics import LEDGER, TOPICS, Topic
 
 START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 5.0
 _FETCH_WAIT_MS = 50
 _SILENCE = (
     KafkaConnectionError,
@@ -39,12 +37,10 @@ _SILENCE = (
     RequestTimedOutError,
 )
 
-_log = logging.getLogger(__name__)
-
 
 class _Starting(Protocol):
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
+    def start(self) -> Coroutine[Any, Any, None]: ...
+    def stop(self) -> Coroutine[Any, Any, None]: ...
 
 
 StartingT = TypeVar("StartingT", bound=_Starting)
@@ -82,15 +78,11 @@ class Bus:
     async def running(self, client: StartingT) -> AsyncIterator[StartingT]:
         """The client, started; stopped in any case, since a failed start leaves connections."""
         try:
-            async with self.connecting(), asyncio.timeout(START_TIMEOUT_S):
-                await client.start()
+            async with self.connecting():
+                await bounded(client.start(), START_TIMEOUT_S)
             yield client
         finally:
-            try:
-                async with asyncio.timeout(STOP_TIMEOUT_S):
-                    await client.stop()
-            except TimeoutError:
-                _log.warning("a client of Kafka at %s did not stop in time", self.servers)
+            await close(client.stop())
 
     @asynccontextmanager
     async def connecting(self) -> AsyncIterator[None]:
@@ -189,13 +181,17 @@ class Bus:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
         async with self.connecting():
             try:
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    await admin.start()
-                    # All of them: to ask for one by name may create it.
-                    found = await admin.describe_topics()
+                found = await bounded(_described(admin), START_TIMEOUT_S)
             finally:
-                await admin.close()
+                await close(admin.close())
         return {topic["topic"]: len(topic["partitions"]) for topic in found}
+
+
+async def _described(admin: AIOKafkaAdminClient) -> Sequence[Mapping[str, Any]]:
+    """All topics: to ask for one by name may create it."""
+    await admin.start()
+    topics: Sequence[Mapping[str, Any]] = await admin.describe_topics()
+    return topics
 
 
 def _sentence(text: str) -> str:

@@ -1,11 +1,11 @@
 """Reads what the lanes of a deployment wrote about themselves into the ledger."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from pydantic import ValidationError
 
+from answerbus.client.bounded import bounded
 from answerbus.lane_records import LaneRecords
 from answerbus.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
 
@@ -25,22 +25,27 @@ async def written_lanes(
     The consumer reads committed records and is assigned to what it needs. Raises what it raises,
     and TimeoutError.
     """
-    async with asyncio.timeout(LOOK_TIMEOUT_S):
-        places = [TopicPartition(ledger, number) for number in range(partitions)]
-        starts = await consumer.beginning_offsets(places)
-        ends = await consumer.end_offsets(places)
-        found: dict[int, LaneRecord] = {}
-        looked, reach = [place for place in places if starts[place] < ends[place]], TAIL_RECORDS
-        while looked:
-            begins = {place: max(starts[place], ends[place] - reach) for place in looked}
-            found |= await _last_records(consumer, begins, ends)
-            looked = [
-                place
-                for place in looked
-                if place.partition not in found and begins[place] > starts[place]
-            ]
-            reach *= _TAIL_FACTOR
-        return dict(sorted(found.items()))
+    return await bounded(_written_lanes(consumer, ledger, partitions), LOOK_TIMEOUT_S)
+
+
+async def _written_lanes(
+    consumer: AIOKafkaConsumer, ledger: str, partitions: int
+) -> Mapping[int, LaneRecord]:
+    places = [TopicPartition(ledger, number) for number in range(partitions)]
+    starts = await consumer.beginning_offsets(places)
+    ends = await consumer.end_offsets(places)
+    found: dict[int, LaneRecord] = {}
+    looked, reach = [place for place in places if starts[place] < ends[place]], TAIL_RECORDS
+    while looked:
+        begins = {place: max(starts[place], ends[place] - reach) for place in looked}
+        found |= await _last_records(consumer, begins, ends)
+        looked = [
+            place
+            for place in looked
+            if place.partition not in found and begins[place] > starts[place]
+        ]
+        reach *= _TAIL_FACTOR
+    return dict(sorted(found.items()))
 
 
 async def _last_records(

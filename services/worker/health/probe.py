@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from answerbus.client.bounded import was_cancelled
 from answerbus.client.diagnosis import describe_error
 from services.worker.read_monitor import TopicMissing
 from services.worker.rounds import rounds
@@ -40,7 +41,9 @@ class Probe:
             self._heard(None)
         except TopicMissing as error:
             self._heard(str(error))
-        except Exception as error:
+        except BaseException as error:
+            if was_cancelled(error):
+                raise
             self.trouble = describe_error(error)
             self.trouble = await self._cause() or self.trouble
             _log.debug("the broker did not say where partitions end: %s", self.trouble)

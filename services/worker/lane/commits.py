@@ -49,7 +49,8 @@ async def spend(
             raise LaneLost
         await lane.spendable.wait()
     here, asked_at = lane.opened, asyncio.get_running_loop().time()
-    if not here.lane_state.suspects.has_room(ticket.request.request_id, lane.calls.request_ids()):
+    in_flight = [*lane.calls.request_ids()]
+    if not here.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
         return NoRoom()
     charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
     _let_funded_run(lane, here)

@@ -1,6 +1,6 @@
 """Which requests may be why workers end: held back, tried apart, and given up one by one."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -25,7 +25,10 @@ class Suspects:
 
     More may have been in flight than can be written down (SUSPECTS_MAX). Then those that were
     called first are suspects, and until they are cleared others are called only as far as there is
-    room: so that no further crash has more suspects than can be written down.
+    room: so that no further crash has more suspects than can be written down. Those of a single
+    crash take room only while they are called: they may wait for long, for a profile that is away,
+    and if there are too many after the next crash, those that had no part in it are forgotten. It
+    may have been a coincidence, and who is to blame for it comes again.
     """
 
     found: dict[str, Suspect] = field(default_factory=dict)
@@ -33,20 +36,25 @@ class Suspects:
 
     def listed(self) -> tuple[Suspect, ...]:
         """For the lane's record, those with most crashes if there are too many."""
-        most = sorted(self.found.values(), key=_rank, reverse=True)[:SUSPECTS_MAX]
+        most = sorted(self.found.values(), key=_weight, reverse=True)[:SUSPECTS_MAX]
         kept = {suspect.request_id for suspect in most}
         return tuple(s for s in self.found.values() if s.request_id in kept)
 
     def bound(self) -> None:
-        """Keep as many as can be written down: those with most crashes, and of them the first."""
+        """Keep as many as can be written down.
+
+        Those with most crashes, of them those of the last crash, and of these the first.
+        """
         self.found = {suspect.request_id: suspect for suspect in self.listed()}
 
-    def has_room(self, request_id: str, in_flight: Iterable[str]) -> bool:
+    def has_room(self, request_id: str, in_flight: Collection[str]) -> bool:
         """Whether it may be called beside those: should the worker end, all are suspects."""
-        if not self.found or request_id in self.found:
+        if not self.found or len(self.found) + len(in_flight) < SUSPECTS_MAX:
             return True
-        others = sum(one not in self.found for one in in_flight)
-        return len(self.found) + others < SUSPECTS_MAX
+        certain = {name for name, suspect in self.found.items() if _is_certain(suspect)}
+        if request_id in certain:
+            return True
+        return len(certain) + sum(one not in certain for one in in_flight) < SUSPECTS_MAX
 
     def rank(self, request_id: str) -> int:
         """How suspect it is: who is less so is tried before."""
@@ -58,7 +66,7 @@ class Suspects:
         suspect = self.found.get(request_id)
         if suspect is None or self.given_up(request_id):
             return False
-        return suspect.crashes >= HELD_FROM or suspect.prepared > 0
+        return _is_certain(suspect)
 
     def given_up(self, request_id: str) -> int | None:
         """After how many crashes it is given up; None if it is not."""
@@ -109,6 +117,7 @@ class Suspects:
         for request_id in in_flight:
             mine = is_alone and watched is not None and watched.request_id == request_id
             self._count(request_id, crashes=1, alone=int(mine))
+        self.found = {name: self.found[name] for name in in_flight} | self.found
         if watched is None or watched.what == "call":
             return
         if watched.request_id is not None:
@@ -140,3 +149,12 @@ def suspects_of(lane: LaneRecord | None, is_closed: Callable[[str], bool]) -> Su
 
 def _rank(suspect: Suspect) -> int:
     return suspect.crashes + suspect.prepared
+
+
+def _is_certain(suspect: Suspect) -> bool:
+    """Whether it is more than a coincidence that it was there."""
+    return suspect.crashes >= HELD_FROM or suspect.prepared > 0
+
+
+def _weight(suspect: Suspect) -> tuple[bool, int]:
+    return _is_certain(suspect), _rank(suspect)

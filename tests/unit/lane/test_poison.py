@@ -2,13 +2,16 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from services.worker.core.reply import Reply
 from services.worker.lane import suspects
 from services.worker.lane.machine import State
 from services.worker.lane.recovery import STABLE_S
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Planner
 from tests.unit import builders
 from tests.unit.builders import answered, workflow_of
@@ -22,6 +25,8 @@ LOSSES = 8
 KILLS = 10  # in an hour, say, through no fault of any request
 CRASHES_MAX = 20  # until one request is given up
 ROOM: dict[str, Any] = {"budget": {"attempts": 100}, "ttl_s": 3_600}
+UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}, "budget": {"attempts": 1_000}}
+SLOW_S = 50.0
 
 
 def innocents(rig: Supervised, each: int, **more: Any) -> None:
@@ -58,6 +63,74 @@ def test_the_poison_is_found_among_more_than_can_be_written_down(
         rig.publish("poison", 0, 4, **more)  # the last to be called
         await rig.end(7_200)
         assert len(rig.crashes) <= CRASHES_MAX + others // 8
+
+    run(main())
+
+
+class OtherProfile(Supervised):
+    """Requests of the profile `other` take long, and from the first crash on come one by one."""
+
+    def _start(self) -> None:
+        super()._start()
+        backends = self.worker.context.planner.backends
+        assert isinstance(backends, dict)
+        facts = replace(backends["default"].facts, name="other")
+        limiter = ProfileLimiter(1 if self.crashes else 100)
+        backends["other"] = replace(backends["default"], limiter=limiter, facts=facts)
+
+    def _play(self, request_id: str, attempt: int) -> tuple[float, Reply]:
+        played = super()._play(request_id, attempt)
+        return (SLOW_S, played[1]) if request_id.startswith("other") else played
+
+
+async def crashed_with_other(suspected: int) -> OtherProfile:
+    """A lane whose suspects are as many as can be written down, and wait for their profile."""
+    rig = OtherProfile(1, 1.0)
+    for number in range(suspected):
+        rig.publish(f"other-{number}", 0, number % 5, profile="other", **ROOM | UNORDERED)
+    await rig.called_again(suspected)
+    rig.crash.set()
+    await until(lambda: len(rig.crashes) == 1)
+    await until(lambda: rig.open)
+    assert len(lane_record(rig.broker)["suspects"]) == min(suspected, suspects.SUSPECTS_MAX)
+    return rig
+
+
+@pytest.mark.parametrize("suspected", [7, 8, 30])
+def test_suspects_whose_profile_is_away_keep_no_other_from_being_served(
+    suspected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suspects, "SUSPECTS_MAX", 8)
+
+    async def main() -> None:
+        rig = await crashed_with_other(suspected)
+        began = now()
+        mine = [f"r-{number}" for number in range(24)]
+        for number, name in enumerate(mine):
+            rig.publish(name, 0, number % 5, **ROOM | UNORDERED)
+        await until(lambda: rig.ended().keys() >= set(mine), 60)
+        assert now() - began < 15, "so many side by side as could be suspects, but for one"
+        await rig.end(36_000)
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["poison", "poison-other"])
+@pytest.mark.parametrize("others", [0, 5, 30])
+def test_the_poison_is_found_while_suspects_wait_for_their_profile(
+    others: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its crashes is lost to those that had no part in them."""
+    monkeypatch.setattr(suspects, "SUSPECTS_MAX", 8)
+    profile = {"profile": "other"} if kind == "poison-other" else {}
+
+    async def main() -> None:
+        rig = await crashed_with_other(12)
+        for number in range(others):
+            rig.publish(f"r-{number}", 0, number % 5, **ROOM | UNORDERED)
+        rig.publish(kind, 0, 4, **ROOM | UNORDERED | profile)
+        await rig.end(36_000)
+        assert len(rig.crashes) <= CRASHES_MAX + 1 + others // 8
 
     run(main())
 

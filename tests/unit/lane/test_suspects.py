@@ -131,7 +131,8 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
             if poison & called:
                 alone = len(tried) == 1 and suspects.needs_all(tried[0])
                 mark = Watched(what="call", request_id=tried[0]) if alone else None
-                assert not suspects.found or len(suspects.found.keys() | called) <= SUSPECTS_MAX
+                held = {name for name in suspects.found if suspects.is_held(name)}
+                assert not suspects.found or len(held | called) <= SUSPECTS_MAX
                 suspects.blame(mark, dict.fromkeys([*running, *tried]).keys())
                 suspects.bound()
                 written = LANE.model_copy(update={"suspects": suspects.listed()})
@@ -145,6 +146,20 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
                 waiting.pop(name, None)
 
     assert given_up == poison
+
+
+def test_those_of_the_last_crash_are_kept_before_those_that_only_waited() -> None:
+    suspects = Suspects()
+    suspects.blame(Watched(what="preparation", request_id="certain"), set())
+    suspects.blame(None, dict.fromkeys(f"old-{number}" for number in range(SUSPECTS_MAX)).keys())
+    suspects.bound()
+    calls = [f"new-{number}" for number in range(SUSPECTS_MAX - 1)]
+    assert suspects.has_room(calls[-1], calls[:-1])
+    assert not suspects.has_room("one-more", calls)
+    suspects.blame(None, dict.fromkeys(calls).keys())
+    suspects.bound()
+    assert suspects.found.keys() == {"certain", *calls}
+    assert all(suspects.found[name].crashes == 1 for name in calls)
 
 
 def _started(waiting: Iterable[str], suspects: Suspects) -> list[str]:
