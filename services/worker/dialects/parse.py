@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
-from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.complexity import Allowance
 from services.worker.dialects.cycles import break_cycles
 from services.worker.dialects.describe import described, joined
 from services.worker.dialects.dropped_keywords import note_beside_choices, note_dropped_keywords
@@ -32,6 +32,7 @@ from services.worker.dialects.subschemas import (
 
 # Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
 READS_MAX = 24_000
+ENTRIES_PER_READ = 8  # members, values or characters of a pattern: as slow as one more schema
 _INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
 _UNIONS = ("anyOf", "oneOf")
 _STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
@@ -52,7 +53,8 @@ class SchemaParser:
         self._definitions: dict[str, Shape] = {}
         self._waiting: deque[tuple[str, Subschemas]] = deque()
         self._open: list[_Key] = []
-        self._count = 0
+        self._work = Allowance(READS_MAX, "fewer alternatives inside one another (anyOf, allOf)")
+        self._sizes: dict[int, int] = {}
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""
@@ -78,21 +80,31 @@ class SchemaParser:
 
     def read(self, parts: Sequence[Node | Subschema]) -> Shape:
         """The shape of what satisfies all of `parts`."""
-        self._count += 1 + len(parts)
-        if self._count > READS_MAX:
-            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
+        self._work.take(1 + len(parts))
         (first, *others) = parts or [Node("", schema=True)]
-        found = referred(self.document, first) if isinstance(first, Node) and not others else None
+        is_alone = isinstance(first, Node) and not others
+        found = referred(self.document, first, self._work) if is_alone else None
         target, texts = found or (None, [])
-        subschemas = subschemas_of(self.document, parts if target is None else [target])
+        subschemas = subschemas_of(self.document, parts if target is None else [target], self._work)
         if subschemas is None:
             return Never()
+        self._work.take(sum(map(self._size, subschemas)))
         if subschemas and (
             target or _key(subschemas) in self._open or len(self._open) >= _INLINE_DEPTH_MAX
         ):
             ref = self._defined(subschemas, target.path if target else subschemas[0].path)
             return described(ref, joined(*texts))
         return described(self._inside(subschemas), joined(*texts))
+
+    def _size(self, subschema: Subschema) -> int:
+        """What a schema says itself takes time each time that it is read."""
+        schema = subschema.schema
+        if id(schema) not in self._sizes:
+            lengths = (len(v) for v in schema.values() if isinstance(v, list | dict))
+            pattern = schema.get("pattern")
+            chars = len(pattern) if isinstance(pattern, str) else 0
+            self._sizes[id(schema)] = (sum(lengths) + chars) // ENTRIES_PER_READ
+        return self._sizes[id(schema)]
 
     def _defined(self, subschemas: Subschemas, path: str) -> Ref:
         key = _key(subschemas)
@@ -148,7 +160,7 @@ class SchemaParser:
         """Whether each branch says what an answer looks like, and not just what it must have."""
         wanted = _STRUCTURE if _has(base, ("type",)) else (*_STRUCTURE, "type")
         branches = (
-            subschemas_of(self.document, [Node("", schema)])
+            subschemas_of(self.document, [Node("", schema)], self._work)
             for _, schema in _branches(atom, keyword)
         )
         return all(branch is None or _has(branch, wanted) for branch in branches)
