@@ -6,10 +6,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 # Beside these the members in `properties` are not all that an answer may have.
 _NAMES_MORE = frozenset(
-    ["$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"]
-    + ["dependentSchemas", "dependentRequired", "dependencies"]
-    + ["patternProperties", "propertyNames", "unevaluatedProperties"]
-    + ["minProperties", "const", "enum"]
+    {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
+    | {"dependentSchemas", "dependentRequired", "dependencies", "patternProperties"}
+    | {"propertyNames", "unevaluatedProperties", "minProperties", "const", "enum"}
 )
 
 

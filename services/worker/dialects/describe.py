@@ -56,8 +56,8 @@ def lost_descriptions(
 ) -> dict[str, str]:
     """What the schema says of its parts and the wire schema does not, by JSON pointer.
 
-    As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON text. `without_place` are texts that
-    one of several places may have lost.
+    As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON
+    text. `without_place` are texts that one of several places may have lost.
     """
     told = list(dict.fromkeys(_texts(wire)))
     exactly, lines = {*told}, _as_lines(*told)

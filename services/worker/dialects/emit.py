@@ -23,8 +23,9 @@ from services.worker.dialects.shape import (
     Union,
 )
 
-# Merging can multiply a text of 64 KiB; of real schemas that large none comes to 128 KiB.
-WIRE_SCHEMA_BYTES_MAX = 1024 * 1024
+# Merging can multiply a text of 64 KiB; of real schemas that large none comes to 128 KiB. The 5,000
+# properties that a provider takes come to 2.5 MiB, if each is free-form and says how it is written.
+WIRE_SCHEMA_BYTES_MAX = 3 * 1024 * 1024
 _TOO_LARGE = (
     f"a schema that comes to at most {WIRE_SCHEMA_BYTES_MAX} bytes once alternatives are merged"
 )
@@ -45,9 +46,9 @@ def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
 def emit_and_tell(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
     """The wire schema, and the descriptions that one place or another had no room for."""
     try:
-        return _written(shapes, _Writer(shapes, keeps_null, _room()))
+        return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null))
     except TooComplexError:  # a description stands in each place that its schema was merged into
-        return _written(shapes, _Writer(shapes, keeps_null, _room(), wordless=True))
+        return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null, wordless=True))
 
 
 def _room() -> Allowance:
@@ -65,7 +66,7 @@ class _Writer:
     """Writes within `room` bytes; `wordless` leaves out all descriptions but hints."""
 
     def __init__(
-        self, shapes: Shapes, keeps_null: bool, room: Allowance, *, wordless: bool = False
+        self, shapes: Shapes, room: Allowance, *, keeps_null: bool, wordless: bool = False
     ) -> None:
         self._shapes = shapes
         self._room = room
@@ -158,7 +159,7 @@ class _Writer:
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
         room = Allowance(PACKED_CHARS_MAX, _TOO_LARGE)
-        inner = _Writer(self._shapes, self._keeps_null, room, wordless=self._wordless)
+        inner = _Writer(self._shapes, room, keeps_null=self._keeps_null, wordless=self._wordless)
         try:
             written = inner.write(member.shape)
         except TooComplexError:

@@ -82,8 +82,9 @@ class SchemaParser:
         """The shape of what satisfies all of `parts`."""
         self._work.take(1 + len(parts))
         (first, *others) = parts or [Node("", schema=True)]
-        is_alone = isinstance(first, Node) and not others
-        found = referred(self.document, first, self._work) if is_alone else None
+        found = None
+        if isinstance(first, Node) and not others:
+            found = referred(self.document, first, self._work)
         target, texts = found or (None, [])
         subschemas = subschemas_of(self.document, parts if target is None else [target], self._work)
         if subschemas is None:
