@@ -32,7 +32,6 @@ from services.worker.dialects.subschemas import (
 
 # Merging can multiply a schema. The guard admits 5,000 parts, and real schemas have some hundreds.
 READS_MAX = 24_000
-ENTRIES_PER_READ = 8  # members, values or characters of a pattern: as slow as one more schema
 _INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
 _UNIONS = ("anyOf", "oneOf")
 _STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *_UNIONS)
@@ -54,7 +53,6 @@ class SchemaParser:
         self._waiting: deque[tuple[str, Subschemas]] = deque()
         self._open: list[_Key] = []
         self._work = Allowance(READS_MAX, "fewer alternatives inside one another (anyOf, allOf)")
-        self._sizes: dict[int, int] = {}
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""
@@ -89,23 +87,13 @@ class SchemaParser:
         subschemas = subschemas_of(self.document, parts if target is None else [target], self._work)
         if subschemas is None:
             return Never()
-        self._work.take(sum(map(self._size, subschemas)))
+        self._work.take(sum(atom.effort for atom in subschemas))
         if subschemas and (
             target or _key(subschemas) in self._open or len(self._open) >= _INLINE_DEPTH_MAX
         ):
             ref = self._defined(subschemas, target.path if target else subschemas[0].path)
             return described(ref, joined(*texts))
         return described(self._inside(subschemas), joined(*texts))
-
-    def _size(self, subschema: Subschema) -> int:
-        """What a schema says itself takes time each time that it is read."""
-        schema = subschema.schema
-        if id(schema) not in self._sizes:
-            lengths = (len(v) for v in schema.values() if isinstance(v, list | dict))
-            pattern = schema.get("pattern")
-            chars = len(pattern) if isinstance(pattern, str) else 0
-            self._sizes[id(schema)] = (sum(lengths) + chars) // ENTRIES_PER_READ
-        return self._sizes[id(schema)]
 
     def _defined(self, subschemas: Subschemas, path: str) -> Ref:
         key = _key(subschemas)
