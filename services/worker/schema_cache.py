@@ -43,7 +43,7 @@ class SchemaCache:
             return self._entries[key].compiled
         compiled = self._compile(ref, dialect)
         # A refusal holds no compiled schema, so that large hostile ones push nothing out.
-        size = 0 if isinstance(compiled, Unusable) else len(text.encode())
+        size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
         self._keep(key, _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
         return compiled
 
@@ -62,6 +62,11 @@ class SchemaCache:
         while self._bytes > self._bytes_max:
             _, oldest = self._entries.popitem(last=False)
             self._bytes -= oldest.bytes
+
+
+def _size(wire: WireSchema) -> int:
+    """What is kept of a wire schema, which merging may have made larger than its text."""
+    return len(wire.text) + len(wire.instructions)
 
 
 def _text(ref: SchemaRef) -> str:

@@ -8,3 +8,18 @@ class TooComplexError(Exception):
         """`remedy` completes the sentence "expected ..."."""
         super().__init__(remedy)
         self.remedy = remedy
+
+
+class Allowance:
+    """How much of something one schema may take."""
+
+    def __init__(self, most: int, remedy: str) -> None:
+        """`remedy` is for what takes more than `most`."""
+        self._left = most
+        self._remedy = remedy
+
+    def take(self, amount: int) -> None:
+        """Raise TooComplexError once more was taken than there is."""
+        self._left -= amount
+        if self._left < 0:
+            raise TooComplexError(self._remedy)

@@ -42,6 +42,10 @@ def described(shape: Shape, text: str) -> Shape:
             return shape
 
 
+# As large as a request's schema with room for the pointers; the real ones come to half of that.
+DESCRIPTIONS_BYTES_MAX = 128 * 1024
+
+
 def instructions(lost: dict[str, str]) -> str:
     """Descriptions as a part of the prompt; empty where none is lost."""
     return _FOLLOWS + json.dumps(lost, ensure_ascii=False) if lost else ""
@@ -52,18 +56,24 @@ def lost_descriptions(
 ) -> dict[str, str]:
     """What the schema says of its parts and the wire schema does not, by JSON pointer.
 
-    Nothing is lost that stands in the hint of a place for JSON text. `without_place` are texts that
-    one of several places may have lost.
+    As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON
+    text. `without_place` are texts that one of several places may have lost.
     """
-    told = list(_texts(wire))
+    told = list(dict.fromkeys(_texts(wire)))
     exactly, lines = {*told}, _as_lines(*told)
     doubtful = _as_lines(*without_place)
-    return {
-        path: text
-        for path, text in _stated(document)
-        if _as_lines(text) in doubtful
-        or not (text in exactly or any(form in lines for form in _forms(text)))
-    }
+    lost: dict[str, str] = {}
+    room = DESCRIPTIONS_BYTES_MAX
+    for path, text in _stated(document):
+        is_told = text in exactly or any(form in lines for form in _forms(text))
+        if is_told and _as_lines(text) not in doubtful:
+            continue
+        room -= len(path.encode(errors="surrogatepass"))
+        room -= len(text.encode(errors="surrogatepass"))
+        if room < 0:
+            break
+        lost[path] = text
+    return lost
 
 
 def _as_lines(*texts: str) -> str:

@@ -1,12 +1,14 @@
 """Writes shapes down as the JSON Schema that strict providers take: closed, and all required."""
 
+import json
 from dataclasses import replace
 
 from pydantic import JsonValue
 
 from services.worker.dialects.choices import same
+from services.worker.dialects.complexity import Allowance, TooComplexError
 from services.worker.dialects.describe import joined
-from services.worker.dialects.freeform import rest_schema
+from services.worker.dialects.freeform import PACKED_CHARS_MAX, rest_schema
 from services.worker.dialects.shape import (
     Array,
     JsonObject,
@@ -21,6 +23,15 @@ from services.worker.dialects.shape import (
     Union,
 )
 
+# Merging can multiply a text of 64 KiB; of real schemas that large none comes to 128 KiB. The 5,000
+# properties that a provider takes come to 2.5 MiB, if each is free-form and says how it is written.
+WIRE_SCHEMA_BYTES_MAX = 3 * 1024 * 1024
+_TOO_LARGE = (
+    f"a schema that comes to at most {WIRE_SCHEMA_BYTES_MAX} bytes once alternatives are merged"
+)
+_FRAME_BYTES = 64  # the keywords of one schema, or a reference
+_MEMBER_BYTES = 8  # the quotes, colons and commas of one member
+
 _BARE = {"type", "description"}  # such schemas differ in type alone and share one list of types
 
 
@@ -34,7 +45,17 @@ def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
 
 def emit_and_tell(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
     """The wire schema, and the descriptions that one place or another had no room for."""
-    writer = _Writer(shapes, keeps_null)
+    try:
+        return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null))
+    except TooComplexError:  # a description stands in each place that its schema was merged into
+        return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null, wordless=True))
+
+
+def _room() -> Allowance:
+    return Allowance(WIRE_SCHEMA_BYTES_MAX, _TOO_LARGE)
+
+
+def _written(shapes: Shapes, writer: "_Writer") -> tuple[JsonObject, frozenset[str]]:
     schema = writer.write(shapes.seen(shapes.root))
     definitions = writer.definitions()
     whole = schema | {"$defs": definitions} if definitions else schema
@@ -42,8 +63,14 @@ def emit_and_tell(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, froz
 
 
 class _Writer:
-    def __init__(self, shapes: Shapes, keeps_null: bool) -> None:  # noqa: FBT001 - of its own kind
+    """Writes within `room` bytes; `wordless` leaves out all descriptions but hints."""
+
+    def __init__(
+        self, shapes: Shapes, room: Allowance, *, keeps_null: bool, wordless: bool = False
+    ) -> None:
         self._shapes = shapes
+        self._room = room
+        self._wordless = wordless
         self._keeps_null = keeps_null
         self._used: list[str] = []
         self.untold: set[str] = set()
@@ -56,14 +83,17 @@ class _Writer:
         return written
 
     def write(self, shape: Shape) -> JsonObject:
+        self._room.take(_FRAME_BYTES)
         match shape:
             case Plain():
-                return shape.schema
+                return self._plain(shape)
             case Text():
-                return {"type": "string", "description": shape.hint}
+                hint = shape.words if self._wordless else shape.hint
+                self._room.take(_bytes(hint))
+                return {"type": "string", "description": hint}
             case Array():
                 array: JsonObject = {"type": "array", "items": self.write(shape.items)}
-                return array | shape.sizes | _described(shape)
+                return array | shape.sizes | self._described(shape)
             case Object():
                 return self._object(shape)
             case Union():
@@ -78,10 +108,24 @@ class _Writer:
                 # unlike `false` it is one that every provider takes.
                 return {"type": "null"}
 
+    def _plain(self, shape: Plain) -> JsonObject:
+        schema = shape.schema
+        if self._wordless:
+            schema = {k: value for k, value in schema.items() if k != "description"}
+        self._room.take(_bytes(schema))
+        return schema
+
+    def _described(self, shape: Array | Object) -> JsonObject:
+        if self._wordless or not shape.description:
+            return {}
+        self._room.take(_bytes(shape.description))
+        return {"description": shape.description}
+
     def _said(self, schema: JsonObject, text: str) -> JsonObject:
         """The schema with a description before its own; beside a reference nothing may stand."""
-        if not text:
+        if self._wordless or not text:
             return schema
+        self._room.take(_bytes(text))
         own = schema.get("description")
         if "$ref" in schema:
             self.untold.add(text)
@@ -96,6 +140,7 @@ class _Writer:
         if shape.rest is not None:
             described = {member.name: self._bare(member) for member in shape.packed}
             properties[shape.rest] = rest_schema(described, nullable=not shape.may_omit)
+            self._room.take(_bytes(properties[shape.rest]))
         last = [m for m in members if m.name not in required]
         properties |= {m.name: self._member(m, shape) for m in last}
         written: JsonObject = {
@@ -104,7 +149,7 @@ class _Writer:
             "required": [name for name in properties if name in required],
             "additionalProperties": self._others(shape.others),
         }
-        return written | _described(shape)
+        return written | self._described(shape)
 
     def _others(self, shape: Shape) -> JsonValue:
         if self._is_never(shape):
@@ -113,11 +158,16 @@ class _Writer:
 
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
-        inner = _Writer(self._shapes, self._keeps_null)
-        written = inner.write(member.shape)
+        room = Allowance(PACKED_CHARS_MAX, _TOO_LARGE)
+        inner = _Writer(self._shapes, room, keeps_null=self._keeps_null, wordless=self._wordless)
+        try:
+            written = inner.write(member.shape)
+        except TooComplexError:
+            return None
         return None if inner._used else written
 
     def _member(self, member: Member, owner: Object) -> JsonObject:
+        self._room.take(2 * _bytes(member.name) + _MEMBER_BYTES)  # it may be required by name
         if owner.may_omit:
             drops_null = member.optional and not self._keeps_null
             written = self.write(member.shape)
@@ -168,8 +218,9 @@ class _Writer:
         return branches[0] if len(branches) == 1 else {"anyOf": list[JsonValue](branches)}
 
 
-def _described(shape: Array | Object) -> JsonObject:
-    return {"description": shape.description} if shape.description else {}
+def _bytes(value: JsonValue) -> int:
+    """How many bytes `value` comes to as JSON text."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
 def _kinds(schema: JsonObject) -> list[str]:

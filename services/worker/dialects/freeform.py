@@ -15,7 +15,8 @@ from services.worker.dialects.subschemas import Subschemas
 
 _AS_JSON_TEXT = "A JSON value, written as JSON text into this string"
 _HINT_CHARS_MAX = 500
-_PACKED_CHARS_MAX = 4_000
+PACKED_CHARS_MAX = 4_000
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ def as_text(subschemas: Subschemas, types: frozenset[str] | None = None) -> Text
     allowed = frozenset(TYPES) if types is None else types
     ruling = [atom.schema for atom in subschemas if atom.rules]
     schema = {k: v for k, v in ruling[0].items() if k != "description"} if len(ruling) == 1 else {}
-    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    if schema and len(text) <= _HINT_CHARS_MAX and '"$ref"' not in text:
+    text = _short(schema)
+    if schema and text and '"$ref"' not in text:
         return Text(
             f"{_AS_JSON_TEXT}; it must satisfy this JSON Schema: {text}",
             allowed,
@@ -43,11 +44,21 @@ def as_text(subschemas: Subschemas, types: frozenset[str] | None = None) -> Text
     return Text(f"{_AS_JSON_TEXT}.", allowed, description(subschemas))
 
 
+def _short(schema: JsonObject) -> str:
+    """The schema as JSON text; empty if that is too long, of which no more is written."""
+    text = ""
+    for part in _COMPACT.iterencode(schema):
+        text += part
+        if len(text) > _HINT_CHARS_MAX:
+            return ""
+    return text
+
+
 def one_as_text(values: Sequence[JsonValue]) -> Text:
     """The shape of one of several objects and lists, which are told if that takes few words."""
     types = frozenset[str]().union(*map(type_of, values))
     listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-    which = f"; it must be one of these: {listed}" if len(listed) <= _PACKED_CHARS_MAX else "."
+    which = f"; it must be one of these: {listed}" if len(listed) <= PACKED_CHARS_MAX else "."
     return Text(_AS_JSON_TEXT + which, types)
 
 
@@ -78,6 +89,6 @@ def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -
         hint = f"JSON text of an object with further members, if there are any; usually {nothing}."
     else:
         known = json.dumps(described, ensure_ascii=False, separators=(",", ":"))
-        short = known if len(known) <= _PACKED_CHARS_MAX else ", ".join(described)
+        short = known if len(known) <= PACKED_CHARS_MAX else ", ".join(described)
         hint = f"JSON text of an object with further members, or {nothing}. There may be: {short}"
     return {"type": ["string", "null"] if nullable else "string", "description": hint}

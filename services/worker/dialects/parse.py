@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema
 from services.worker.dialects.choices import choices, is_looser, one_of, type_of, types_of
-from services.worker.dialects.complexity import TooComplexError
+from services.worker.dialects.complexity import Allowance
 from services.worker.dialects.cycles import break_cycles
 from services.worker.dialects.describe import described, joined
 from services.worker.dialects.dropped_keywords import note_beside_choices, note_dropped_keywords
@@ -52,7 +52,7 @@ class SchemaParser:
         self._definitions: dict[str, Shape] = {}
         self._waiting: deque[tuple[str, Subschemas]] = deque()
         self._open: list[_Key] = []
-        self._count = 0
+        self._work = Allowance(READS_MAX, "fewer alternatives inside one another (anyOf, allOf)")
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""
@@ -78,15 +78,16 @@ class SchemaParser:
 
     def read(self, parts: Sequence[Node | Subschema]) -> Shape:
         """The shape of what satisfies all of `parts`."""
-        self._count += 1 + len(parts)
-        if self._count > READS_MAX:
-            raise TooComplexError("fewer alternatives inside one another (anyOf, allOf)")
+        self._work.take(1 + len(parts))
         (first, *others) = parts or [Node("", schema=True)]
-        found = referred(self.document, first) if isinstance(first, Node) and not others else None
+        found = None
+        if isinstance(first, Node) and not others:
+            found = referred(self.document, first, self._work)
         target, texts = found or (None, [])
-        subschemas = subschemas_of(self.document, parts if target is None else [target])
+        subschemas = subschemas_of(self.document, parts if target is None else [target], self._work)
         if subschemas is None:
             return Never()
+        self._work.take(sum(atom.effort for atom in subschemas))
         if subschemas and (
             target or _key(subschemas) in self._open or len(self._open) >= _INLINE_DEPTH_MAX
         ):
@@ -148,7 +149,7 @@ class SchemaParser:
         """Whether each branch says what an answer looks like, and not just what it must have."""
         wanted = _STRUCTURE if _has(base, ("type",)) else (*_STRUCTURE, "type")
         branches = (
-            subschemas_of(self.document, [Node("", schema)])
+            subschemas_of(self.document, [Node("", schema)], self._work)
             for _, schema in _branches(atom, keyword)
         )
         return all(branch is None or _has(branch, wanted) for branch in branches)

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from services.worker.core.document import Document
 from services.worker.core.keywords import AnySchema, Draft, JsonObject, reference
+from services.worker.dialects.complexity import Allowance
 
 _WORDS = ["title", "description", "default", "examples", "example", "$comment"]
 _MARKS = ["deprecated", "readOnly", "writeOnly", "discriminator", "$schema", "$vocabulary"]
@@ -14,6 +15,8 @@ _PLACES = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs"
 ANNOTATIONS = frozenset([*_WORDS, *_MARKS, *_PLACES])
 REFERENCES = frozenset(["$ref", "allOf"])
 _SINCE = {"const": Draft.D6, "prefixItems": Draft.D2020}  # unknown keywords mean nothing
+
+ENTRIES_PER_READ = 8  # members, values or characters of a pattern: as slow as one more schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,14 @@ class Subschema:
         return replace(self, without=self.without | keywords)
 
     @property
+    def effort(self) -> int:
+        """What the schema says itself takes time each time that it is read."""
+        entries = sum(len(v) for v in self.schema.values() if isinstance(v, list | dict))
+        pattern = self.schema.get("pattern")
+        chars = len(pattern) if isinstance(pattern, str) else 0
+        return (entries + chars) // ENTRIES_PER_READ
+
+    @property
     def rules(self) -> set[str]:
         """The keywords that rule something out."""
         return self.schema.keys() - ANNOTATIONS - REFERENCES - self.without
@@ -56,7 +67,7 @@ class Subschema:
 Subschemas = tuple[Subschema, ...]
 
 
-def referred(document: Document, node: Node) -> tuple[Node, list[str]] | None:
+def referred(document: Document, node: Node, work: Allowance) -> tuple[Node, list[str]] | None:
     """The schema that a node merely points to, by `$ref` or by `allOf` of one.
 
     With the descriptions on the way there. None if the node says more itself, and where references
@@ -67,6 +78,7 @@ def referred(document: Document, node: Node) -> tuple[Node, list[str]] | None:
     through_ref = False
     while isinstance(node.schema, dict) and id(node.schema) not in seen:
         seen.add(id(node.schema))
+        work.take(1)
         deeper = _deeper(document, node.path, node.schema)
         if len(deeper) != 1 or _says_more(document, node.schema):
             return (node, texts) if through_ref else None
@@ -85,7 +97,9 @@ def _says_more(document: Document, schema: JsonObject) -> bool:
     return not document.ignores_siblings(schema) and not schema.keys() <= ANNOTATIONS | REFERENCES
 
 
-def subschemas_of(document: Document, parts: Sequence[Node | Subschema]) -> Subschemas | None:
+def subschemas_of(
+    document: Document, parts: Sequence[Node | Subschema], work: Allowance
+) -> Subschemas | None:
     """All that must hold where all of `parts` must; None if nothing can satisfy it.
 
     References and `allOf` are followed, each schema once, so that circles end.
@@ -95,6 +109,7 @@ def subschemas_of(document: Document, parts: Sequence[Node | Subschema]) -> Subs
     seen: set[int] = set()
     while waiting:
         part = waiting.pop()
+        work.take(1)
         if isinstance(part, Subschema):
             found.setdefault(part.key, part)
             continue

@@ -65,8 +65,12 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
     try:
         shapes = pack_overflow(reader.shapes(), rules, reader.notes)
         resolve_unions(shapes, reader.notes, verbatim=rules.verbatim)
+        return _emitted(reader, shapes, rules)
     except TooComplexError as error:
         return unsupported(rules.dialect, "", error.remedy)
+
+
+def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | Unusable:
     root = shapes.seen(shapes.root)
     if isinstance(root, Never):
         return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
