@@ -15,6 +15,7 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
 
 from answerbus.client.bounded import bounded
+from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.ledger import Watched
@@ -216,6 +217,13 @@ class _Broker(KafkaBroker):
             await bounded(super().start(), self.start_limit_s)
         except TimeoutError:
             raise NotJoined from None
+
+    async def stop(self, *error: Any) -> None:
+        """A consumer that has failed says so again when it is stopped; the lanes have drained."""
+        try:
+            await super().stop(*error)
+        except Exception as failure:
+            _log.warning("the consumer did not stop well: %s", describe_error_for_log(failure))
 
     async def _connect(self) -> Callable[..., Any]:
         builder = await super()._connect()

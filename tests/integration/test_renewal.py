@@ -63,6 +63,18 @@ async def until_ready(address: str, *, ready: bool) -> dict[str, Any]:
             await asyncio.sleep(0.1)
 
 
+async def published_until_red(bus: Bus, address: str) -> tuple[dict[str, Any], list[str]]:
+    """Publish until the worker is not ready: what was on its way at the fault may still arrive."""
+    names: list[str] = []
+    async with asyncio.timeout(LIMIT_S):
+        while (said := await health(address))["ready"] or not said["lanes"]:
+            some = [f"r-{len(names) + n}" for n in range(8)]
+            await bus.publish([request(name, f"order-{name}") for name in some])
+            names += some
+            await asyncio.sleep(1)
+    return said, names
+
+
 def fails(*_: Any) -> Any:
     raise IllegalStateError("a bug of the client")
 
@@ -113,14 +125,13 @@ async def test_a_task_that_has_ended_is_told_and_replaced(
     async with working(bus, caplog) as address:
         await until_ready(address, ready=True)
         mend = FAULTS[fault](monkeypatch)
-        await bus.publish([request(f"r-{n}", f"order-{n}") for n in range(8)])
-        red = await until_ready(address, ready=False)
+        red, names = await published_until_red(bus, address)
         mend()
         await until_ready(address, ready=True)
-        terminals = await bus.terminals(8)
+        terminals = await bus.terminals(len(names))
 
     said = [*red["reasons"], *red["stuck"].values()]
     assert said
     assert not any(why.endswith(": ") for why in said)
-    assert sorted(t["request_id"] for t in terminals) == [f"r-{n}" for n in range(8)]
+    assert sorted(t["request_id"] for t in terminals) == sorted(names)
     assert any("has been replaced" in message for message in caplog.messages)

@@ -139,7 +139,7 @@ async def test_a_dismissed_letter_is_not_replayed_and_says_why(bus: Bus, replay:
     await replay.data("run", *MENDING, "--yes")
     assert await request_ids(bus) == Counter({"r-1.replay.1": 1})
     unknown = await replay("run", "--id", "r-9.dead-letter", "--yes")
-    assert (unknown.code, "There is no letter r-9.dead-letter." in unknown.err) == (1, True)
+    assert (unknown.code, "There is no dead letter r-9.dead-letter." in unknown.err) == (1, True)
 
 
 async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) -> None:
