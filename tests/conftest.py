@@ -17,7 +17,10 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Much data, many faults, or SDKs over HTTP: `make test-quick` leaves these folders out."""
+    """Much data, many faults, or SDKs over HTTP: `make test-quick` leaves these folders out.
+
+    It leaves out single modules as well, which mark themselves as wide.
+    """
     for item in items:
         if item.path.relative_to(_HERE).parts[0] in WIDE:
             item.add_marker("wide")

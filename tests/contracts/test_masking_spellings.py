@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from answerbus.masking import MASKED, RUN_CHARS, Mask, is_secret
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 _SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 keys = st.one_of(
     st.from_regex(

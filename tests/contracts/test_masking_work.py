@@ -12,6 +12,8 @@ import pytest
 from answerbus.limits import ANSWER_BYTES_MAX, KIB
 from answerbus.masking import MASKED, Mask
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 _SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 KEYS = ["sk-proj-" + "".join(random.Random(seed).choices(_SIGNS, k=40)) for seed in range(5)]
 KEY = KEYS[3]

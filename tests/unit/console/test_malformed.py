@@ -15,6 +15,8 @@ from services.console.guard import COOKIE
 from services.http_server import HttpServer
 from tests.unit.console.context import OPERATOR, Site, site
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 ANSWER_S = 10.0
 FUZZED, FUZZED_S = 300, 0.2  # what was cut is waited for
 FORM = "application/x-www-form-urlencoded"

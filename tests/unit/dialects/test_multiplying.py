@@ -16,6 +16,8 @@ from services.worker.dialects.rules import Rules
 from services.worker.dialects.wire import Compiled, compile_shapes
 from tests.strict_subset import faults
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 SECONDS_MAX = 1.5  # of CPU on a busy core; what multiplies without a bound takes minutes
 
 EACH = pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from tests.unit.lane.stage import Stage, now
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import FakeProvider, done, terminals, until
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 FLOOD = 2_600
 CALL_S = 45.0
 QUICK_S = 0.5

@@ -21,6 +21,8 @@ from tests.unit.lane.supervised import Supervised, ends_in, lane_record
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import FakeProvider, Worker, context, terminals, until
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 LOSSES = 8
 KILLS = 10  # in an hour, say, through no fault of any request
 CRASHES_MAX = 20  # until one request is given up

@@ -14,6 +14,8 @@ from tests.unit.lane.stage import Stage
 from tests.unit.lane.virtual import run
 from tests.unit.lane.world import FakeProvider, Worker, audit, context, until
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 CALL_S = 20.0
 DRAIN_S = 40.0
 NEVER_S = 80_000

@@ -27,6 +27,8 @@ from tests.fuzz.batches import (
 from tests.fuzz.damage import DAMAGES, HEAVY
 from tests.unit.records.fetched import read, reading, stretch_of
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 SEEDS = 2_000
 BASE = 1_000
 BEHIND = 2**33  # above what any count of offsets reaches

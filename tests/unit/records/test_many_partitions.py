@@ -17,6 +17,8 @@ from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
 from tests.unit.records.consuming import Cluster, consuming
 
+pytestmark = pytest.mark.wide  # many cases, each of them long
+
 PARTITIONS = 48
 SIZE = 64 * 1024  # of a record
 PER_BATCH = (UNPACKED_BYTES_MAX - 64) // (SIZE + 32)
