@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import ProducerFenced
 
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
 from answerbus.partition import Layout
@@ -51,7 +52,7 @@ class Change:
 class Writer:
     """Made by `writing` alone."""
 
-    def __init__(self, bus: Bus, producer: AIOKafkaProducer, layout: Layout) -> None:
+    def __init__(self, bus: Bus, producer: TransactionalProducer, layout: Layout) -> None:
         self._bus, self._producer, self._layout = bus, producer, layout
 
     async def commit(self, changes: Sequence[Change]) -> None:
@@ -108,7 +109,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     """
     layout = await bus.layout(REQUESTS, DEAD_LETTERS)
     count = (await bus.counts(DEAD_LETTERS))[DEAD_LETTERS]
-    producer = AIOKafkaProducer(
+    producer = TransactionalProducer(
         bootstrap_servers=bus.servers,
         transactional_id=f"{bus.prefix}.replay",
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,

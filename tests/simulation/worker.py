@@ -62,7 +62,7 @@ class World:
 def simulated_clients() -> Iterator[None]:
     """Let the Kafka adapter of lanes use these clients instead of aiokafka's."""
     with (
-        mock.patch.object(shard, "AIOKafkaProducer", SimProducer),
+        mock.patch.object(shard, "TransactionalProducer", SimProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
     ):
         yield

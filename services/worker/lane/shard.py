@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.structs import RecordMetadata
 
 from answerbus.broker_time import moment
@@ -16,6 +16,7 @@ from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.ports import MeasuredClock, OutRecord, StoredRecord
 
@@ -55,11 +56,11 @@ class KafkaShard:
         self._names = names
         self._clock = clock
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
-        self._producer: AIOKafkaProducer | None = None
+        self._producer: TransactionalProducer | None = None
         self._reader: RecordConsumer | None = None
 
     async def fence(self) -> None:
-        self._producer = AIOKafkaProducer(
+        self._producer = TransactionalProducer(
             **self._names.options,
             transactional_id=f"{self._names.prefix}.lane.{self._names.partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -155,7 +156,7 @@ def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-async def _stopped(client: RecordConsumer | AIOKafkaProducer, name: str) -> None:
+async def _stopped(client: RecordConsumer | TransactionalProducer, name: str) -> None:
     """Stop it, within a bounded time: without its broker it may hang."""
     try:
         await bounded(client.stop(), STOP_TIMEOUT_S)
