@@ -17,6 +17,7 @@ from urllib.request import urlopen
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from answerbus.client.bounded import close
 from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
 
@@ -248,7 +249,7 @@ class _Reader:
         return self._consumer
 
     async def __aexit__(self, *_: object) -> None:
-        await self._consumer.stop()
+        await close(self._consumer.stop())
 
 
 async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
