@@ -362,7 +362,7 @@ def test_a_move_says_that_kafka_is_away(
 @BOTH_WAYS
 def test_a_replay_says_that_kafka_is_away(how: Misbehaviour) -> None:
     async def main() -> None:
-        producer = Client(how, "begin_transaction")
+        producer: Any = Client(how, "begin_transaction")
         writer = Writer(BUS, producer, Layout(1))
         began = now()
         with pytest.raises(BusUnavailable):
