@@ -15,7 +15,7 @@ GRACE_S = 1.0  # a partition that says nothing for so long after another has is 
 NO_LEADER = "no broker leads it (LEADER_NOT_AVAILABLE)"
 
 
-class ResolvedSchema(Protocol):
+class EndsConsumer(Protocol):
     """The part of the group's consumer that knows about partitions."""
 
     def assignment(self) -> set[TopicPartition]:
@@ -54,7 +54,7 @@ class Ends:
 
 
 async def ends_of(
-    consumer: ResolvedSchema,
+    consumer: EndsConsumer,
     places: Collection[TopicPartition],
     apart: Collection[int],
     limit_s: float,
@@ -72,20 +72,20 @@ async def ends_of(
     return found
 
 
-def cause_of(consumer: ResolvedSchema, place: TopicPartition, error: BaseException) -> str:
+def cause_of(consumer: EndsConsumer, place: TopicPartition, error: BaseException) -> str:
     """Why Kafka does not say it: the client asks for a leader again and again, and says nothing."""
     if has_no_leader(consumer, place) and isinstance(error, KafkaError | TimeoutError):
         return NO_LEADER
     return describe_error(error)
 
 
-def has_no_leader(consumer: ResolvedSchema, place: TopicPartition) -> bool:
+def has_no_leader(consumer: EndsConsumer, place: TopicPartition) -> bool:
     """Whether the cluster says that no broker leads the partition."""
     return consumer.leader_of(place) == -1
 
 
 async def _ask(
-    consumer: ResolvedSchema,
+    consumer: EndsConsumer,
     questions: Sequence[Sequence[TopicPartition]],
     limit_s: float,
     found: Ends,

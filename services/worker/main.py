@@ -5,10 +5,12 @@ import logging
 import os
 import random
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
@@ -26,12 +28,13 @@ from services.worker.consumer_renewal import Renewal, renew
 from services.worker.context import Context, Limits
 from services.worker.coordinator import Coordinator
 from services.worker.core.backoff import Backoff
+from services.worker.group_consumer import GroupConsumer
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.intake import Inbox, NotJoined
+from services.worker.intake import Inbox, PartitionIntake
 from services.worker.lane.forwarding import shards_of
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.membership import Membership
@@ -41,7 +44,10 @@ from services.worker.metrics_observer import MetricsObserver
 from services.worker.observer import Observer, Observers
 from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
+from services.worker.position_check import check_positions
+from services.worker.read_monitor import ReadMonitor
 from services.worker.span_observer import SpanObserver
+from services.worker.subscription import NotJoined, RequestBroker, subscribe
 
 if TYPE_CHECKING:
     from services.telemetry.otlp import Otlp
@@ -94,22 +100,28 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
     )
     topic = topic_name(kafka, REQUESTS)
-    inbox = Inbox(kafka, topic, group_id)
+    read_monitor = ReadMonitor()
+    consumer = GroupConsumer(read_monitor)
     options = client_options(kafka)
 
     def new_life(partition: int) -> Lifecycle:
         names = Names(kafka.topic_prefix, group_id, partition, options)
-        intake = inbox.partition(partition)
+        place = TopicPartition(topic, partition)
+        intake = PartitionIntake(consumer.current, read_monitor, place)
         shard = shards_of(names, clock, context.partitions)
         return new_lifecycle(partition, context, intake, shard, handle)
 
-    membership = Membership(lambda: inbox.consumer, new_life)
-    subscriber = inbox.subscribe(membership)
+    membership = Membership(consumer.current, new_life)
+    inbox = Inbox(consumer.current, membership)
+    broker = RequestBroker(kafka, consumer)
+    subscriber = subscribe(broker, kafka, topic, membership, inbox.take)
+
+    async def ends() -> Mapping[int, int]:
+        return await check_positions(consumer.current(), topic, membership.lifecycles, read_monitor)
+
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
-    probe = Probe(inbox.ends, partial(broker_check.refused, kafka, options))
-    watched = HealthInputs(
-        membership, context, LoopMonitor(), probe, bounds, others, inbox.read_monitor
-    )
+    probe = Probe(ends, partial(broker_check.refused, kafka, options))
+    watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator = Coordinator(kafka)
     watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
     mask = Mask(secrets_of(settings))
@@ -117,7 +129,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
-    renewal = Renewal(inbox.read_monitor, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+    renewal = Renewal(read_monitor, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
 
     async def watch() -> None:
         renewal.start()
@@ -135,9 +147,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     watching = [asyncio.create_task(watch) for watch in watches]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
-        application = FastStream(
-            inbox.broker, logger=None, after_startup=[watch], on_shutdown=[drain]
-        )
+        application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
         await _run(application, kafka, coordinator)
     finally:
         for task in watching:

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from answerbus.client.bounded import bounded
-from services.worker.ends import Ends, ResolvedSchema, cause_of, ends_of, has_no_leader
+from services.worker.ends import Ends, EndsConsumer, cause_of, ends_of, has_no_leader
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.machine import State
 from services.worker.read_monitor import ReadMonitor, TopicMissing
@@ -27,7 +27,7 @@ class TopicRecreated(Exception):
 
 
 async def check_positions(
-    consumer: ResolvedSchema,
+    consumer: EndsConsumer,
     topic: str,
     lifecycles: Mapping[int, Lifecycle],
     read_monitor: ReadMonitor,
@@ -57,7 +57,7 @@ async def check_positions(
 
 
 async def _why_silent(
-    consumer: ResolvedSchema, topic: str, silent: Sequence[TopicPartition], ends: Ends
+    consumer: EndsConsumer, topic: str, silent: Sequence[TopicPartition], ends: Ends
 ) -> BaseException | None:
     """Why nothing was told; None where Kafka is there and says that nobody leads a partition."""
     try:
@@ -84,9 +84,7 @@ def _taking(lifecycles: Mapping[int, Lifecycle], ends: Mapping[int, int]) -> lis
     ]
 
 
-async def _place(
-    consumer: ResolvedSchema, topic: str, partition: int, end: int
-) -> PartitionPosition:
+async def _place(consumer: EndsConsumer, topic: str, partition: int, end: int) -> PartitionPosition:
     try:
         asked = consumer.position(TopicPartition(topic, partition))
         return PartitionPosition(await bounded(asked, POSITION_TIMEOUT_S), end)

@@ -69,7 +69,7 @@ def _offset_before_fence() -> Iterator[None]:
 
     async def mutated_start(self: PartitionIntake) -> tuple[int, int]:
         found = await start_offset(self)
-        cluster: Any = self.inbox.consumer._cluster
+        cluster: Any = self.consumer()._cluster
         return asked.pop((id(cluster), self.place.partition), found)
 
     with (

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
-from types import SimpleNamespace
+from typing import Any
 from unittest import mock
+
+from aiokafka import TopicPartition
 
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
@@ -16,7 +18,7 @@ from services.worker.context import Context, Limits
 from services.worker.core.backoff import Backoff
 from services.worker.core.plan import ProfileFacts
 from services.worker.handle import handle
-from services.worker.intake import Inbox
+from services.worker.intake import Inbox, PartitionIntake
 from services.worker.lane import shard
 from services.worker.lane.forwarding import ForwardingShard
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
@@ -28,6 +30,7 @@ from services.worker.metrics_observer import MetricsObserver
 from services.worker.observer import Observers
 from services.worker.plans import Backend, Planner
 from services.worker.ports import Shard
+from services.worker.read_monitor import ReadMonitor
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group
@@ -68,21 +71,13 @@ def simulated_clients() -> Iterator[None]:
         yield
 
 
-class SimInbox(Inbox):
-    """The real intake without FastStream, whose loop it runs itself."""
-
-    def __init__(self, consumer: SimConsumer) -> None:
-        self._topic = TOPIC
-        self._watched = None
-        self._subscriber = SimpleNamespace(consumer=consumer)  # type: ignore[assignment]
-
-    async def run(self, chance: random.Random) -> None:
-        """As FastStream's batch loop does: the next poll begins when the handler has returned."""
-        while True:
-            found = await self.consumer.getmany(max_records=RECORDS_PER_POLL)
-            late = chance.random() < LATE_BATCHES
-            await asyncio.sleep(chance.uniform(0, LATE_BATCH_S_MAX) if late else 0)
-            await self._take(tuple(chain.from_iterable(found.values())))
+async def poll(consumer: SimConsumer, inbox: Inbox, chance: random.Random) -> None:
+    """As FastStream's batch loop does: the next poll begins when the handler has returned."""
+    while True:
+        found = await consumer.getmany(max_records=RECORDS_PER_POLL)
+        late = chance.random() < LATE_BATCHES
+        await asyncio.sleep(chance.uniform(0, LATE_BATCH_S_MAX) if late else 0)
+        await inbox.take(tuple(chain.from_iterable(found.values())))
 
 
 class Machine:
@@ -123,12 +118,15 @@ class Worker:
         if self._chance.random() < TELLS_ITS_TIME:
             await self._ask_for_the_time()
         self.context = self._new_context()
-        self.membership = Membership(lambda: consumer, self._new_life)
+        self._read_monitor = ReadMonitor()
+        self.membership = Membership(self._current, self._new_life)
         consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
         self._consumer = consumer
-        self._inbox = SimInbox(consumer)
-        self._inbox.membership = self.membership
-        self._running = asyncio.create_task(self._inbox.run(self._chance))
+        inbox = Inbox(self._current, self.membership)
+        self._running = asyncio.create_task(poll(consumer, inbox, self._chance))
+
+    def _current(self) -> Any:
+        return self._consumer
 
     async def _ask_for_the_time(self) -> None:
         """What a worker does at start; not every cluster answers."""
@@ -145,7 +143,8 @@ class Worker:
         self.has_ended = True
 
     def _new_life(self, partition: int) -> Lifecycle:
-        intake = self._inbox.partition(partition)
+        place = TopicPartition(TOPIC, partition)
+        intake = PartitionIntake(self._current, self._read_monitor, place)
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
 
         def shard() -> Shard:

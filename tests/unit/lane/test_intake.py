@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import IllegalStateError
+from faststream.kafka import TestKafkaBroker
 
 from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
@@ -17,8 +18,11 @@ from services.settings import KafkaSettings
 from services.worker.arrivals import arrival
 from services.worker.core.admit import Unfit, admit
 from services.worker.core.ledger import Ledger
+from services.worker.group_consumer import GroupConsumer
 from services.worker.intake import Inbox
 from services.worker.lane.machine import State
+from services.worker.read_monitor import ReadMonitor
+from services.worker.subscription import RequestBroker, subscribe
 from tests.unit.builders import NOW, TOPIC, body
 from tests.unit.lane.virtual import run
 
@@ -46,9 +50,6 @@ class FakeConsumer:
     """Positions alone."""
 
     positions: dict[TopicPartition, int]
-
-    async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
-        return {}
 
     def assignment(self) -> set[TopicPartition]:
         return set(self.positions)
@@ -83,20 +84,19 @@ class FakeLane:
 
 
 def inbox(consumer: FakeConsumer, **lanes: FakeLane) -> Inbox:
-    made = Inbox(KafkaSettings(), TOPIC, "group")
-    made._subscriber = SimpleNamespace(consumer=consumer)  # type: ignore[assignment]
     lifecycles = {
         {"a": 0, "b": 1}[name]: SimpleNamespace(lane=lane) for name, lane in lanes.items()
     }
-    made.membership = SimpleNamespace(lifecycles=lifecycles)  # type: ignore[assignment]
-    return made
+    membership: Any = SimpleNamespace(lifecycles=lifecycles)
+    current: Any = lambda: consumer  # noqa: E731 - it has a type
+    return Inbox(current, membership)
 
 
 def test_what_was_fetched_before_a_seek_is_not_delivered() -> None:
     async def main() -> None:
         consumer = FakeConsumer({A: 2, B: 8})
         a, b = FakeLane(2), FakeLane(7)
-        await inbox(consumer, a=a, b=b)._take([record(A, 2), record(A, 3), record(B, 7)])
+        await inbox(consumer, a=a, b=b).take([record(A, 2), record(A, 3), record(B, 7)])
 
         assert (a.delivered, b.delivered) == ([], [7])
 
@@ -107,7 +107,7 @@ def test_what_was_taken_away_meanwhile_is_not_delivered_and_harms_no_other() -> 
     async def main() -> None:
         consumer = FakeConsumer({B: 8})
         a, b = FakeLane(2), FakeLane(7)
-        await inbox(consumer, a=a, b=b)._take([record(A, 2), record(B, 7)])
+        await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
 
         assert (a.delivered, b.delivered) == ([], [7])
 
@@ -124,9 +124,24 @@ def test_a_batch_that_fails_on_its_way_makes_its_lane_start_over() -> None:
             raise error
 
         a.deliver = broken  # type: ignore[assignment, method-assign]
-        await inbox(consumer, a=a, b=b)._take([record(A, 2), record(B, 7)])
+        await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
 
         assert (a.losses, b.losses, b.delivered) == ([error], [], [7])
+
+    run(main())
+
+
+@pytest.mark.parametrize("headers", [(), (("x", None),), (("x", b"\xff"),), (("\udcff", b""),) * 3])
+def test_what_faststream_was_given_reaches_its_lane(headers: tuple[Any, ...]) -> None:
+    async def main() -> None:
+        lane = FakeLane(2)
+        taken = inbox(FakeConsumer({A: 4}), a=lane).take
+        broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
+        subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
+        async with TestKafkaBroker(broker):
+            await subscriber.consume([replace(record(A, n), headers=headers) for n in (2, 3)])
+
+        assert lane.delivered == [2, 3]
 
     run(main())
 

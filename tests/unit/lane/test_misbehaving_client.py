@@ -25,11 +25,12 @@ from services.worker import clock_check, coordinator, main
 from services.worker.clock import BrokerClock
 from services.worker.coordinator import Coordinator
 from services.worker.ends import GRACE_S, ends_of
+from services.worker.group_consumer import GroupConsumer
 from services.worker.health.probe import PROBE_EVERY_S, Probe
-from services.worker.intake import Inbox, NotJoined
 from services.worker.position_check import TIMEOUT_S, check_positions
 from services.worker.read_monitor import ReadMonitor
 from services.worker.rounds import rounds
+from services.worker.subscription import NotJoined, RequestBroker
 from tests.unit.builders import TOPIC
 from tests.unit.lane.misbehaving import BOTH, Client, Misbehaviour, cancels_itself, deaf
 from tests.unit.lane.test_look import FakeConsumer, lifecycle
@@ -213,10 +214,10 @@ def test_the_start_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.M
     monkeypatch.setattr(KafkaBroker, "start", how)
 
     async def main() -> None:
-        inbox = Inbox(SETTINGS, TOPIC, "acme.worker")
+        broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
         began = now()
         with pytest.raises(NotJoined if how is deaf else ClientCancelled):
-            await inbox.broker.start()
+            await broker.start()
         assert now() - began <= SETTINGS.join_limit_s + CLEAN_UP_S
 
     run(main())
