@@ -14,7 +14,7 @@ from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from services.misspelt import first_unknown
 from services.profiles import Profile, ScriptedProfile
-from services.section import Section
+from services.section import JSON_IN_VARIABLE, Section
 
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
@@ -65,7 +65,7 @@ class WorkerSettings(Section):
     name: str | None = None
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1_000
     health: str = "127.0.0.1:8080"
-    health_hosts: Annotated[tuple[str, ...], Field(max_length=100)] = ()
+    health_hosts: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=100)] = ()
     held_max: Annotated[int, Field(ge=1)] = 10_000
     lane_requests_max: Annotated[int, Field(ge=1)] = 2_000
     lane_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
@@ -89,10 +89,10 @@ class ConsoleSettings(Section):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8090
     operator_token_env: str | None = None
-    operators: Annotated[dict[OperatorName, str], Field(max_length=1_000)] = {}
+    operators: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
     viewer_token_env: str | None = None
     public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
-    workers: Annotated[tuple[str, ...], Field(max_length=1_000)] = ()
+    workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
 
 
 class TelemetrySettings(Section):

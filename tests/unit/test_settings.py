@@ -96,6 +96,33 @@ def test_variables_override_the_file_and_take_its_types(file: Path) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
+def test_lists_and_tables_are_json_in_a_variable() -> None:
+    settings = load(
+        None,
+        {
+            "ANSWERBUS_CONSOLE__WORKERS": '["http://a:8080", "http://b:8080"]',
+            "ANSWERBUS_CONSOLE__OPERATORS": '{"Anna@acme": "ANNA_TOKEN"}',
+            "ANSWERBUS_WORKER__HEALTH_HOSTS": "[]",
+        },
+    )
+
+    assert settings.console.workers == ("http://a:8080", "http://b:8080")
+    assert settings.console.operators == {"Anna@acme": "ANNA_TOKEN"}
+    assert settings.worker.health_hosts == ()
+
+
+@pytest.mark.usefixtures("nowhere")
+@pytest.mark.parametrize("text", ["http://a:8080", "[", "", '{"a": "b"}', "[1]"])
+def test_a_list_in_a_variable_that_is_none_is_said_in_one_sentence(text: str) -> None:
+    with pytest.raises(SetUpError, match=r"`console\.workers") as raised:
+        load(None, {"ANSWERBUS_CONSOLE__WORKERS": text})
+
+    assert "\n" not in str(raised.value)
+    if not text.startswith(("{", "[1")):
+        assert 'must be JSON in a variable, such as ["a", "b"]' in str(raised.value)
+
+
+@pytest.mark.usefixtures("nowhere")
 def test_a_profile_can_be_made_of_variables_alone() -> None:
     settings = load(
         None,
