@@ -97,9 +97,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
-    context = replace(
-        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
-    )
+    members_of, offset_of = others.members_of, others.offset_of
+    context = replace(context, group=group_id, members_of=members_of, offset_of=offset_of)
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     consumer = GroupConsumer(read_monitor)
@@ -140,11 +139,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
-    watches = (
-        others.run(),
-        watch_clock(kafka, clock),
-        coordinator.run(lambda: membership.is_outside),
-    )
+    asks = coordinator.run(lambda: membership.is_outside)
+    watches = (others.run(), watch_clock(kafka, clock), asks)
     watching = [asyncio.create_task(watch) for watch in watches]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
