@@ -7,11 +7,10 @@ import jsonschema_rs
 from pydantic import JsonValue
 
 from answerbus.failure import Invalid
-from services.worker.dialects.choices import same, type_of
-from services.worker.dialects.decode import decode
-from services.worker.dialects.emit import emit
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import (
+from services.worker.dialects.compiler.compile import ROOT_NAME, Compiled
+from services.worker.dialects.compiler.parsing.choices import same, type_of
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import (
     Array,
     Member,
     Never,
@@ -23,7 +22,8 @@ from services.worker.dialects.shape import (
     Text,
     Union,
 )
-from services.worker.dialects.wire import ROOT_NAME, Compiled
+from services.worker.dialects.compiler.wire.decode import decode
+from services.worker.dialects.compiler.wire.emit import emit
 
 
 class CannotBeWrittenError(Exception):

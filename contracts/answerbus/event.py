@@ -7,7 +7,8 @@ from pydantic import Field, TypeAdapter
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
-from answerbus.ledger import (
+from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import (
     LANE_KEY,
     AccountRecord,
     ClosedRecord,
@@ -15,7 +16,6 @@ from answerbus.ledger import (
     LedgerRecord,
     Skipped,
 )
-from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 
 Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.budget import AccountState, Spent
 from answerbus.dead_letter import Replayed
-from answerbus.ledger import AccountRecord, Skipped
+from answerbus.private.ledger import AccountRecord, Skipped
 from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES, TOPIC_OF_KIND, Topic
 from answerbus.wire import Wire
 from services.audit_chain.findings import AuditFinding

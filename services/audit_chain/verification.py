@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
-from answerbus.ledger import Skipped
+from answerbus.private.ledger import Skipped
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, TOPIC_OF_KIND, Topic
 from services.audit_chain.attempt_chain import ENDING, AttemptChain, Fault
 from services.audit_chain.claims import Balance, ClaimedSpending, Ended

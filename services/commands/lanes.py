@@ -11,8 +11,8 @@ from rich.text import Text
 
 from answerbus.client.bus import Bus
 from answerbus.envelope import encode
-from answerbus.ledger import Skipped
 from answerbus.limits import REASON_BYTES_MAX
+from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout

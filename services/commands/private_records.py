@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.client.bus import Bus
-from answerbus.lane_records import KEPT, LaneRecords
-from answerbus.ledger import LANE_KEY, LaneRecord, Skipped
+from answerbus.private.lane_records import KEPT, LaneRecords
+from answerbus.private.ledger import LANE_KEY, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.records.private import Fault, passes_by, private_event
 from services.records.reader import Reader, reading

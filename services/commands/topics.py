@@ -68,7 +68,7 @@ def move(
     workflows from then on. Cut short, it goes on when it is run again.
     """
     from services.repartitioning.move import move as moving  # noqa: PLC0415 - loads what a worker loads
-    from services.worker.clock import SystemClock  # noqa: PLC0415
+    from services.worker.adapters.clock import SystemClock  # noqa: PLC0415
 
     settings = from_environment(config).kafka
     with stderr().status("reading") as status:

@@ -11,7 +11,7 @@ from services.doctor.finding import Finding
 from services.doctor.judge import findings
 from services.profiles import Profile
 from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
-from services.worker.clock import SystemClock
+from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
 
 

@@ -9,8 +9,8 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.request import Request
 from services.escaping import plain_line
 from services.explain import cause_text, failure_text, problem_text

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from answerbus import json_text
 from answerbus.envelope import Undecodable, decode
-from answerbus.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
 from answerbus.limits import TTL_S_MAX
 from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.envelope import Encoded, encode
-from answerbus.ledger import AccountRecord, ClosedRecord, LedgerRecord, Skipped
 from answerbus.outcome import RetryRequest
 from answerbus.partition import partition_of
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LedgerRecord, Skipped
 from answerbus.topics import Topic
 from services.digest import bytes_digest
 from services.records.private import Fault, private_event
 from services.records.stored import Stored
-from services.worker.core.ledger import Ledger
+from services.worker.core.budget.ledger import Ledger
 from services.worker.ports import OutRecord
 
 _Private = LedgerRecord | RetryRequest

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from answerbus.ledger import LANE_KEY, LaneRecord
 from answerbus.partition import Layout
+from answerbus.private.ledger import LANE_KEY, LaneRecord
 from answerbus.topics import LEDGER
-from services.worker.lane.records import event_record
+from services.worker.lane.state.records import event_record
 from services.worker.ports import OutRecord
 
 WRITER = "topics move"

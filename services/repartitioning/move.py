@@ -22,9 +22,9 @@ from services.repartitioning.unread import forwarded
 from services.settings import SetUpError
 from services.topics.broker import topics_on
 from services.topics.worker_groups import members_of
-from services.worker.arrivals import arrival
-from services.worker.clock import BrokerClock
-from services.worker.lane.shard import KafkaShard, Names
+from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.ports import OutRecord
 
 CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from answerbus.dead_letter import MisroutedTwice
 from answerbus.partition import partition_of
-from services.worker.core.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.ledger import Ledger
-from services.worker.lane import records
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
+from services.worker.lane.state import records
 from services.worker.ports import OutRecord
 
 

@@ -11,8 +11,8 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Refused
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.request import Request
 from services.escaping import plain, plain_line
 from services.explain import cause_text, failure_text, problem_text

@@ -10,11 +10,11 @@ from typing import assert_never
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.forwarding import first_place
-from answerbus.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
+from services.forwarding import first_place
 from services.records.decoded import DecodedRecord, RetryEnded, decoded
 from services.records.stored import Place, Stored
 from services.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.worker.core.backoff import Backoff
+from services.worker.core.attempt.plan import Plan
 from services.worker.core.counters import WorkerCounters
-from services.worker.core.plan import Plan
+from services.worker.core.outcome.backoff import Backoff
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots

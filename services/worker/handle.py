@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from answerbus.dead_letter import BudgetExhausted, Cause, CrashedWorker, DeadlinePassed
 from services.digest import text_digest
-from services.worker.core import prompt as prompts
-from services.worker.core.call import Call
-from services.worker.core.check import check
-from services.worker.core.decide import Wait
-from services.worker.core.ledger import Reserved
-from services.worker.core.plan import Plan
-from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Answered, Reply, TimedOut, Unavailable
-from services.worker.core.resolved_schema import Accepted
-from services.worker.core.ticket import Ticket
-from services.worker.fair_timeout import fair_timeout
+from services.worker.core.attempt import prompt as prompts
+from services.worker.core.attempt.check import check
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Answered, Reply, TimedOut, Unavailable
+from services.worker.core.budget.ledger import Reserved
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import Wait
+from services.worker.core.request.ticket import Ticket
+from services.worker.core.schema.resolved import Accepted
 from services.worker.lane import commits
 from services.worker.lane.commits import NoRoom, Permit
 from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
@@ -24,6 +23,7 @@ from services.worker.lane.lane import Lane
 from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
 from services.worker.limits.lease import CallLease
 from services.worker.ports import Provider
+from services.worker.tasks.fair_timeout import fair_timeout
 
 AGAIN_AT_ONCE_S = 0.001
 NO_ROOM_S = 1.0  # until one that has to wait for suspects asks again, from behind all others

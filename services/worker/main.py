@@ -21,33 +21,34 @@ from services import plugins
 from services.kafka import client_options, topic_name
 from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint, secrets_of
 from services.telemetry.counts import Counts
-from services.worker import backends, broker_check, garbage_collector
-from services.worker.clock import BrokerClock
-from services.worker.clock_check import check_clock, watch_clock
-from services.worker.consumer_renewal import Renewal, renew
+from services.worker.adapters import backends, garbage_collector
+from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka import broker_check
+from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
+from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
+from services.worker.adapters.kafka.coordinator import Coordinator
+from services.worker.adapters.kafka.forwarding import shards_of
+from services.worker.adapters.kafka.group_consumer import GroupConsumer
+from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
+from services.worker.adapters.kafka.membership import Membership
+from services.worker.adapters.kafka.other_groups import OtherGroups
+from services.worker.adapters.kafka.position_check import check_positions
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.shard import Names
+from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.context import Context, Limits
-from services.worker.coordinator import Coordinator
-from services.worker.core.backoff import Backoff
-from services.worker.group_consumer import GroupConsumer
+from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.intake import Inbox, PartitionIntake
-from services.worker.lane.forwarding import shards_of
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
-from services.worker.lane.membership import Membership
-from services.worker.lane.shard import Names
 from services.worker.limits.slots import Slots
-from services.worker.metrics_observer import MetricsObserver
 from services.worker.observer import Observer, Observers
-from services.worker.other_groups import OtherGroups
 from services.worker.plans import Planner
-from services.worker.position_check import check_positions
-from services.worker.read_monitor import ReadMonitor
-from services.worker.span_observer import SpanObserver
-from services.worker.subscription import NotJoined, RequestBroker, subscribe
 
 if TYPE_CHECKING:
     from services.telemetry.otlp import Otlp
@@ -96,9 +97,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
-    context = replace(
-        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
-    )
+    members_of, offset_of = others.members_of, others.offset_of
+    context = replace(context, group=group_id, members_of=members_of, offset_of=offset_of)
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     consumer = GroupConsumer(read_monitor)
@@ -139,11 +139,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         await membership.drain(settings.worker.drain_s)
 
     address = await health.start()
-    watches = (
-        others.run(),
-        watch_clock(kafka, clock),
-        coordinator.run(lambda: membership.is_outside),
-    )
+    asks = coordinator.run(lambda: membership.is_outside)
+    watches = (others.run(), watch_clock(kafka, clock), asks)
     watching = [asyncio.create_task(watch) for watch in watches]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:

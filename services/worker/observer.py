@@ -6,10 +6,10 @@ from typing import Protocol
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
-from services.worker.core.account import Spend
-from services.worker.core.call import Call
-from services.worker.core.decide import Decision
-from services.worker.core.ticket import Ticket
+from services.worker.core.budget.account import Spend
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import Decision
+from services.worker.core.request.ticket import Ticket
 
 
 class Observer(Protocol):

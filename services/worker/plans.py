@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from answerbus.dead_letter import Cause, UnknownProfile
 from answerbus.registry import Registry
 from answerbus.request import Request
-from services.worker.core.plan import Plan, ProfileFacts
-from services.worker.core.resolved_schema import Unusable
+from services.worker.core.attempt.plan import Plan, ProfileFacts
+from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
+from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
-from services.worker.schema_cache import SchemaCache
 
 
 @dataclass(frozen=True, slots=True)

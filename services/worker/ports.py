@@ -7,8 +7,8 @@ from typing import Protocol
 
 from answerbus.envelope import Headers
 from answerbus.topics import Topic
-from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Reply
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Reply
 
 
 class Clock(Protocol):

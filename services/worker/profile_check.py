@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from services.profiles import Profile
 from services.settings import SetUpError
-from services.worker import backends
-from services.worker.clock import SystemClock
+from services.worker.adapters import backends
+from services.worker.adapters.clock import SystemClock
 
 
 @dataclass(frozen=True, slots=True)

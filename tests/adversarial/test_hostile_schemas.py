@@ -12,8 +12,8 @@ from answerbus import json_text
 from answerbus.failure import Problem
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.resolved_schema import Accepted, ResolvedSchema, Unusable
-from services.worker.core.schema import resolve
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import own_cases, raw
 

@@ -13,15 +13,15 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, SchemaRef
-from services.worker.core.check import check
-from services.worker.core.decide import Decision, decide
-from services.worker.core.plan import Plan
-from services.worker.core.prompt import Prompt, build
-from services.worker.core.resolved_schema import Unusable
-from services.worker.schema_cache import SchemaCache
+from services.worker.core.attempt.check import check
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt, build
+from services.worker.core.outcome.decide import Decision, decide
+from services.worker.core.schema.resolved import Unusable
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import corpora
 from tests.oracle import is_valid
-from tests.unit.builders import answered, around, case, plan, request
+from tests.unit.worker.builders import answered, around, case, plan, request
 
 TEXTS = [pytest.param(case["text"], id=case["id"]) for case in corpora().injections()]
 SCHEMAS = SchemaCache(Registry())

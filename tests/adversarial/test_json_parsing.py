@@ -9,9 +9,9 @@ from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
-from services.worker.core.check import Checked, TooLarge, check
-from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
-from services.worker.core.schema import resolve
+from services.worker.core.attempt.check import Checked, TooLarge, check
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import corpora
 

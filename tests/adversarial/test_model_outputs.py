@@ -10,10 +10,10 @@ from answerbus.contract import Contract
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
-from services.worker.core.check import Checked, check, check_as_text
-from services.worker.core.resolved_schema import Accepted, Unusable
+from services.worker.core.attempt.check import Checked, check, check_as_text
+from services.worker.core.schema.resolved import Accepted, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import own_cases
 from tests.oracle import is_valid
 

@@ -8,10 +8,10 @@ import pytest
 
 from answerbus.dead_letter import HostileSchema, UnsupportedSchema
 from answerbus.failure import Invalid
-from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from services.worker.dialects import anthropic, gemini, llama_cpp, openai
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.wire import Compiled, compile_shapes
+from services.worker.dialects.compiler.compile import Compiled, compile_shapes
+from services.worker.dialects.compiler.shapes.rules import Rules
 from tests.corpora import corpora
 from tests.encoding import encode, is_read_back
 from tests.schema_suite import DRAFTS, groups

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from tests.corpora import corpora
 from tests.oracle import is_valid
 from tests.schema_suite import groups

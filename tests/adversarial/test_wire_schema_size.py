@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from answerbus.dead_letter import UnsupportedSchema
-from services.worker.core.resolved_schema import Unusable
-from services.worker.core.schema_validator import SchemaValidator, compile_schema
-from services.worker.dialects.describe import DESCRIPTIONS_BYTES_MAX
+from services.worker.core.schema.resolved import Unusable
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
+from services.worker.dialects.compiler.shapes.describe import DESCRIPTIONS_BYTES_MAX
+from services.worker.dialects.compiler.wire.emit import WIRE_SCHEMA_BYTES_MAX
 from services.worker.dialects.dispatch import DialectName
-from services.worker.dialects.emit import WIRE_SCHEMA_BYTES_MAX
-from tests.unit.dialects.compiling import compiled
+from tests.unit.worker.dialects.compiling import compiled
 
 SECONDS_MAX = 4.0  # of CPU on a busy core; without a bound the slowest of these take 45
 DIALECTS: list[DialectName] = ["openai", "anthropic", "gemini", "llama_cpp", "ollama"]

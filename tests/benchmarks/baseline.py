@@ -26,16 +26,16 @@ from answerbus.answers.plan_proposal import AskedPlanProposal
 from answerbus.registry import Registry
 from answerbus.request import Request
 from services.settings import Settings
-from services.worker import backends
-from services.worker.clock import SystemClock
-from services.worker.core import prompt as prompts
-from services.worker.core.plan import Plan
-from services.worker.core.prompt import Prompt
-from services.worker.core.reply import Answered
+from services.worker.adapters import backends
+from services.worker.adapters.clock import SystemClock
+from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.core.attempt import prompt as prompts
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Answered
 from services.worker.plans import Planner
 from services.worker.ports import Provider
-from services.worker.providers.connection import Connection
-from services.worker.providers.openai import OpenAIApi
 from tests.benchmarks.upstream import request_body
 from tests.benchmarks.watermark import Watermark
 

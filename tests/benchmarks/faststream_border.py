@@ -15,7 +15,7 @@ from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, TestKafkaBroker
 
 from services.settings import KafkaSettings
-from services.worker.subscription import subscribe
+from services.worker.adapters.kafka.subscription import subscribe
 
 TOPIC = "requests"
 BATCHES = 500

@@ -14,8 +14,8 @@ from aiokafka import TopicPartition
 
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from tests.benchmarks.hostile_batches import memory_mib, reset_peak
+from tests.contracts.client.records.consuming import Cluster, consuming
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
-from tests.unit.records.consuming import Cluster, consuming
 
 PARTITIONS = 48
 POLL_RECORDS_MAX = 100  # as a worker takes them

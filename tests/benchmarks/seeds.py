@@ -9,9 +9,9 @@ from answerbus.budget import AccountState, Budget, Spent
 from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.failure import Unavailable
-from answerbus.ledger import AccountRecord, ClosedRecord
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.partition import partition_of
+from answerbus.private.ledger import AccountRecord, ClosedRecord
 from answerbus.request import Request
 from answerbus.topics import REQUESTS, TOPIC_OF_KIND
 from tests.benchmarks.upstream import BUDGET_ATTEMPTS, request_body

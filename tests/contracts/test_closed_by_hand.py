@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from answerbus.client.answer_type import AnswerType
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 SEEDS = range(60)
 NAMES = "abcde"

@@ -12,9 +12,9 @@ from answerbus.answers.specialist import Specialist
 from answerbus.client.answer_type import AnswerType
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.check import check
-from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
-from services.worker.core.schema import resolve
+from services.worker.core.attempt.check import check
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from answerbus import limits
-from answerbus.diff import UnifiedDiff, named_paths
+from answerbus.answers.unified_diff.parse import UnifiedDiff, named_paths
 from answerbus.values import SANDBOXED_PATH, Rule
 
 HUNK = "@@ -1 +1 @@\n-a\n+b\n"

@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 
-from answerbus.lane_records import KEPT, LaneRecords, agreed
-from answerbus.ledger import LaneRecord, Skipped
 from answerbus.partition import Layout
-from tests.unit.builders import NOW
+from answerbus.private.lane_records import KEPT, LaneRecords, agreed
+from answerbus.private.ledger import LaneRecord, Skipped
+from tests.unit.worker.builders import NOW
 
 
 def lane(

@@ -11,13 +11,13 @@ from pydantic import JsonValue
 from answerbus import json_text
 from answerbus.registry import Registry
 from infra.local_model import LocalModel
-from services.worker.core.schema_validator import SchemaValidator, compile_schema
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from services.worker.dialects import llama_cpp
-from services.worker.dialects.wire import Compiled, compile_shapes
+from services.worker.dialects.compiler.compile import Compiled, compile_shapes
 from tests.corpora import corpora
 from tests.gbnf import Grammar
 from tests.oracle import is_valid
-from tests.unit.dialects.compiling import closed
+from tests.unit.worker.dialects.compiling import closed
 
 pytestmark = pytest.mark.real_llm
 

@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 from answerbus.contract import Contract
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
-from services.worker.core.check import TooLarge, check
-from services.worker.core.resolved_schema import Accepted, Unusable
+from services.worker.core.attempt.check import TooLarge, check
+from services.worker.core.schema.resolved import Accepted, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import own_cases
 from tests.fuzz.target import Target
 

@@ -17,10 +17,10 @@ from answerbus.client.records.batch import RECORDS_MAX, Record
 from answerbus.client.records.head import HEAD_BYTES, Head
 from answerbus.client.records.legacy import MESSAGE_BYTES_MIN
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
+from tests.contracts.client.records.fetched import reading, stretch_of
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes, batch_of, packed
 from tests.fuzz.damage import BYTES, DAMAGES
 from tests.fuzz.target import Target
-from tests.unit.records.fetched import reading, stretch_of
 
 SUMS, PACK, FROM_SHIFT = 1, 2, 2
 BATCHES_MAX = 4  # of an input, so that its time says what one batch takes

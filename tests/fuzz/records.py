@@ -9,14 +9,14 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Headers, decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
-from services.worker.arrivals import arrival
+from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.core.budget.ledger import Ledger
 from services.worker.core.counters import WorkerCounters
-from services.worker.core.ledger import Ledger
-from services.worker.lane.lane_state import LaneState
-from services.worker.lane.queue import Queue
-from services.worker.lane.watermark import Watermark
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.watermark import Watermark
 from tests.fuzz.target import Target
-from tests.unit import builders
+from tests.unit.worker import builders
 
 OFFSET = 7
 HEADER, NAME = b"\x1e", b"\x1f"  # between value and headers, between a name and its content

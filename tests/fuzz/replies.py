@@ -7,19 +7,19 @@ from datetime import datetime
 from typing import get_args
 
 from answerbus.limits import REASON_BYTES_MAX
-from services.worker.core import reply as replies
-from services.worker.core.check import check
-from services.worker.core.reply import Answered, Refused, Reply, Truncated
-from services.worker.providers import (
+from services.worker.adapters.providers.apis import (
     anthropic_replies,
     gemini_replies,
     ollama_replies,
     openai_replies,
     openai_responses,
 )
+from services.worker.core.attempt import reply as replies
+from services.worker.core.attempt.check import check
+from services.worker.core.attempt.reply import Answered, Refused, Reply, Truncated
 from tests.fuzz.target import Target
 from tests.providers.apis import APIS
-from tests.unit import builders
+from tests.unit.worker import builders
 
 Read = Callable[[int, Mapping[str, str], bytes, int], Reply]
 ReadError = Callable[[int, Mapping[str, str], bytes, datetime], Reply]

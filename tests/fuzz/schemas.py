@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.core.schema import resolve
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
 from tests.corpora import own_cases, raw
 from tests.fuzz.target import Target

@@ -14,8 +14,8 @@ from answerbus.attempt import AttemptOutcome
 from answerbus.dead_letter import Cause
 from answerbus.failure import Failure
 from services.telemetry.metrics import METRICS, Metric
-from services.worker.core.reply import ReplyKind
-from services.worker.lane.machine import State
+from services.worker.core.attempt.reply import ReplyKind
+from services.worker.lane.state.machine import State
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "infra/prometheus/alerts.yml"

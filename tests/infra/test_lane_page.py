@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from infra.lane_page import PAGE, page
-from services.worker.lane.machine import State
+from services.worker.lane.state.machine import State
 
 ROOT = Path(__file__).parents[2]
 

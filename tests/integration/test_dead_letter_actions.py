@@ -31,7 +31,7 @@ from services.records.reader import reading
 from services.replay import running
 from tests.integration.bus import Bus
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish
-from tests.unit.builders import NOW
+from tests.unit.worker.builders import NOW
 
 pytestmark = pytest.mark.kafka
 

@@ -17,8 +17,8 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from answerbus.envelope import encode
-from answerbus.ledger import LaneRecord
 from answerbus.partition import partition_of
+from answerbus.private.ledger import LaneRecord
 from answerbus.topics import LEDGER
 from infra.kafka import Broker, start_broker
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, fetch, request, until

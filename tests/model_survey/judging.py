@@ -13,8 +13,8 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.schema_cache import SchemaCache
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.model_survey.questions import Question
 from tests.model_survey.recorder import Recorded
 from tests.model_survey.rows import Ended, Row, Try

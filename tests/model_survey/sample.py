@@ -9,10 +9,10 @@ from pydantic_core import to_json
 
 from answerbus.registry import Registry
 from answerbus.request import Fact, InlineRef
-from services.worker.core.hostile import text_bytes
-from services.worker.core.resolved_schema import Unusable
+from services.worker.core.guard.hostile import text_bytes
+from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.model_survey.questions import Question
 
 SEED = 20261121

@@ -7,17 +7,18 @@ from typing import Any
 from unittest import mock
 
 from answerbus.topics import LEDGER, RETRIES
-from services.worker.core.audit import give_back
-from services.worker.core.reply import Reply, is_counted
-from services.worker.intake import PartitionIntake
-from services.worker.lane import commits, lane_state, opening, recovery, suspects
+from services.worker.adapters.kafka.intake import PartitionIntake
+from services.worker.adapters.kafka.membership import Membership
+from services.worker.adapters.kafka.shard import KafkaShard
+from services.worker.core.attempt.reply import Reply, is_counted
+from services.worker.core.budget.audit import give_back
+from services.worker.lane import commits, opening, recovery
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.membership import Membership
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import Outbox
-from services.worker.lane.shard import KafkaShard
-from services.worker.lane.suspects import Suspects
-from services.worker.lane.watermark import Watermark
+from services.worker.lane.state import lane_state, suspects
+from services.worker.lane.state.suspects import Suspects
+from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
 from services.worker.ports import OutRecord
 from tests.simulation.producer import SimProducer

@@ -1,11 +1,11 @@
 """Every adapter with a good answer, for the tests that all of them must pass."""
 
 from answerbus.budget import Usage
-from services.worker.core.reply import Answered, CallFacts
-from services.worker.providers.anthropic import AnthropicApi
-from services.worker.providers.gemini import GeminiApi
-from services.worker.providers.ollama import OllamaApi
-from services.worker.providers.openai import OpenAIApi
+from services.worker.adapters.providers.apis.anthropic import AnthropicApi
+from services.worker.adapters.providers.apis.gemini import GeminiApi
+from services.worker.adapters.providers.apis.ollama import OllamaApi
+from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.core.attempt.reply import Answered, CallFacts
 from tests.providers.calls import Api
 
 

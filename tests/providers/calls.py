@@ -6,14 +6,14 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from services.worker.core.prompt import Prompt, Turn
-from services.worker.core.reply import Reply
-from services.worker.core.resolved_schema import WireSchema
-from services.worker.providers import api as port
-from services.worker.providers.connection import Connection, ExchangeLimits
-from services.worker.providers.http import LIMITS, HttpProvider
-from services.worker.providers.openai import OpenAIApi
-from services.worker.providers.sdks import headers_of
+from services.worker.adapters.providers.apis import api as port
+from services.worker.adapters.providers.apis.connection import Connection, ExchangeLimits
+from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.http import LIMITS, HttpProvider
+from services.worker.adapters.providers.sdks import headers_of
+from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.reply import Reply
+from services.worker.core.schema.resolved import WireSchema
 from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving
 
 LIMIT_S = 5.0

@@ -10,7 +10,7 @@ import anthropic.types.shared
 import httpx2
 import pytest
 
-from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.apis import ANTHROPIC
 from tests.providers.calls import PROMPT, SCHEMA, SECRET, WIRE
 from tests.providers.misbehaving import Misbehaving, Send, answer

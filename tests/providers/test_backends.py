@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from services.profiles import Profile
 from services.settings import SetUpError
-from services.worker import backends
+from services.worker.adapters import backends
 from services.worker.plans import Backend
 from tests.providers.calls import StoppedClock
 from tests.providers.misbehaving import answer, misbehaving

@@ -10,9 +10,9 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from services.worker.core.reply import Reply, Throttled, TimedOut, Unavailable
-from services.worker.providers import exchange
-from services.worker.providers.connection import ExchangeLimits
+from services.worker.adapters.providers import exchange
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
+from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, SHORT_S, Api
 from tests.providers.misbehaving import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.reply import (
+from services.worker.core.attempt.reply import (
     Answered,
     Rejected,
     Reply,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from services.worker.adapters.providers.apis import preflight
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.ports import NotReady, Ready
-from services.worker.providers import preflight
-from services.worker.providers.connection import ExchangeLimits
 from tests.providers.apis import GEMINI
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 

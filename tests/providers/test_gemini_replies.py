@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.core.reply import (
+from services.worker.adapters.providers.apis.gemini_replies import of_answer, of_error
+from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     Refused,
@@ -20,7 +21,6 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.gemini_replies import of_answer, of_error
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)

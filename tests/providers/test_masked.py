@@ -14,14 +14,21 @@ from answerbus.masking import MASKED, Mask
 from answerbus.registry import Registry
 from answerbus.request import TextRef
 from services.profiles import Profile
-from services.worker import backends
-from services.worker.core.check import TooLarge, check
-from services.worker.core.reply import Answered, CallFacts, Refused, Rejected, Reply, Truncated
-from services.worker.core.resolved_schema import ResolvedSchema, WireSchema
-from services.worker.core.schema import resolve
+from services.worker.adapters import backends
+from services.worker.adapters.providers.masked import masked
+from services.worker.core.attempt.check import TooLarge, check
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+)
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
 from services.worker.ports import NotReady
-from services.worker.providers.masked import masked
 from tests.providers.apis import APIS
 from tests.providers.calls import PROMPT, Api, StoppedClock
 from tests.providers.misbehaving import Script, answer, misbehaving

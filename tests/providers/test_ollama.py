@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.apis import OLLAMA
 from tests.providers.calls import PROMPT, SCHEMA, SECRET, WIRE
 from tests.providers.misbehaving import Misbehaving, Script, answer

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.ports import NotReady, Ready
-from services.worker.providers.connection import ExchangeLimits
 from tests.providers.apis import OLLAMA
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.core.reply import Answered, CallFacts, Reply, Truncated, Unavailable
-from services.worker.providers.ollama_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.ollama_replies import of_answer, of_error
+from services.worker.core.attempt.reply import Answered, CallFacts, Reply, Truncated, Unavailable
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.apis import OPENAI
 from tests.providers.misbehaving import Misbehaving, answer
 from tests.providers.openai_calls import (

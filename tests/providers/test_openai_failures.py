@@ -6,7 +6,7 @@ import httpx2
 import openai
 import pytest
 
-from services.worker.core.reply import Rejected, Reply, Throttled, Unavailable
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.misbehaving import answer
 from tests.providers.openai_calls import SECRET, ask
 from tests.providers.sdk_errors import exception_classes

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.core.reply import (
+from services.worker.adapters.providers.apis.openai_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.response_fields import (
+    RETRY_AFTER_S_MAX,
+    TOKENS_MAX,
+    retry_after_s,
+)
+from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     Refused,
@@ -18,8 +24,6 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.openai_replies import of_answer, of_error
-from services.worker.providers.response_fields import RETRY_AFTER_S_MAX, TOKENS_MAX, retry_after_s
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)

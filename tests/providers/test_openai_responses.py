@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseError
 
 from answerbus.budget import Usage
-from services.worker.core.reply import (
+from services.worker.adapters.providers.apis.openai_responses import of_answer
+from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     Refused,
@@ -20,7 +21,6 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.providers.openai_responses import of_answer
 from tests.providers.apis import RESPONSES
 from tests.providers.calls import PROMPT, SCHEMA, WIRE
 from tests.providers.misbehaving import answer

@@ -9,9 +9,9 @@ from genai_prices.types import Tier, TieredPrices
 from pydantic import TypeAdapter
 
 from services.profiles import Profile
-from services.worker import backends
-from services.worker.core.plan import Tariff
-from services.worker.providers.prices import _usd, known_tariff
+from services.worker.adapters import backends
+from services.worker.adapters.providers.prices import _usd, known_tariff
+from services.worker.core.attempt.plan import Tariff
 from tests.providers.calls import StoppedClock
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

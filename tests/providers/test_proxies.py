@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from services.worker.core.reply import Unavailable
-from services.worker.providers.exchange import proxy_for
+from services.worker.adapters.providers.exchange import proxy_for
+from services.worker.core.attempt.reply import Unavailable
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Script, Send, misbehaving

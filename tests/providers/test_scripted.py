@@ -17,8 +17,11 @@ from typing import Any
 import pytest
 
 from answerbus.budget import Usage
-from services.worker.core.prompt import Prompt, Turn
-from services.worker.core.reply import (
+from services.worker.adapters.providers import scripted_rules
+from services.worker.adapters.providers.scripted import ScriptedProvider
+from services.worker.adapters.providers.scripted_rules import Spread
+from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     Refused,
@@ -29,11 +32,8 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.core.resolved_schema import WireSchema
+from services.worker.core.schema.resolved import WireSchema
 from services.worker.ports import NotReady, Provider, Ready
-from services.worker.providers import scripted_rules
-from services.worker.providers.scripted import ScriptedProvider
-from services.worker.providers.scripted_rules import Spread
 
 LIMIT_S = 5.0
 START_LIMIT_S = 30.0
@@ -276,7 +276,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.providers.test_scripted import LIMIT_S, PROMPT, StoppedClock
 from dataclasses import replace
-from services.worker.providers.scripted import ScriptedProvider
+from services.worker.adapters.providers.scripted import ScriptedProvider
 
 async def main(script, journal, number):
     provider = ScriptedProvider(script=Path(script), clock=StoppedClock(), journal=Path(journal))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.reply import Answered
-from services.worker.providers.sdks import headers_of
+from services.worker.adapters.providers.sdks import headers_of
+from services.worker.core.attempt.reply import Answered
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, Api
 from tests.providers.misbehaving import Seen, misbehaving

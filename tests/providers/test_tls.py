@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.worker.core.reply import Reply, Unavailable
+from services.worker.core.attempt.reply import Reply, Unavailable
 from tests.integration.certificates import Authority
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, Api

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.simulation.judge import Verdict, judge, summary
 from tests.simulation.transitions import never_met
-from tests.unit.lane.noted import Pair
+from tests.unit.worker.lane.noted import Pair
 
 CHUNK = 16  # histories that a process takes at a time
 TIMELINES_MAX = 1  # printed in full; the others can be had by their seeds

@@ -20,7 +20,7 @@ from tests.simulation.boundary import Boundary
 from tests.simulation.log import Fate, Headers, Log, Transaction
 from tests.simulation.process import CURRENT, OUTSIDE, Process
 from tests.simulation.timeline import Timeline
-from tests.unit.lane.virtual import VirtualClock
+from tests.unit.worker.lane.virtual import VirtualClock
 
 TRANSACTION_S_MAX = 15.0  # then the broker aborts it, and fences its producer
 LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way

@@ -8,8 +8,8 @@ from itertools import count
 from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
-from services.worker.lane.machine import State
 from services.worker.lane.recovery import STABLE_S
+from services.worker.lane.state.machine import State
 from tests.simulation.boundary import Boundary
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults

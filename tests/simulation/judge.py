@@ -18,8 +18,8 @@ from tests.simulation.process import CURRENT, run_and_bury
 from tests.simulation.provider import POISON
 from tests.simulation.timeline import START_S, Timeline
 from tests.simulation.worker import PREFIX, simulated_clients
-from tests.unit.builders import NOW
-from tests.unit.lane.noted import Pair, noted
+from tests.unit.worker.builders import NOW
+from tests.unit.worker.lane.noted import Pair, noted
 
 CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     conservation.check,

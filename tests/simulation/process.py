@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVarTuple
 
-from tests.unit.lane.virtual import VirtualLoop
+from tests.unit.worker.lane.virtual import VirtualLoop
 
 CURRENT: ContextVar["Process | None"] = ContextVar("process", default=None)
 Ts = TypeVarTuple("Ts")

@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalOperation, KafkaConnectionError, KafkaError, ProducerFenced
 
-from services.worker.lane.shard import LOG_APPEND_TIME
+from services.worker.adapters.kafka.shard import LOG_APPEND_TIME
 from tests.simulation.cluster import Cluster, Sent
 from tests.simulation.log import Headers
 from tests.simulation.process import CURRENT

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from answerbus.budget import Usage
-from services.worker.core.prompt import Prompt
-from services.worker.core.reply import (
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     Refused,
@@ -25,7 +25,7 @@ from services.worker.ports import NotReady, Ready
 from tests.chaos.audit.history import Call
 from tests.simulation.process import CURRENT, Process
 from tests.simulation.timeline import Timeline
-from tests.unit.lane.virtual import VirtualClock
+from tests.unit.worker.lane.virtual import VirtualClock
 
 FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
 GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"

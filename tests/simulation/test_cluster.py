@@ -15,7 +15,7 @@ from tests.simulation.log import Log
 from tests.simulation.process import Process, ProcessLoop, run_and_bury
 from tests.simulation.producer import SimProducer
 from tests.simulation.timeline import Timeline
-from tests.unit.builders import NOW
+from tests.unit.worker.builders import NOW
 
 REQUESTS, RESULTS = "sim.requests.v1", "sim.results.v1"
 

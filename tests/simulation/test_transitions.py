@@ -1,6 +1,6 @@
 """What histories meet of the lane's table, and what is said of the rest."""
 
-from services.worker.lane.machine import TRANSITIONS, Event, State
+from services.worker.lane.state.machine import TRANSITIONS, Event, State
 from tests.simulation.judge import judge
 from tests.simulation.transitions import NOT_MET, never_met
 

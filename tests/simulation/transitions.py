@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-from services.worker.lane.machine import TRANSITIONS, Event, State
-from tests.unit.lane.noted import Pair
+from services.worker.lane.state.machine import TRANSITIONS, Event, State
+from tests.unit.worker.lane.noted import Pair
 
 _REVOKED_FIRST = "the group revokes before it assigns"
 _REPLACED = "only a consumer that is replaced revokes what it does not have (renewal.renew)"
@@ -13,7 +13,7 @@ _NO_GARBAGE = "no history holds state that cannot be read, or a second group"
 _ONE_MOMENT = "only a commit that fails in the moment in which its opening is ended"
 _ONE_DRAIN = "a worker is told to stop once"
 
-# Each is met by a lane in unit/lane/test_transitions.py all the same.
+# Each is met by a lane in unit/worker/lane/test_transitions.py all the same.
 NOT_MET: Mapping[Pair, str] = {
     (State.OPENING, Event.ASSIGNED): _REVOKED_FIRST,
     (State.OPENING, Event.ASSIGNED_ELSEWHERE): _REVOKED_FIRST,

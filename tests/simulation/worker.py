@@ -13,24 +13,24 @@ from aiokafka import TopicPartition
 
 from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
-from services.worker.clock import BrokerClock
+from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka import shard
+from services.worker.adapters.kafka.forwarding import ForwardingShard
+from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
+from services.worker.adapters.kafka.membership import Membership
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.context import Context, Limits
-from services.worker.core.backoff import Backoff
-from services.worker.core.plan import ProfileFacts
+from services.worker.core.attempt.plan import ProfileFacts
+from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
-from services.worker.intake import Inbox, PartitionIntake
-from services.worker.lane import shard
-from services.worker.lane.forwarding import ForwardingShard
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
-from services.worker.lane.membership import Membership
-from services.worker.lane.shard import KafkaShard, Names
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.metrics_observer import MetricsObserver
 from services.worker.observer import Observers
 from services.worker.plans import Backend, Planner
 from services.worker.ports import Shard
-from services.worker.read_monitor import ReadMonitor
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group

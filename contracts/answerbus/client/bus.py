@@ -22,9 +22,9 @@ from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, d
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.lane_records import Agreement, agreed
 from answerbus.masking import Mask
 from answerbus.partition import Layout
+from answerbus.private.lane_records import Agreement, agreed
 from answerbus.topics import LEDGER, TOPICS, Topic
 
 START_TIMEOUT_S = 20.0

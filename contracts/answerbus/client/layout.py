@@ -6,8 +6,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from pydantic import ValidationError
 
 from answerbus.client.bounded import bounded
-from answerbus.lane_records import LaneRecords
-from answerbus.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
+from answerbus.private.lane_records import LaneRecords
+from answerbus.private.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
 
 LOOK_TIMEOUT_S = 30.0
 TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it stands near the end

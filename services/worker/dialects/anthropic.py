@@ -1,10 +1,10 @@
 """The dialect `anthropic`: what Claude's structured output enforces, within its narrow limits."""
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.measure import optional_members, unions
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_resolved
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.compiler.compile import compile_resolved
+from services.worker.dialects.compiler.shapes.measure import optional_members, unions
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "anthropic"
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, assert_never
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted
 
 DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted"]

@@ -1,10 +1,10 @@
 """The dialect `gemini`: the keywords that Gemini documents for `responseJsonSchema`."""
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.measure import name_chars
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_resolved
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.compiler.compile import compile_resolved
+from services.worker.dialects.compiler.shapes.measure import name_chars
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "gemini"
 LIST_SIZE_MAX = 100  # long lists with a length are named as a cause of "too many states"

@@ -1,12 +1,12 @@
 """The dialect `llama_cpp`: what the grammars of llama.cpp enforce, and of servers built on it."""
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.format_patterns import FORMAT_PATTERNS
-from services.worker.dialects.measure import name_chars, names_in, schemas_in
-from services.worker.dialects.patterns import spelled_out
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_resolved
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.compiler.compile import compile_resolved
+from services.worker.dialects.compiler.format_patterns import FORMAT_PATTERNS
+from services.worker.dialects.compiler.patterns import spelled_out
+from services.worker.dialects.compiler.shapes.measure import name_chars, names_in, schemas_in
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "llama_cpp"
 

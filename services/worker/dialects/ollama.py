@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import llama_cpp
-from services.worker.dialects.measure import names_in, schemas_in
-from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_resolved
+from services.worker.dialects.compiler.compile import compile_resolved
+from services.worker.dialects.compiler.shapes.measure import names_in, schemas_in
+from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "ollama"
 RULES = replace(llama_cpp.RULES, dialect=DIALECT)

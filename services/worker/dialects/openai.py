@@ -1,12 +1,12 @@
 """The dialect `openai`: the strict subset of OpenAI and of servers compatible with it."""
 
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.measure import names_in, schemas_in, values_in
-from services.worker.dialects.numbers import NUMBER_BOUNDS
-from services.worker.dialects.patterns import portable
-from services.worker.dialects.rules import Rules
-from services.worker.dialects.shape import JsonObject
-from services.worker.dialects.wire import compile_resolved
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.compiler.compile import compile_resolved
+from services.worker.dialects.compiler.parsing.numbers import NUMBER_BOUNDS
+from services.worker.dialects.compiler.patterns import portable
+from services.worker.dialects.compiler.shapes.measure import names_in, schemas_in, values_in
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "openai"
 LIST_SIZE_MAX = 1000  # larger ones would grow a grammar beyond its limits

@@ -5,8 +5,8 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from services.worker.core.resolved_schema import Accepted, ResolvedSchema, WireSchema
-from services.worker.dialects import text
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.dialects.compiler import text
 
 DIALECT = "prompted"
 _NOTE = "the schema is only told to the model, not enforced by its provider; checked after"

@@ -8,7 +8,7 @@ from services.worker.health.reasons import not_read
 from services.worker.health.verdict import Verdict
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
-from services.worker.lane.machine import State
+from services.worker.lane.state.machine import State
 
 
 def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from answerbus.wire import format_timestamp
 from services.worker.lane.lane import Lane
-from services.worker.lane.machine import State
+from services.worker.lane.state.machine import State
 
 REQUESTS_MIN = 100  # of one workflow, to be named while the lane still takes requests in
 

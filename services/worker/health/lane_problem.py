@@ -7,8 +7,8 @@ from typing import assert_never
 from services.worker.context import Context
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
-from services.worker.lane.machine import State
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
+from services.worker.lane.state.machine import State
 from services.worker.plans import Backend
 
 OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from answerbus.client.bounded import was_cancelled
 from answerbus.client.diagnosis import describe_error
-from services.worker.read_monitor import TopicMissing
-from services.worker.rounds import rounds
+from services.worker.adapters.kafka.read_monitor import TopicMissing
+from services.worker.tasks.rounds import rounds
 
 PROBE_EVERY_S = 2.0
 

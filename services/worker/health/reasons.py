@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 from services.topics.clock_offset import clock_problem
+from services.worker.adapters.kafka.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 from services.worker.health.watched import HealthInputs
-from services.worker.lane.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 
 
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:

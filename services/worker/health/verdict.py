@@ -8,7 +8,7 @@ from services.worker.health.lane_problem import lane_problem
 from services.worker.health.reasons import reasons
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
-from services.worker.lane.machine import State
+from services.worker.lane.state.machine import State
 
 
 @dataclass(frozen=True, slots=True)

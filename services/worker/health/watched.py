@@ -6,11 +6,11 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
+from services.worker.adapters.kafka.membership import Membership
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.context import Context
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.lane.membership import Membership
-from services.worker.read_monitor import ReadMonitor
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from answerbus.ledger import Watched
-from services.worker.core.admit import Arrival
+from answerbus.private.ledger import Watched
+from services.worker.core.request.admit import Arrival
 from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.lane import Lane
-from services.worker.lane.machine import State
 from services.worker.lane.outbox import LaneLost
+from services.worker.lane.state.machine import State
 
 _log = logging.getLogger(__name__)
 

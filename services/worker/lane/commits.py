@@ -5,13 +5,13 @@ import logging
 from dataclasses import dataclass
 
 from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
-from services.worker.core.account import Spend
-from services.worker.core.call import Call
-from services.worker.core.decide import Decision
-from services.worker.core.ledger import Reserved
-from services.worker.core.plan import Plan
-from services.worker.core.prompt import Prompt
-from services.worker.core.ticket import Ticket
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.ledger import Reserved
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import Decision
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane.lane import Lane
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from answerbus.ledger import Watched
-from services.worker.core.ticket import Ticket
+from answerbus.private.ledger import Watched
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane.lane import Lane
 
 

@@ -5,20 +5,27 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from answerbus.ledger import Watched
+from answerbus.private.ledger import Watched
 from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
-from services.worker.core.admit import Arrival
-from services.worker.core.ticket import Ticket
+from services.worker.core.request.admit import Arrival
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.calls import Calls
-from services.worker.lane.lane_record_refresh import refreshed_lane_record
-from services.worker.lane.lane_state import LaneState
-from services.worker.lane.latest_task import Cancellation
-from services.worker.lane.machine import HAS_PRODUCER, LEAVING, Action, Event, State, StateMachine
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.state.calls import Calls
+from services.worker.lane.state.lane_record_refresh import refreshed_lane_record
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.machine import (
+    HAS_PRODUCER,
+    LEAVING,
+    Action,
+    Event,
+    State,
+    StateMachine,
+)
+from services.worker.tasks.latest_task import Cancellation
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed

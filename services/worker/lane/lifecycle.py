@@ -1,4 +1,4 @@
-"""A lane's life: tells the events to its state machine, and does what follows (lane/machine.py)."""
+"""A lane's life: tells events to its state machine, and does what follows (state/machine.py)."""
 
 import asyncio
 import logging
@@ -8,17 +8,17 @@ from typing import assert_never
 
 from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
 from services.worker.context import Context
-from services.worker.fair_timeout import FairTimer
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.lane import Handle, Lane, OnLoss
-from services.worker.lane.latest_task import CLEAN_UP_S, LatestTask, Work
-from services.worker.lane.machine import STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import LaneLost, Outbox
 from services.worker.lane.recovery import open_lane
-from services.worker.lane.reopen_backoff import ReopenBackoff
+from services.worker.lane.state.machine import STAY_S_MAX, Effect, Event, State, Step
+from services.worker.lane.state.reopen_backoff import ReopenBackoff
 from services.worker.ports import Intake, Shard
+from services.worker.tasks.fair_timeout import FairTimer
+from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
 
 PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
 RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it

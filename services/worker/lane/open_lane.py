@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from services.worker.core.account import Spend
-from services.worker.core.ticket import Ticket
-from services.worker.lane.lane_state import LaneState
+from services.worker.core.budget.account import Spend
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane.outbox import Outbox
-from services.worker.lane.record_admission import LaneWrite
-from services.worker.lane.suspects import SPARE_ATTEMPTS
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 
 
 @dataclass(slots=True)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.attempt import Attempt
-from answerbus.lane_records import LaneRecords
-from answerbus.ledger import LaneRecord, Skipped
 from answerbus.outcome import RetryRequest
+from answerbus.private.lane_records import LaneRecords
+from answerbus.private.ledger import LaneRecord, Skipped
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
 from services.records.private import Fault, private_event
-from services.worker.core.account import Spend
-from services.worker.core.audit import give_back, write_off
-from services.worker.core.ledger import Ledger
-from services.worker.core.ticket import Ticket, ticket_of_retry
-from services.worker.lane.suspects import Suspects, suspects_of
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.audit import give_back, write_off
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.request.ticket import Ticket, ticket_of_retry
+from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.ports import Shard, StoredRecord
 
 OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker

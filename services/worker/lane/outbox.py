@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
-from services.worker.fair_timeout import wait_fairly
 from services.worker.observer import Observer, Observers
 from services.worker.ports import Outgoing, OutRecord, Shard
+from services.worker.tasks.fair_timeout import wait_fairly
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it

@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from answerbus.ledger import LaneRecord
+from answerbus.private.ledger import LaneRecord
 from services.worker.context import Context
-from services.worker.core.account import Spend
-from services.worker.core.ledger import Ledger
-from services.worker.lane import opening, records
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.ledger import Ledger
+from services.worker.lane import opening
 from services.worker.lane.backpressure import crowd_max
 from services.worker.lane.lane import Lane
-from services.worker.lane.lane_state import LaneState
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
-from services.worker.lane.queue import Queue
-from services.worker.lane.suspects import Suspects
-from services.worker.lane.watermark import Watermark
+from services.worker.lane.state import records
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.suspects import Suspects
+from services.worker.lane.state.watermark import Watermark
 from services.worker.ports import Intake, Shard
 
 MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all

@@ -1,6 +1,6 @@
 """The lease of one request on the limits of its profile and of the worker."""
 
-from services.worker.core.reply import Reply
+from services.worker.core.attempt.reply import Reply
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Reservation, Slots
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.worker.core.reply import (
+from services.worker.core.attempt.reply import (
     Answered,
     Refused,
     Reply,
@@ -11,10 +11,10 @@ from services.worker.core.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.limits.breaker import Breaker
-from services.worker.limits.concurrency import Concurrency
-from services.worker.limits.rate import TokenBucket
-from services.worker.limits.response_watchdog import ResponseWatchdog
+from services.worker.core.limits.breaker import Breaker
+from services.worker.core.limits.concurrency import Concurrency
+from services.worker.core.limits.rate import TokenBucket
+from services.worker.core.limits.response_watchdog import ResponseWatchdog
 from services.worker.limits.slots import Reservation, Slots
 
 

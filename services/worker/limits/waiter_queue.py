@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from services.worker.core.fair_queue import FairQueue
+from services.worker.core.limits.fair_queue import FairQueue
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from pydantic_core import to_json
 
 from answerbus.registry import Registry
 from answerbus.request import SchemaRef
-from services.worker.core.resolved_schema import ResolvedSchema, Unusable
-from services.worker.core.schema import resolve
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName, compile_for
-from services.worker.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import SchemaCache
 from tests.benchmarks.arithmetic import percentile
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.rig import Rig

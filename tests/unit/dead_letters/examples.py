@@ -10,7 +10,7 @@ from answerbus.topics import DEAD_LETTERS, Topic
 from services.dead_letters.index import DeadLetterIndex
 from services.dead_letters.row import DeadLetterRow
 from services.records.stored import Stored
-from tests.unit.builders import NOW, body
+from tests.unit.worker.builders import NOW, body
 
 EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 JsonObject = dict[str, Any]

@@ -16,7 +16,7 @@ from services.dead_letters.edit import (
     replacing,
 )
 from services.dead_letters.patch import EditFault, patched
-from tests.unit.builders import body, nested
+from tests.unit.worker.builders import body, nested
 
 OPERATIONS = TypeAdapter(tuple[PatchOperation, ...])
 

@@ -24,7 +24,7 @@ from tests.unit.dead_letters.examples import (
     stored,
 )
 
-NOW_MS = 1_795_255_200_000  # tests.unit.builders.NOW
+NOW_MS = 1_795_255_200_000  # tests.unit.worker.builders.NOW
 SENT = ReplayInfo("r-1.replay.1", 1, "ops@acme", "prompt fixed", NOW_MS + 60_000)
 DISMISSED = {
     "kind": "dismissed",

@@ -20,8 +20,8 @@ from services.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.dead_letters.row import Funds
-from tests.unit.builders import NOW, body
 from tests.unit.dead_letters.examples import example, letter_event
+from tests.unit.worker.builders import NOW, body
 
 ORDER = ReplayOrder("ops@acme", "prompt fixed")
 KNOWN = KnownNames({"default", "large"}, Registry())

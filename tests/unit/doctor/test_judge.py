@@ -15,7 +15,7 @@ from services.doctor.judge import findings
 from services.doctor.machine import judged_files
 from services.settings import KafkaSettings
 from services.topics.plan import Found
-from tests.unit.builders import NOW, after
+from tests.unit.worker.builders import NOW, after
 
 SAFE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SETTINGS = KafkaSettings()

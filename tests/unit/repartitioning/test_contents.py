@@ -10,21 +10,21 @@ import pytest
 from answerbus.budget import Budget, Spent
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord, Skipped
 from answerbus.outcome import Origin
 from answerbus.partition import Layout, partition_of
+from answerbus.private.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord, Skipped
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
 from services.digest import bytes_digest
 from services.records.stored import Stored
 from services.repartitioning import lanes
 from services.repartitioning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.unread import Retained, forwarded
-from services.worker.core.admit import admit
-from services.worker.core.ledger import Ledger
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.request.admit import admit
 from services.worker.lane.opening import RecoveredState
 from services.worker.ports import OutRecord, StoredRecord
-from tests.unit import builders
-from tests.unit.builders import NOW
+from tests.unit.worker import builders
+from tests.unit.worker.builders import NOW
 
 OLD, NEW, HERE = 4, 7, 1
 WORKFLOWS = [f"order-{n}" for n in range(200)]

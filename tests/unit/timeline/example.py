@@ -11,17 +11,17 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
 from services.records.stored import Stored
-from services.worker.core.audit import write_off
+from services.worker.core.budget.audit import write_off
+from services.worker.core.budget.ledger import Ledger
 from services.worker.core.counters import WorkerCounters
-from services.worker.core.decide import Decision
-from services.worker.core.ledger import Ledger
-from services.worker.core.ticket import Ticket
-from services.worker.lane.lane_state import LaneState
-from services.worker.lane.queue import Queue
-from services.worker.lane.record_admission import LaneWrite
-from services.worker.lane.watermark import Watermark
-from tests.unit import builders
-from tests.unit.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
+from services.worker.core.outcome.decide import Decision
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.watermark import Watermark
+from tests.unit.worker import builders
+from tests.unit.worker.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
 
 WORKFLOW = workflow_of(0)
 

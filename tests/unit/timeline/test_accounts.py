@@ -6,9 +6,9 @@ from answerbus.account_id import replay_account
 from answerbus.dead_letter import Replayed
 from answerbus.topics import RESULTS
 from services.records.stored import Stored
-from tests.unit.builders import NOW
 from tests.unit.timeline.example import WORKFLOW, Partition, changed
 from tests.unit.timeline.test_verification import attempts, instead, partition, rehashed, verified
+from tests.unit.worker.builders import NOW
 
 __all__ = ["partition"]  # the fixture
 

@@ -11,15 +11,15 @@ from pydantic_core import to_json
 
 from answerbus.account_id import replay_account
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed, UnknownProfile
-from answerbus.forwarding import header_of
 from answerbus.outcome import Origin
 from answerbus.topics import LEDGER, REQUESTS, RETRIES
+from services.forwarding import header_of
 from services.records.stored import Stored
 from services.timeline.entry import STYLES, TimelineEntry
 from services.timeline.timeline import CLOCK_SKEW_MAX, may_concern, origin_of, timeline
-from services.worker.core.reply import CallFacts, Refused, TimedOut
-from tests.unit.builders import NOW, after
+from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
 from tests.unit.timeline.example import WORKFLOW, Partition
+from tests.unit.worker.builders import NOW, after
 
 
 def told(moments: tuple[TimelineEntry, ...]) -> list[tuple[str, str | None, str]]:

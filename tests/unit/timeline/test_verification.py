@@ -14,9 +14,9 @@ from services.audit_chain.findings import MEANINGS, AuditFinding, FindingKind
 from services.audit_chain.verification import Verification, Verified
 from services.digest import canonical_digest
 from services.records.stored import Stored
-from services.worker.core.reply import CallFacts, Refused, TimedOut
-from tests.unit.builders import answered
+from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
 from tests.unit.timeline.example import WORKFLOW, Partition, changed
+from tests.unit.worker.builders import answered
 
 Records = list[Stored]
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)

@@ -1,0 +1,1 @@
+"""What lanes write for lanes: records that no other service needs."""

@@ -1,0 +1,1 @@
+"""What does I/O for the worker: Kafka, clocks, providers and telemetry."""

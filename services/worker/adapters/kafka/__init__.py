@@ -1,0 +1,1 @@
+"""Kafka, through aiokafka and FastStream."""

@@ -1,0 +1,66 @@
+"""Records of the requests topic as the core sees them; nothing in a record can make this fail."""
+
+from answerbus.broker_time import moment
+from answerbus.client.records.batch import Record
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
+from answerbus.outcome import Origin
+from services.digest import bytes_digest, canonical_digest
+from services.forwarding import first_place, is_forwarded
+from services.worker.core.request.admit import Arrival
+
+
+def arrival(record: Record) -> Arrival:
+    """A record as the core sees it; nothing in it can make this fail."""
+    headers: Headers = list(record.headers)
+    place = _place(record)
+    decoded = _decoded(record, headers)
+    digest = (
+        canonical_digest(decoded.body)
+        if isinstance(decoded, ReceivedRequest)
+        else bytes_digest(record.value or b"")
+    )
+    return Arrival(
+        place=place,
+        origin=first_place(headers, place) or place,
+        forwarded=is_forwarded(headers),
+        value=record.value,
+        headers=headers,
+        decoded=decoded,
+        digest=digest,
+        readable=not isinstance(record, Unreadable),
+    )
+
+
+def bare_arrival(record: Record) -> Arrival:
+    """A record as its place and its bytes alone, for one that must not be looked into."""
+    place = _place(record)
+    return Arrival(
+        place=place,
+        origin=place,
+        forwarded=False,
+        value=record.value,
+        headers=list(record.headers),
+        decoded=Undecodable(()),
+        digest=bytes_digest(record.value or b""),
+    )
+
+
+def _place(record: Record) -> Origin:
+    return Origin(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        timestamp=moment(record.timestamp),
+    )
+
+
+def _decoded(record: Record, headers: Headers) -> ReceivedRequest | Undecodable:
+    """Of a record that cannot be read, the ids at least, so that who waits for it is told."""
+    if not isinstance(record, Unreadable):
+        return decode_request(record.value, headers)
+    if not record.has_value:
+        return Undecodable((record.problem,))
+    found = decode_request(record.value)
+    ids = found.request if isinstance(found, ReceivedRequest) else found
+    return Undecodable((record.problem,), ids.request_id, ids.workflow_id)

@@ -1,0 +1,57 @@
+"""The Kafka side of a lane that only forwards: its partition is beyond those of the deployment."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from answerbus.topics import LEDGER
+from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.ports import MeasuredClock, OutRecord, Shard, StoredRecord
+
+_log = logging.getLogger(__name__)
+
+
+class ForwardingShard:
+    """See ports.Shard.
+
+    No workflow lives there, so that there is no past to read, and no record of the lane to write:
+    the ledger may not even have such a partition. What is forwarded goes out in one transaction
+    with the offset behind it (see outbox.Outbox), which a crash cannot tear apart.
+    """
+
+    def __init__(self, shard: Shard, partitions: int) -> None:
+        self._shard, self._partitions = shard, partitions
+
+    async def fence(self) -> None:
+        """See ports.Shard."""
+        await self._shard.fence()
+
+    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+        """There is nothing."""
+
+    async def stop_reading(self) -> None:
+        """See ports.Shard."""
+        await self._shard.stop_reading()
+
+    async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+        """See ports.Shard; but for what a lane writes into its own partition of the ledger."""
+        await self._shard.commit([it for it in records if not self._is_of_lane(it)], offset)
+
+    async def close(self) -> None:
+        """See ports.Shard."""
+        await self._shard.close()
+
+    def _is_of_lane(self, record: OutRecord) -> bool:
+        return record.topic is LEDGER and record.partition >= self._partitions
+
+
+def shards_of(names: Names, clock: MeasuredClock, partitions: int) -> Callable[[], Shard]:
+    """What makes the shard of a lane each time it is opened."""
+    if names.partition < partitions:
+        return lambda: KafkaShard(names, clock)
+    _log.warning(
+        "partition %d of requests is beyond the %d of this deployment: its records are "
+        "forwarded to their owners; `answerbus topics move` changes the number",
+        names.partition,
+        partitions,
+    )
+    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)

@@ -1,0 +1,44 @@
+"""The worker's consumer in its group: each start makes one, whose polls are watched."""
+
+from functools import partial
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
+
+
+class WatchedConsumer(RecordConsumer):
+    """Tells the monitor how each of its polls went."""
+
+    def __init__(self, *topics: str, read_monitor: ReadMonitor, **options: Any) -> None:
+        self._read_monitor = read_monitor
+        super().__init__(*topics, **options)
+
+    async def getmany(
+        self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        poll = partial(super().getmany, *places, timeout_ms=timeout_ms, max_records=max_records)
+        found: dict[TopicPartition, list[Record]] = await self._read_monitor.watched(poll)
+        return found
+
+
+class GroupConsumer:
+    """The consumer of this moment: FastStream makes one at its start, and a renewal another."""
+
+    def __init__(self, read_monitor: ReadMonitor) -> None:
+        self._read_monitor = read_monitor
+        self._current: WatchedConsumer | None = None
+
+    def make(self, *topics: str, **options: Any) -> WatchedConsumer:
+        """What FastStream calls instead of aiokafka's class."""
+        self._current = WatchedConsumer(*topics, read_monitor=self._read_monitor, **options)
+        return self._current
+
+    def current(self) -> WatchedConsumer:
+        """There is one from the first start on."""
+        if self._current is None:
+            raise RuntimeError("the worker is not subscribed")
+        return self._current

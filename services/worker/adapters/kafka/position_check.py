@@ -1,0 +1,116 @@
+"""One look at the requests topic: where its partitions end, and where our lanes stand in them."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from aiokafka import TopicPartition
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from answerbus.client.bounded import bounded
+from services.worker.adapters.kafka.ends import Ends, EndsConsumer, cause_of, ends_of, has_no_leader
+from services.worker.adapters.kafka.read_monitor import ReadMonitor, TopicMissing
+from services.worker.core.waits import PartitionPosition
+from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.state.machine import State
+
+TIMEOUT_S = 10.0  # the broker is asked; without it the client waits
+TIMEOUT_OF_MISSING_S = 2.0  # the client asks again and again for a topic that it does not know
+POSITION_TIMEOUT_S = 0.5  # it is known at once, or the consumer has yet to ask for it
+SHORT_LOOKS_MIN = 2  # a leader that has just been elected may, for a moment, know of less
+
+_log = logging.getLogger(__name__)
+
+
+class TopicRecreated(Exception):
+    """The requests topic has fewer records than its lane has read: it was deleted and made anew."""
+
+
+async def check_positions(
+    consumer: EndsConsumer,
+    topic: str,
+    lifecycles: Mapping[int, Lifecycle],
+    read_monitor: ReadMonitor,
+) -> Mapping[int, int]:
+    """Where our partitions end; what lanes have not read is noted. Raises if Kafka does not answer.
+
+    TopicMissing: Kafka says that there is no such topic. A partition of which it says nothing, as
+    long as it answers for others or says that nobody leads it, is noted with the cause.
+    """
+    began = asyncio.get_running_loop().time()
+    places = consumer.assignment() or {TopicPartition(topic, 0)}
+    is_known = consumer.partitions_for_topic(topic) is not None
+    limit_s = TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S
+    ends = await ends_of(consumer, places, read_monitor.apart, limit_s)
+    silent = [place for place in places if place.partition not in ends.told]
+    if not ends.told and (error := await _why_silent(consumer, topic, silent, ends)):
+        read_monitor.mark_silent({place.partition: None for place in silent}, began)
+        raise error
+    causes = {p.partition: cause_of(consumer, p, ends.failed[p.partition]) for p in silent}
+    read_monitor.mark_silent(causes, began)
+    taking = _taking(lifecycles, ends.told)
+    found = await asyncio.gather(*(_place(consumer, topic, p, ends.told[p]) for p in taking))
+    read_monitor.look(dict(zip(taking, found, strict=True)))
+    for partition in _taking(lifecycles, ends.told):
+        _check_position(partition, lifecycles[partition], ends.told[partition], read_monitor)
+    return ends.told
+
+
+async def _why_silent(
+    consumer: EndsConsumer, topic: str, silent: Sequence[TopicPartition], ends: Ends
+) -> BaseException | None:
+    """Why nothing was told; None where Kafka is there and says that nobody leads a partition."""
+    try:
+        known = await bounded(consumer.topics(), TIMEOUT_S)
+    except (KafkaError, TimeoutError):
+        return ends.failed[silent[0].partition]
+    if topic not in known:
+        return TopicMissing(
+            f"the topic {topic} is missing, or there is no right to see it: create it with "
+            "`answerbus topics apply`, or grant the user Describe"
+        )
+    is_led = not any(has_no_leader(consumer, place) for place in silent)
+    return ends.failed[silent[0].partition] if is_led else None
+
+
+def _taking(lifecycles: Mapping[int, Lifecycle], ends: Mapping[int, int]) -> list[int]:
+    """The partitions of lanes that want records now; one that is full is paused on purpose."""
+    return [
+        partition
+        for partition, lifecycle in lifecycles.items()
+        if partition in ends
+        and lifecycle.lane.state is State.OPEN
+        and lifecycle.lane.backpressure.is_delivering
+    ]
+
+
+async def _place(consumer: EndsConsumer, topic: str, partition: int, end: int) -> PartitionPosition:
+    try:
+        asked = consumer.position(TopicPartition(topic, partition))
+        return PartitionPosition(await bounded(asked, POSITION_TIMEOUT_S), end)
+    except (IllegalStateError, KafkaError, TimeoutError):
+        return PartitionPosition(None, end)
+
+
+def _check_position(
+    partition: int, lifecycle: Lifecycle, end: int, read_monitor: ReadMonitor
+) -> None:
+    """A lane that stands behind the end of its partition would wait there for ever."""
+    lane = lifecycle.lane
+    if lane.lane_state.watermark.position <= end:
+        read_monitor.short_looks.pop(partition, None)
+        read_monitor.anew.discard(partition)
+        return
+    read_monitor.short_looks[partition] = read_monitor.short_looks.get(partition, 0) + 1
+    if read_monitor.short_looks[partition] < SHORT_LOOKS_MIN:
+        return
+    _log.error(
+        "lane %d had read to offset %d, and its partition ends at %d: the requests topic was made "
+        "anew, and is read from its beginning",
+        partition,
+        lane.lane_state.watermark.position,
+        end,
+    )
+    del read_monitor.short_looks[partition]
+    read_monitor.anew.add(partition)
+    lane.on_loss(TopicRecreated())

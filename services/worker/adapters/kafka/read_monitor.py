@@ -1,0 +1,142 @@
+"""Whether requests are read: what the group's consumer said last, and how long records wait."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
+
+from aiokafka.errors import ConsumerStoppedError
+
+from answerbus.client.diagnosis import describe_error
+from services.worker.core.waits import PartitionPosition, Unread, Waits
+
+
+class TopicMissing(Exception):
+    """The requests topic is not there, or this user may not see it; the text says what to do."""
+
+
+class Subscriber(Protocol):
+    """The part of FastStream's subscriber that starts and ends its consumer."""
+
+    consumer: Any
+
+    async def start(self) -> None:
+        """Make a consumer, and let it join the group."""
+        ...
+
+    async def stop(self) -> None:
+        """End it."""
+        ...
+
+
+class ReadMonitor:
+    """What is known of it at this moment; times are the loop's.
+
+    A consumer that was never polled has been silent since `polled_from`, by default from now on.
+    """
+
+    def __init__(self, polled_from: float | None = None) -> None:
+        self.error: BaseException | None = None  # of the last poll, if it failed
+        self.failing_since: float | None = None
+        self.polled_at: float | None = None  # when a poll last ended, well or not
+        self._polled_from = _now() if polled_from is None else polled_from
+        self._waits = Waits()
+        self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
+        self.anew: set[int] = set()  # partitions that are read from their beginning
+
+    async def watched(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
+        """Poll, and remember how it went."""
+        try:
+            found = await getmany(**options)
+        except ConsumerStoppedError:
+            raise
+        except Exception as error:
+            self.failed(error)
+            raise
+        self.error = self.failing_since = None
+        self.polled_at = _now()
+        return found
+
+    def failed(self, error: BaseException) -> None:
+        """A poll has failed, or the consumer could not even be started."""
+        self.error, self.polled_at = error, _now()
+        if self.failing_since is None:
+            self.failing_since = self.polled_at
+
+    @property
+    def unread(self) -> Mapping[int, Unread]:
+        """What waits, by partition."""
+        return self._waits.unread
+
+    def look(self, places: Mapping[int, PartitionPosition]) -> None:
+        """Note where all lanes stand that take requests in."""
+        self._waits.look(places, _now())
+
+    def mark_silent(self, causes: Mapping[int, str | None], began: float) -> None:
+        """Note of which partitions Kafka did not say where they end, asked at `began`; and why."""
+        self._waits.mark_silent(causes, began, _now())
+
+    @property
+    def apart(self) -> Collection[int]:
+        """The partitions of which Kafka did not say where they end, though it did of others."""
+        return {number for number, silence in self._waits.silent.items() if silence.cause}
+
+    def unread_s(self, partition: int) -> float:
+        """How long the records of a partition have waited."""
+        unread = self.unread.get(partition)
+        return _now() - unread.since if unread else 0.0
+
+    def problem_of(self, partition: int, bound_s: float) -> str | None:
+        """Why the records of a partition have waited for longer than the bound, or may wait."""
+        now, silence = _now(), self._waits.silent.get(partition)
+        cause = silence.cause if silence else None
+        if self.unread_s(partition) > bound_s:
+            return self.unread[partition].says(now, cause or self._cause())
+        if silence and cause and now - silence.since > bound_s:
+            return silence.says(partition, now)
+        return None
+
+    def problem(self, bound_s: float) -> str | None:
+        """Why nothing is read at all: it fails, or has not been tried for longer than the bound."""
+        if self.error is not None and self.failing_since is not None:
+            failing_s = _now() - self.failing_since
+            return (
+                f"requests have not been read for {failing_s:.0f} s: {describe_error(self.error)}"
+            )
+        if _now() - (self.polled_at or self._polled_from) > bound_s:
+            return f"requests have not been read: {self._cause()}"
+        return None
+
+    def beyond_recovery(self, failing_s: float, silent_s: float, unread_s: float) -> str | None:
+        """Why the consumer will not recover: so long it fails, is not asked, delivers nothing."""
+        if self.failing_since is not None and _now() - self.failing_since <= failing_s:
+            return None
+        if why := self.problem(silent_s):
+            return why
+        now = _now()
+        for partition, unread in self.unread.items():
+            if partition not in self._waits.silent and now - unread.blamed_since > unread_s:
+                return f"partition {partition}: {unread.says(now, self._cause())}"
+        return None
+
+    def forget(self) -> None:
+        """There is a new consumer, of which nothing is known yet."""
+        self.error = self.failing_since = None
+        self.polled_at = _now()
+        self._waits.forgive()
+
+    def _cause(self) -> str:
+        if self.error is not None:
+            return describe_error(self.error)
+        if self.polled_at is None:
+            return "the consumer has not been asked for records"
+        silent_s = _now() - self.polled_at
+        if silent_s > _POLL_S_MAX:
+            return f"the consumer has not been asked for records for {silent_s:.0f} s"
+        return "the consumer is asked for records and delivers none of them"
+
+
+_POLL_S_MAX = 10.0  # what a poll and the handling of its records take at most, by far
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

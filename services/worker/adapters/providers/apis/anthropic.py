@@ -1,0 +1,76 @@
+"""Anthropic's Messages API, and every server that speaks it: pure."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from services.worker.adapters.providers.apis import anthropic_replies, preflight
+from services.worker.adapters.providers.apis.api import HttpRequest, Preflight, Question
+from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.ports import NotReady, Ready
+
+ANTHROPIC_BASE_URL = "https://api.anthropic.com"
+MODELS_LISTED_MAX = 1000  # the largest page there is
+LISTING = HttpRequest("GET", f"/v1/models?limit={MODELS_LISTED_MAX}")
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicApi:
+    """See Api."""
+
+    connection: Connection
+    name: ClassVar[str] = "anthropic"
+    read = staticmethod(anthropic_replies.of_answer)
+    read_error = staticmethod(anthropic_replies.of_error)
+
+    @property
+    def base_url(self) -> str:
+        return self.connection.url(ANTHROPIC_BASE_URL)
+
+    def request(self, prompt: Prompt) -> HttpRequest:
+        """One POST to `/v1/messages`."""
+        body: dict[str, Any] = {
+            "model": self.connection.model,
+            "max_tokens": prompt.max_output_tokens,
+            "system": prompt.system,
+            "messages": [{"role": turn.role, "content": turn.text} for turn in prompt.turns],
+        }
+        if self.connection.temperature is not None:
+            body["temperature"] = self.connection.temperature
+        if prompt.wire.schema is not None:
+            form = {"type": "json_schema", "schema": prompt.wire.schema}
+            body["output_config"] = {"format": form}
+        return HttpRequest("POST", "/v1/messages", body)
+
+    def preflight(self) -> Preflight:
+        """Asks what the model can do: it costs nothing and needs the key."""
+        problem = yield from self._problem()
+        return Ready() if problem is None else NotReady(problem)
+
+    def _problem(self) -> Question:
+        at_anthropic = self.base_url == ANTHROPIC_BASE_URL
+        if problem := preflight.of_key(self.connection.api_key, needed=at_anthropic):
+            return problem
+        model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=""))
+        return (
+            yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)
+        )
+
+    def _judged(self, model: Any) -> str | None:
+        name, needs_schemas = self.connection.model, self.connection.native
+        match model:
+            case {"capabilities": {"structured_outputs": {"supported": False}}} if needs_schemas:
+                return preflight.of_capability(name)
+            case {"lifecycle": "retired"}:
+                return f"the model {name!r} is retired: set `model` to a newer one"
+            case {**_unknown}:
+                return None
+            case _:
+                return f"{self.base_url} is no such API: correct `base_url`; it ends before /v1"
+
+    def _unknown(self, listing: bytes) -> str | None:
+        known = preflight.models_in(listing)
+        if not known or self.connection.model in known:
+            return None
+        return preflight.of_model(self.connection.model, known, self.base_url)

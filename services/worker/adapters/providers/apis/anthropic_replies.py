@@ -1,0 +1,140 @@
+"""What Anthropic's Messages API sent, read as a Reply: pure, and nothing in it is trusted."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from answerbus.budget import Usage
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.worker.adapters.providers.apis.response_fields import (
+    NO_STRUCTURED_OUTPUT,
+    code_in,
+    json_in,
+    name_in,
+    of_status,
+    retry_after_s,
+    tokens_in,
+    tokens_sum,
+)
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
+
+_CUT = {"max_tokens", "model_context_window_exceeded"}
+_FINISHED = {"end_turn", "stop_sequence"}
+_REFUSED = "the model declined to answer"
+_PROFILE_CODES = {
+    # Whichever 4xx they come with, the next request would fare no better.
+    "authentication_error",
+    "billing_error",
+    "permission_error",
+    "not_found_error",
+    "claude_code_key_creator_not_member",
+    "cmek_key_disabled",
+    "cmek_key_network_blocked",
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+    "organization_on_hold",
+    "organization_type_not_supported",
+    "parent_organization_required",
+}
+# A 400 of the profile and not of the request; only its words tell.
+_PROFILE_WORDS = {
+    "credit balance is too low": "billing_error",
+    "does not support output format": NO_STRUCTURED_OUTPUT,
+}
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
+    match json_in(body):
+        case {"content": [*blocks], **message}:
+            pass
+        case _:
+            return Unavailable(status, ran=True)
+    stop = message.get("stop_reason")
+    facts = CallFacts(
+        model=name_in(message.get("model")),
+        request_id=_request_id(headers) or name_in(message.get("id")),
+        stop_reason=name_in(stop),
+        usage=_usage(message.get("usage")),
+    )
+    if stop == "refusal":
+        return _refused(message.get("stop_details"), facts)
+    if facts.stop_reason in _CUT:
+        return Truncated(limit, facts)
+    text = _text(blocks)
+    if facts.stop_reason not in _FINISHED or (blocks and text is None):
+        return Unavailable(status, ran=True)  # a pause, a tool call, or a word that is new
+    return Answered(text or "", facts)
+
+
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+    """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
+    codes, words = _told(body)
+    for phrase, code in _PROFILE_WORDS.items():
+        if status == 400 and phrase in words:
+            return Rejected("profile", status, code)
+    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
+
+
+def _refused(details: Any, facts: CallFacts) -> Refused:
+    match details:
+        case {**told}:
+            said, category = told.get("explanation"), code_in(told.get("category"))
+        case _:
+            said, category = None, None
+    reason = said if isinstance(said, str) and said.strip() else _REFUSED
+    return Refused(clip(reason, REASON_BYTES_MAX), facts, category)
+
+
+def _text(blocks: Sequence[Any]) -> str | None:
+    """The text blocks as one text; None if there is none. Thoughts are no part of an answer."""
+    texts = [
+        block["text"]
+        for block in blocks
+        if isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    ]
+    return "".join(texts) if texts else None
+
+
+def _told(body: bytes) -> tuple[tuple[str, ...], str]:
+    """The codes of an error, the most telling one first, and its words, which stay here."""
+    match json_in(body):
+        case {"error": {**error}}:
+            details = error.get("details")
+            inner = details.get("error_code") if isinstance(details, dict) else None
+            codes = (code_in(inner), code_in(error.get("type")))
+            words = error.get("message")
+            return tuple(code for code in codes if code), words if isinstance(words, str) else ""
+        case _:
+            return (), ""
+
+
+def _usage(value: Any) -> Usage:
+    match value:
+        case {**usage}:
+            # What a cache served or took is counted beside the rest here.
+            cached = (
+                usage.get("cache_read_input_tokens"),
+                usage.get("cache_creation_input_tokens"),
+            )
+            return Usage(
+                input_tokens=tokens_sum(usage.get("input_tokens"), *cached),
+                output_tokens=tokens_in(usage.get("output_tokens")),
+            )
+        case _:
+            return Usage()
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    return name_in(headers.get("request-id"))

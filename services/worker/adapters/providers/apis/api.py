@@ -1,0 +1,71 @@
+"""What a provider's API is to the one HTTP provider: requests to send, responses to read. Pure."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Reply
+from services.worker.ports import NotReady, Ready
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request to `path` under the base URL; `body` is sent as JSON."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response as it came, its body cut at the limit; header names in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+# Each question is answered by a 2xx, or by what else it came to.
+Question = Generator[HttpRequest, HttpResponse | Reply, str | None]
+Preflight = Generator[HttpRequest, HttpResponse | Reply, Ready | NotReady]
+
+
+class Api(Protocol):
+    """One API of one maker, for one profile: a value without I/O, clock and chance."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name in a profile."""
+        ...
+
+    @property
+    def connection(self) -> Connection:
+        """The profile's."""
+        ...
+
+    @property
+    def base_url(self) -> str:
+        """What each path is appended to."""
+        ...
+
+    def request(self, prompt: Prompt) -> HttpRequest:
+        """The one request that asks the model."""
+        ...
+
+    def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int, /) -> Reply:
+        """Read a 2xx; `limit` is the output limit in tokens that was asked for."""
+        ...
+
+    def read_error(
+        self, status: int, headers: Mapping[str, str], body: bytes, now: datetime, /
+    ) -> Reply:
+        """Read any other status; `now` is what a date in `Retry-After` counts from at need."""
+        ...
+
+    def preflight(self) -> Preflight:
+        """Ask, without cost, whether the profile can work."""
+        ...

@@ -1,0 +1,111 @@
+"""The API of Ollama servers: pure."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from services.worker.adapters.providers.apis import ollama_replies, preflight
+from services.worker.adapters.providers.apis.api import (
+    HttpRequest,
+    HttpResponse,
+    Preflight,
+    Question,
+)
+from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.adapters.providers.apis.response_fields import json_in
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.ports import NotReady, Ready
+
+OLLAMA_BASE_URL = "http://localhost:11434"
+SCHEMAS_SINCE = (0, 5)  # before, `format` could only be "json"
+LISTING = HttpRequest("GET", "/api/tags")
+VERSION = HttpRequest("GET", "/api/version")
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaApi:
+    """See Api.
+
+    `context_tokens` is the window for prompt and answer: a server takes a small one by default, and
+    cuts longer prompts without a word. `think` switches the thinking of models that can on or off.
+    """
+
+    connection: Connection
+    context_tokens: int | None = None
+    think: bool | None = None
+    name: ClassVar[str] = "ollama"
+    read = staticmethod(ollama_replies.of_answer)
+    read_error = staticmethod(ollama_replies.of_error)
+
+    @property
+    def base_url(self) -> str:
+        return self.connection.url(OLLAMA_BASE_URL)
+
+    def request(self, prompt: Prompt) -> HttpRequest:
+        """One POST to `/api/chat`."""
+        turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        options: dict[str, Any] = {"num_predict": prompt.max_output_tokens}
+        if self.connection.temperature is not None:
+            options["temperature"] = self.connection.temperature
+        if self.context_tokens is not None:
+            options["num_ctx"] = self.context_tokens
+        body: dict[str, Any] = {
+            "model": self.connection.model,
+            "stream": False,
+            "options": options,
+            "messages": [{"role": "system", "content": prompt.system}, *turns],
+            "tools": [],
+        }
+        if prompt.wire.schema is not None:
+            body["format"] = prompt.wire.schema
+        if self.think is not None:
+            body["think"] = self.think
+        return HttpRequest("POST", "/api/chat", body)
+
+    def preflight(self) -> Preflight:
+        """Asks what model and server can do."""
+        problem = preflight.of_key(self.connection.api_key, needed=False)
+        problem = problem or (yield from self._model_problem())
+        problem = problem or (yield from self._version_problem())
+        return Ready() if problem is None else NotReady(problem)
+
+    def _model_problem(self) -> Question:
+        model = HttpRequest("POST", "/api/show", {"model": self.connection.model})
+        return (
+            yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)
+        )
+
+    def _judged(self, model: Any) -> str | None:
+        match model:
+            case {"capabilities": [*can]} if "completion" not in can:
+                name = self.connection.model
+                return f"the model {name!r} writes no answers: set `model` to one that does"
+            case {**_unknown}:
+                return None
+            case _:
+                return f"{self.base_url} is no such API: correct `base_url`; it ends before /api"
+
+    def _unknown(self, listing: bytes) -> str:
+        name = self.connection.model
+        known = preflight.models_in(listing, under="models", name="name") or frozenset()
+        advice = f"{self.base_url} has no model {name!r}: run `ollama pull {name}` there"
+        shown = ", ".join(sorted(known)[: preflight.MODELS_SHOWN_MAX])
+        return f"{advice}, or set `model` to {shown}" if shown else advice
+
+    def _version_problem(self) -> Question:
+        if not self.connection.native:
+            return None
+        found = yield VERSION
+        told = json_in(found.body) if isinstance(found, HttpResponse) else None
+        version = told.get("version") if isinstance(told, dict) else None
+        if not isinstance(version, str) or not _is_before(version, SCHEMAS_SINCE):
+            return None
+        return (
+            f"{self.base_url} is Ollama {version}, which enforces no schemas: update it, "
+            'or say `dialect = "prompted"`'
+        )
+
+
+def _is_before(version: str, first: tuple[int, ...]) -> bool:
+    """Whether a version is surely older; what cannot be read is not."""
+    parts = version.split("-", maxsplit=1)[0].split(".")[: len(first)]
+    return all(part.isdecimal() for part in parts) and tuple(map(int, parts)) < first

@@ -1,0 +1,146 @@
+"""What a server of Chat Completions sent, read as a Reply: pure, and nothing in it is trusted."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from answerbus.budget import Usage
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.worker.adapters.providers.apis.response_fields import (
+    NO_STRUCTURED_OUTPUT,
+    code_in,
+    json_in,
+    name_in,
+    of_status,
+    retry_after_s,
+    tokens_in,
+)
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
+
+# Compatible servers pass on the words of what they stand in front of (Gemini, Mistral, proxies).
+_CUT = {"length", "max_tokens", "model_length"}
+_FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
+_BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
+
+_FILTER_CODES = {"content_filter", "content_policy_violation", "moderation_blocked"}
+_PROFILE_CODES = {
+    # Money is gone, the key is bad, or the profile names what this model does not know: whichever
+    # 4xx they come with, the next request would fare no better.
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "account_deactivated",
+    "invalid_api_key",
+    "model_not_found",
+    "unsupported_parameter",
+    "unsupported_value",
+}
+
+
+# One request asks for more tokens than a minute allows: refused for ever, and nobody else's fault.
+_REQUEST_TOO_LARGE = "request_too_large"
+_OVER_THE_MINUTE = "Request too large for"
+_NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
+    document = json_in(body)
+    match document:
+        case {"choices": [{**choice}, *_]}:
+            pass
+        case _:
+            return Unavailable(status, ran=True)
+    finish = choice.get("finish_reason")
+    facts = CallFacts(
+        model=name_in(document.get("model")),
+        request_id=_request_id(headers) or name_in(document.get("id")),
+        stop_reason=name_in(finish),
+        usage=_usage(document.get("usage")),
+    )
+    match choice.get("message"):
+        case {"refusal": str(refusal)} if refusal.strip():
+            return Refused(clip(refusal, REASON_BYTES_MAX), facts)
+        case {"content": str(content)}:
+            return _finished(finish, content, facts, status, limit)
+        case _:
+            return _finished(finish, None, facts, status, limit)
+
+
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+    """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
+    codes = _codes(body)
+    if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
+        facts = CallFacts(request_id=_request_id(headers))
+        return Refused("the provider's filter stopped the request", facts, "content_filter")
+    if status == 400 and _NO_SCHEMAS in _words(body):
+        return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
+    if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
+        return Rejected("request", status, _REQUEST_TOO_LARGE)
+    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
+
+
+def _finished(
+    finish: object, content: str | None, facts: CallFacts, status: int, limit: int
+) -> Reply:
+    # Gemini's compatible endpoint says `content_filter: SAFETY`.
+    word = finish.partition(":")[0].strip().lower() if isinstance(finish, str) else None
+    if word in _CUT:
+        return Truncated(limit, facts)
+    if word in _FILTERED:
+        return Refused("the provider's filter stopped the answer", facts, "content_filter")
+    if content is None or word in _BROKEN_OFF:
+        return Unavailable(status, ran=True)
+    return Answered(content, facts)
+
+
+def _codes(body: bytes) -> tuple[str, ...]:
+    """The error's `code` and `type`, as far as they are identifiers and no prose."""
+    match json_in(body):
+        case {"error": {**error}} | [{"error": {**error}}, *_] | {**error}:
+            named = (code_in(error.get(name)) for name in ("code", "type"))
+            return tuple(name for name in named if name is not None)
+        case _:
+            return ()
+
+
+def _message(body: bytes) -> str:
+    """The prose of an error."""
+    match json_in(body):
+        case {"error": {"message": str(words)}}:
+            return words
+        case _:
+            return ""
+
+
+def _words(body: bytes) -> str:
+    """What an error says in prose, which stays here."""
+    match json_in(body):
+        case {"error": {"message": str(words), "param": "response_format" | "text.format"}}:
+            return words
+        case _:
+            return ""
+
+
+def _usage(value: Any) -> Usage:
+    match value:
+        case {**usage}:
+            return Usage(
+                input_tokens=tokens_in(usage.get("prompt_tokens")),
+                output_tokens=tokens_in(usage.get("completion_tokens")),
+            )
+        case _:
+            return Usage()
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    return name_in(headers.get("x-request-id"))

@@ -1,0 +1,103 @@
+"""What OpenAI's Responses API sent, read as a Reply: pure, and nothing in it is trusted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from answerbus.budget import Usage
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.worker.adapters.providers.apis.response_fields import (
+    code_in,
+    json_in,
+    name_in,
+    tokens_in,
+)
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    Truncated,
+    Unavailable,
+)
+
+Members = Mapping[Any, Any]  # of a JSON object
+
+_POLICIES = {
+    *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
+    "image_content_policy_violation",
+}
+_FILTERED = "the provider's filter stopped the answer"
+
+
+def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
+    match json_in(body):
+        case {"status": str(state), **response}:
+            pass
+        case _:
+            return Unavailable(status, ran=True)
+    reason = _member(response.get("incomplete_details"), "reason")
+    facts = CallFacts(
+        model=name_in(response.get("model")),
+        request_id=name_in(headers.get("x-request-id")) or name_in(response.get("id")),
+        stop_reason=name_in(reason) or name_in(state),
+        usage=_usage(response.get("usage")),
+    )
+    match state, reason:
+        case "failed", _:
+            return _failed(code_in(_member(response.get("error"), "code")), facts, status)
+        case "incomplete", "max_output_tokens":
+            return Truncated(limit, facts)
+        case "incomplete", "content_filter":
+            return Refused(_FILTERED, facts, "content_filter")
+        case "completed", _:
+            return _completed(response.get("output"), facts, status)
+        case _:
+            return Unavailable(status, ran=True)
+
+
+def _failed(code: str | None, facts: CallFacts, status: int) -> Reply:
+    """A failure inside of HTTP 200."""
+    if code == "rate_limit_exceeded":
+        return Throttled(None)
+    if code == "data_residency_mismatch":
+        return Rejected("profile", status, code)
+    if code in _POLICIES:
+        return Refused("the provider's filter stopped the request", facts, code)
+    return Unavailable(status, ran=True)
+
+
+def _completed(output: Any, facts: CallFacts, status: int) -> Reply:
+    pieces = [
+        piece
+        for item in _listed(output)
+        if item.get("type") == "message"
+        for piece in _listed(item.get("content"))
+    ]
+    for piece in pieces:
+        refusal = piece.get("refusal")
+        if isinstance(refusal, str) and refusal.strip():
+            return Refused(clip(refusal, REASON_BYTES_MAX), facts)
+    texts = [piece["text"] for piece in pieces if isinstance(piece.get("text"), str)]
+    if not texts:
+        return Unavailable(status, ran=True)  # a tool call, or thoughts alone
+    return Answered("".join(texts), facts)
+
+
+def _listed(value: Any) -> list[Members]:
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _usage(value: Any) -> Usage:
+    return Usage(
+        input_tokens=tokens_in(_member(value, "input_tokens")),
+        output_tokens=tokens_in(_member(value, "output_tokens")),
+    )

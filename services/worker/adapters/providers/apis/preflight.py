@@ -1,0 +1,114 @@
+"""What is wrong with a profile, as one sentence that says what to change: pure."""
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Any, assert_never
+
+from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse, Question
+from services.worker.adapters.providers.apis.response_fields import json_in
+from services.worker.core.attempt.reply import (
+    Answered,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+
+MODELS_SHOWN_MAX = 10
+NO_KEY = "none"  # SDKs insist on a key; servers without keys ignore it
+
+
+def of_key(api_key: str | None, *, needed: bool) -> str | None:
+    """What is wrong with the key before anyone is asked."""
+    if api_key is None:
+        return "there is no key: set the variable that `api_key_env` names" if needed else None
+    if not (api_key.isascii() and api_key.isprintable()):
+        return "the key has a line break or the like: correct what `api_key_env` points to"
+    return None
+
+
+def key_to_send(api_key: str | None) -> str:
+    """The key for an SDK, which refuses none and fails at one that no header can carry."""
+    return NO_KEY if not api_key or of_key(api_key, needed=False) else api_key
+
+
+def of_one_model(
+    api: Api,
+    model: HttpRequest,
+    models: HttpRequest,
+    judge: Callable[[Any], str | None],
+    unknown: Callable[[bytes], str | None],
+) -> Question:
+    """What is wrong with the model, by `judge`; by `unknown` with all models, if it is not there.
+
+    Some servers have no listing, and may know the model all the same.
+    """
+    found = yield model
+    if isinstance(found, HttpResponse):
+        return judge(json_in(found.body))
+    if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
+        return of_listing(found, api.base_url)
+    listing = yield models
+    if isinstance(listing, HttpResponse):
+        return unknown(listing.body)
+    return of_listing(listing, api.base_url)
+
+
+def of_listing(reply: Reply, url: str) -> str | None:
+    """What to change, if asking for models failed for a fault of the profile; else None."""
+    match reply:
+        case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
+            return f"{url} refuses the key: put a valid one where `api_key_env` points"
+        case Rejected(scope="profile", status=402 | 429):
+            return f"the account at {url} has no credit left: top it up"
+        case Rejected(status=int(status)) if status // 100 == 3:
+            return f"{url} redirects: set `base_url` to the final address"
+        case Unavailable(status=None, ran=False):
+            return f"there is no server at {url}: start it, or correct `base_url`"
+        case Unavailable(status=None):
+            return f"{url} broke the connection: correct `base_url` (http or https, port)"
+        case TimedOut():
+            return f"{url} did not answer in {reply.after_s:g} s: check the network and `base_url`"
+        case Rejected() | Throttled() | Unavailable() | Answered() | Refused() | Truncated():
+            return None  # it lists nothing, or not now, and may answer all the same
+        case _:
+            assert_never(reply)
+
+
+def of_model(model: str, known: AbstractSet[str], url: str) -> str:
+    """The remedy where `model` is none of the models that the server has."""
+    shown = ", ".join(sorted(known)[:MODELS_SHOWN_MAX])
+    more = len(known) - MODELS_SHOWN_MAX
+    rest = f" or one of {more} more" if more > 0 else ""
+    return f"{url} has no model {model!r}: set `model` to {shown}{rest}"
+
+
+def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozenset[str] | None:
+    """The models in a listing; None if it is no JSON at all, empty if it is of another shape."""
+    document = json_in(body)
+    if document is None:
+        return None
+    entries = document.get(under) if isinstance(document, dict) else document
+    listed = entries if isinstance(entries, list) else []
+    names = (entry.get(name) for entry in listed if isinstance(entry, dict))
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def software_in(body: bytes) -> str | None:
+    """Whose the first listed model is: llama.cpp calls them all its own."""
+    match json_in(body):
+        case {"data": [{"owned_by": str(owner)}, *_]}:
+            return owner
+        case _:
+            return None
+
+
+def of_capability(model: str) -> str:
+    """The remedy where the model writes JSON only when it likes to."""
+    return (
+        f"the model {model!r} has no native structured output: set `model` to one that has it, "
+        'or say `dialect = "prompted"`'
+    )

@@ -1,0 +1,105 @@
+"""What HTTP responses say in every provider's API, read as values: pure, and nothing is trusted."""
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pydantic_core import from_json
+
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
+
+RETRY_AFTER_S_MAX = 86_400.0  # no request lives longer than a day
+TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
+_NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+NO_STRUCTURED_OUTPUT = "no_structured_output"  # our word, where providers say it in prose alone
+
+_PROFILE_STATUSES = {401, 402, 403, 404, 405, 410}
+_REQUEST_STATUSES = {400, 413, 422}
+_OVERLOADED_STATUSES = {503, 529}
+
+
+def json_in(body: bytes) -> Any:
+    """The document, or None where there is none: cut, HTML, not UTF-8, nested without end."""
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
+
+
+def name_in(value: Any) -> str | None:
+    """A model, an id or a stop reason, if it is one."""
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else None
+
+
+def code_in(value: Any) -> str | None:
+    """An error code, if it is one and no prose."""
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else None
+
+
+def tokens_in(value: Any) -> int | None:
+    """A number of tokens, if it can be true."""
+    # `type`, since True is an int.
+    return value if type(value) is int and 0 <= value <= TOKENS_MAX else None
+
+
+def tokens_sum(first: Any, *others: Any) -> int | None:
+    """`first` and what is counted beside it, as far as that is said; None without `first`."""
+    counts = [tokens_in(value) for value in (first, *others)]
+    return None if counts[0] is None else sum(count or 0 for count in counts)
+
+
+def of_status(
+    status: int, codes: Sequence[str], wait_s: float | None, profile_codes: Collection[str]
+) -> Reply:
+    """What a status that is no 2xx says.
+
+    `codes` are the provider's own, the most telling one first; with one of `profile_codes` no
+    request of this profile fares better. `wait_s`: see `retry_after_s`.
+    """
+    code = codes[0] if codes else None
+    if status // 100 == 3 or status in _PROFILE_STATUSES:  # a redirect says: wrong base_url
+        return Rejected("profile", status, code)
+    if status // 100 == 4 and not set(codes).isdisjoint(profile_codes):
+        return Rejected("profile", status, code)
+    if status in _REQUEST_STATUSES:
+        return Rejected("request", status, code)
+    if status == 429 or (status in _OVERLOADED_STATUSES and wait_s is not None):
+        return Throttled(wait_s)
+    return Unavailable(status, ran=True)
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds until the server wants to be asked again, at most a day; None if it said nothing.
+
+    A date counts from the server's own `Date`, so that its clock may be wrong; at need from `now`.
+    """
+    for name, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
+        delay = _number(headers.get(name))
+        if delay is not None and delay >= 0:
+            return min(delay / per_second, RETRY_AFTER_S_MAX)
+    moment = _date(headers.get("retry-after"))
+    if moment is None:
+        return None
+    wait_s = (moment - (_date(headers.get("date")) or now)).total_seconds()
+    return min(max(wait_s, 0.0), RETRY_AFTER_S_MAX)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text or "")
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,54 @@
+"""The provider over HTTP: whichever API it is, it is asked in the same way."""
+
+from collections.abc import Mapping
+
+from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
+from services.worker.adapters.providers.exchange import HttpClient
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Reply
+from services.worker.ports import Clock, NotReady, Ready
+
+LIMITS = ExchangeLimits()
+
+
+class HttpProvider:
+    """See Provider. `headers` are those of every request: key, versions and the caller's name."""
+
+    def __init__(
+        self, api: Api, headers: Mapping[str, str], clock: Clock, limits: ExchangeLimits = LIMITS
+    ) -> None:
+        self.name, self.model = api.name, api.connection.model
+        self._api = api
+        self._clock = clock
+        self._preflight_timeout_s = limits.preflight_timeout_s
+        self._http = HttpClient(api.base_url, headers, api.connection.max_in_flight, limits)
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        found = await self._exchange(self._api.request(prompt), timeout_s)
+        if isinstance(found, HttpResponse):
+            limit = prompt.max_output_tokens
+            return self._api.read(found.status, found.headers, found.body, limit)
+        return found
+
+    async def preflight(self) -> Ready | NotReady:
+        questions = self._api.preflight()
+        try:
+            question = next(questions)
+            while True:
+                found = await self._exchange(question, self._preflight_timeout_s)
+                question = questions.send(found)
+        except StopIteration as ended:
+            verdict: Ready | NotReady = ended.value
+            return verdict
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
+        """One request: the response of a 2xx, and a Reply for everything else."""
+        found = await self._http.exchange(request, timeout_s)
+        if isinstance(found, HttpResponse) and found.status // 100 != 2:
+            now = self._clock.now()
+            return self._api.read_error(found.status, found.headers, found.body, now)
+        return found

@@ -1,0 +1,84 @@
+"""A provider whose replies hold no key: what it echoes is masked before anyone reads it."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from answerbus.limits import ANSWER_BYTES_MAX
+from answerbus.masking import Mask
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+from services.worker.ports import NotReady, Provider, Ready
+
+
+class MaskedProvider:
+    """See Provider. The only way by which replies enter a worker."""
+
+    def __init__(self, inner: Provider, mask: Mask) -> None:
+        self.name, self.model = inner.name, inner.model
+        self._inner, self._mask = inner, mask
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        """See Provider."""
+        return masked(await self._inner.ask(prompt, timeout_s=timeout_s), self._mask)
+
+    async def preflight(self) -> Ready | NotReady:
+        """See Provider."""
+        found = await self._inner.preflight()
+        match found:
+            case Ready():
+                return Ready(_masked(found.software, self._mask))
+            case NotReady():
+                return NotReady(self._mask(found.remedy))
+            case _:
+                assert_never(found)
+
+    async def close(self) -> None:
+        """See Provider."""
+        await self._inner.close()
+
+
+def masked(reply: Reply, mask: Mask) -> Reply:
+    """The reply with all its texts masked, the answer too, before anything is checked."""
+    match reply:
+        case Answered():
+            return Answered(_content(reply.content, mask), _facts(reply.facts, mask))
+        case Refused():
+            facts, category = _facts(reply.facts, mask), _masked(reply.category, mask)
+            return Refused(mask(reply.reason), facts, category)
+        case Truncated():
+            return replace(reply, facts=_facts(reply.facts, mask))
+        case Rejected():
+            return replace(reply, code=_masked(reply.code, mask))
+        case Throttled() | Unavailable() | TimedOut():
+            return reply  # numbers alone
+        case _:
+            assert_never(reply)
+
+
+def _content(content: str, mask: Mask) -> str:
+    """Of an answer that no result may carry only the size is kept, which is all that is told."""
+    size = len(content.encode(errors="surrogatepass"))
+    return " " * size if size > ANSWER_BYTES_MAX else mask(content)
+
+
+def _facts(facts: CallFacts, mask: Mask) -> CallFacts:
+    return CallFacts(
+        model=_masked(facts.model, mask),
+        request_id=_masked(facts.request_id, mask),
+        stop_reason=_masked(facts.stop_reason, mask),
+        usage=facts.usage,
+    )
+
+
+def _masked(text: str | None, mask: Mask) -> str | None:
+    return None if text is None else mask(text)

@@ -1,0 +1,1 @@
+"""What lanes do, as metrics and as spans."""

@@ -1,0 +1,102 @@
+"""What lanes do, as counts."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import assert_never
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import RetryRequest
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from services.telemetry import metrics
+from services.telemetry.counts import Counts
+from services.worker.core.attempt.reply import is_counted, kind_of
+from services.worker.core.budget.account import Spend
+from services.worker.core.outcome.call import Call, attempt_outcome
+from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.request.ticket import Ticket
+
+UNKNOWN = "unknown"  # what a request names and nobody has, or what is known of no request
+
+
+class MetricsObserver:
+    """See observer.Observer. What requests name freely becomes a label only if it is known here."""
+
+    def __init__(self, profiles: Collection[str], registry: Registry) -> None:
+        self.counts = Counts()
+        self._profiles = frozenset(profiles)
+        self._contracts = {(c.name, c.version): f"{c.name}.v{c.version}" for c in registry}
+
+    def taken(self, ticket: Ticket) -> None:
+        """See Observer."""
+        self.counts.add(metrics.TAKEN, *self._kind(ticket.request))
+
+    def rejected(self, letter: DeadLetter) -> None:
+        """See Observer."""
+        self.counts.add(metrics.TERMINALS, letter.kind, UNKNOWN, UNKNOWN)
+        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, UNKNOWN)
+
+    def settled(self, call: Call, decision: Decision, now: datetime) -> None:
+        """See Observer."""
+        counts, profile, usage = self.counts, call.plan.profile.name, call.usage
+        failure = call.failure.kind if call.failure else "none"
+        counted = "yes" if is_counted(call.reply) else "no"
+        counts.add(metrics.ATTEMPTS, attempt_outcome(decision), failure, counted, profile)
+        counts.observe(
+            metrics.CALL_DURATION, kind_of(call.reply), profile, value=call.duration_ms / 1000
+        )
+        if usage.input_tokens:
+            counts.add(metrics.TOKENS, "input", profile, by=usage.input_tokens)
+        if usage.output_tokens:
+            counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
+        if usage.micro_usd:
+            counts.add(metrics.SPENT, profile, by=usage.micro_usd)
+        if not isinstance(decision, Wait | RetryRequest):
+            self._ended(call.ticket, decision.kind, now)
+        if isinstance(decision, DeadLetter):
+            counts.add(metrics.DEAD_LETTERS, decision.cause.kind, profile)
+
+    def released(self, ticket: Ticket, spend: Spend) -> None:  # noqa: ARG002 - for traces
+        """See Observer."""
+        _, profile = self._kind(ticket.request)
+        self.counts.add(metrics.ATTEMPTS, "released", "none", "no", profile)
+
+    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+        """See Observer."""
+        _, profile = self._kind(ticket.request)
+        self._ended(ticket, letter.kind, letter.at)
+        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, profile)
+
+    def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
+        """See Observer."""
+        self.counts.add(metrics.OPENINGS, str(partition))
+        for attempt in left_over:
+            failure = attempt.failure.kind if attempt.failure else "none"
+            counted = "yes" if attempt.counted else "no"
+            self.counts.add(metrics.ATTEMPTS, attempt.outcome, failure, counted, UNKNOWN)
+
+    def committed(self, took_s: float) -> None:
+        """See Observer."""
+        self.counts.add(metrics.TRANSACTIONS, "committed")
+        self.counts.observe(metrics.COMMIT_DURATION, value=took_s)
+
+    def lost(self) -> None:
+        """See Observer."""
+        self.counts.add(metrics.TRANSACTIONS, "lost")
+
+    def _ended(self, ticket: Ticket, kind: str, now: datetime) -> None:
+        self.counts.add(metrics.TERMINALS, kind, *self._kind(ticket.request))
+        took_s = (now - ticket.origin.timestamp).total_seconds()
+        self.counts.observe(metrics.REQUEST_DURATION, kind, value=max(took_s, 0.0))
+
+    def _kind(self, request: Request) -> tuple[str, str]:
+        """Contract and profile, as labels."""
+        profile = request.profile if request.profile in self._profiles else UNKNOWN
+        match request.answer_schema:
+            case ContractRef(name=name, version=version):
+                return self._contracts.get((name, version), UNKNOWN), profile
+            case InlineRef() | TextRef():
+                return request.answer_schema.kind, profile
+            case _:
+                assert_never(request.answer_schema)

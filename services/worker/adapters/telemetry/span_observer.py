@@ -1,0 +1,161 @@
+"""What lanes do, as spans with OpenTelemetry's names for GenAI; ids and counts, never content."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import RetryRequest
+from services.telemetry.span import Attributes, Span
+from services.worker.core.attempt.reply import Rejected, facts_of, is_counted
+from services.worker.core.budget.account import Spend
+from services.worker.core.outcome.call import Call, attempt_outcome
+from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.request.ticket import Ticket
+
+# Where the conventions have another name for a provider than our settings.
+PROVIDER_NAMES = {"gemini": "gcp.gemini"}
+
+
+class Exporter(Protocol):
+    """See telemetry.otlp.Otlp."""
+
+    def span(self, span: Span) -> None:
+        """Send a span."""
+        ...
+
+    def call(self, duration_s: float, attributes: Attributes) -> None:
+        """Record how long a call took."""
+        ...
+
+    def tokens(self, kind: Literal["input", "output"], count: int, attributes: Attributes) -> None:
+        """Record what it used."""
+        ...
+
+
+class SpanObserver:
+    """See observer.Observer: a span for each attempt, under one for its request."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self._exporter = exporter
+
+    def settled(self, call: Call, decision: Decision, now: datetime) -> None:
+        """See Observer."""
+        self._tell_numbers(call)
+        ticket, spend = call.ticket, call.spend
+        self._exporter.span(
+            Span(
+                name=f"chat {call.plan.profile.model}",
+                kind="client",
+                trace=ticket.incoming_trace.child(f"{spend.request_id}.attempt.{spend.attempt}"),
+                parent=ticket.trace,
+                start=now - timedelta(milliseconds=call.duration_ms),
+                end=now,
+                attributes=_of_call(call) | {"answerbus.outcome": attempt_outcome(decision)},
+                failed=_error(call) is not None,
+            )
+        )
+        match decision:
+            case Wait() | RetryRequest():
+                pass
+            case _:
+                self._end(ticket, decision.kind, now)
+
+    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+        """See Observer."""
+        self._end(ticket, letter.kind, letter.at)
+
+    def taken(self, ticket: Ticket) -> None:
+        """Its span is sent when it is over."""
+
+    def rejected(self, letter: DeadLetter) -> None:
+        """It never was a request."""
+
+    def released(self, ticket: Ticket, spend: Spend) -> None:
+        """There was no call."""
+
+    def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
+        """Of a call that died with its worker nobody knows how long it took."""
+
+    def committed(self, took_s: float) -> None:
+        """Of many requests at once."""
+
+    def lost(self) -> None:
+        """Of many requests at once."""
+
+    def _tell_numbers(self, call: Call) -> None:
+        labels: dict[str, str] = _of_profile(call)
+        error = _error(call)
+        failed = {"error.type": error} if error else {}
+        self._exporter.call(call.duration_ms / 1000, labels | failed)
+        if call.usage.input_tokens is not None:
+            self._exporter.tokens("input", call.usage.input_tokens, labels)
+        if call.usage.output_tokens is not None:
+            self._exporter.tokens("output", call.usage.output_tokens, labels)
+
+    def _end(self, ticket: Ticket, kind: str, now: datetime) -> None:
+        began_here = ticket.incoming_trace == ticket.trace
+        self._exporter.span(
+            Span(
+                name="answer request",
+                kind="consumer",
+                trace=ticket.trace,
+                parent=None if began_here else ticket.incoming_trace,
+                start=ticket.origin.timestamp,
+                end=max(now, ticket.origin.timestamp),
+                attributes=_of_request(ticket) | {"answerbus.outcome": kind},
+                failed=kind == "dead_letter",
+            )
+        )
+
+
+def _of_profile(call: Call) -> dict[str, str]:
+    profile = call.plan.profile
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": PROVIDER_NAMES.get(profile.provider, profile.provider),
+        "gen_ai.request.model": profile.model,
+    }
+
+
+def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
+    facts, usage, error = facts_of(call.reply), call.usage, _error(call)
+    known: dict[str, str | int | bool | Sequence[str] | None] = {
+        "gen_ai.request.max_tokens": call.prompt.max_output_tokens,
+        "gen_ai.output.type": "text" if call.plan.schema.schema is None else "json",
+        "gen_ai.response.model": call.model.model if facts.model else None,
+        "gen_ai.response.finish_reasons": (facts.stop_reason,) if facts.stop_reason else None,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "error.type": error,
+        "answerbus.profile": call.plan.profile.name,
+        "answerbus.request.id": call.spend.request_id,
+        "answerbus.attempt": call.spend.attempt,
+        "answerbus.attempt.counted": is_counted(call.reply),
+    }
+    told = {name: value for name, value in known.items() if value is not None}
+    return {**_of_profile(call), **told}
+
+
+def _of_request(ticket: Ticket) -> dict[str, str | int | float | bool | Sequence[str]]:
+    request, origin = ticket.request, ticket.origin
+    return {
+        "messaging.system": "kafka",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": origin.topic,
+        "messaging.destination.partition.id": str(origin.partition),
+        "messaging.kafka.offset": origin.offset,
+        "answerbus.request.id": request.request_id,
+        "answerbus.workflow.id": request.workflow_id,
+        "answerbus.profile": request.profile,
+    }
+
+
+def _error(call: Call) -> str | None:
+    """The kind of what went wrong, if anything did."""
+    match call.reply:
+        case Rejected():
+            return "rejected"
+        case _:
+            return call.failure.kind if call.failure else None

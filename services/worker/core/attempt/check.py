@@ -1,0 +1,86 @@
+"""The one check of an answer: size, JSON, wire shape, authority; nothing is ever repaired."""
+
+from dataclasses import dataclass, replace
+
+from pydantic_core import to_json
+
+from answerbus import failure, json_text
+from answerbus.failure import Problem
+from answerbus.limits import ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, JSON_DEPTH_MAX
+from answerbus.wire import clip
+from services.worker.core.guard.nesting import nests_deeper
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+
+# Events carry an answer some levels down, and readers accept JSON_DEPTH_MAX levels in all. Half of
+# them leave room on the stack for what walks an answer recursively.
+ANSWER_DEPTH_MAX = JSON_DEPTH_MAX // 2
+
+
+_TOO_DEEP = failure.Invalid(
+    problems=(Problem.of("", "too_deep", f"at most {ANSWER_DEPTH_MAX} levels of nesting"),)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The answer has more bytes than a result may carry."""
+
+    bytes: int
+
+
+Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
+
+
+def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
+    """What a provider's content came to, as an answer to `resolved` that was put as `wire`."""
+    raw = content.encode(errors="surrogatepass")
+    if len(raw) > ANSWER_BYTES_MAX:
+        return TooLarge(len(raw))
+    if resolved.schema is None:
+        return _text(content, resolved)
+    parsed = json_text.parse(raw)
+    if isinstance(parsed, json_text.NotJson):
+        # Of a text that cannot be read nobody knows which piece of it is for auditors alone.
+        excerpt = "" if resolved.audit_only else parsed.excerpt
+        return failure.Malformed(position=parsed.position, excerpt=excerpt)
+    if nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return _TOO_DEEP
+    decoded = wire.decode(parsed.value)
+    if isinstance(decoded, failure.Invalid):
+        return decoded
+    # What came as JSON text is an answer's inside only now.
+    if nests_deeper(decoded, ANSWER_DEPTH_MAX):
+        return _TOO_DEEP
+    checked = _publishable(resolved.read(decoded))
+    if isinstance(checked, Accepted):
+        return replace(checked, notes=checked.notes + wire.remarks(parsed.value))
+    return checked
+
+
+def check_as_text(content: str, resolved: ResolvedSchema) -> Checked | None:
+    """What a provider's content came to as the contract's text variant; None where it has none."""
+    if resolved.from_text is None:
+        return None
+    return _not_utf8(content) or _publishable(resolved.from_text(content))
+
+
+def _text(content: str, resolved: ResolvedSchema) -> Checked:
+    return _not_utf8(content) or _publishable(resolved.read(content))
+
+
+def _not_utf8(content: str) -> failure.Malformed | None:
+    """Half of a surrogate pair has no place in UTF-8, so no event could carry it."""
+    try:
+        content.encode()
+    except UnicodeEncodeError as error:
+        before = content[: error.start].encode()
+        return failure.Malformed(position=len(before), excerpt=clip(content, EXCERPT_BYTES_MAX))
+    return None
+
+
+def _publishable(read: Accepted | failure.Invalid) -> Checked:
+    """Reading may write an answer longer than it came, so that its size is looked at again."""
+    if isinstance(read, failure.Invalid):
+        return read
+    size = len(to_json(read.answer))
+    return TooLarge(size) if size > ANSWER_BYTES_MAX else read

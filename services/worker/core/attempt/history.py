@@ -1,0 +1,69 @@
+"""What is kept of earlier attempts, for the next one and for readers of the events."""
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from answerbus import failure, json_text
+from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
+from answerbus.request import Prior
+from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
+from services.worker.core.guard.nesting import nests_deeper
+
+PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
+
+
+def with_failure(
+    attempt: AttemptContext, failed: failure.Failure, answer: JsonValue
+) -> AttemptContext:
+    """The case with this attempt among its earlier ones; only the last keeps its answer."""
+    entry = Prior(attempt=attempt.attempt, failure=failed, answer=answer)
+    return replace(attempt, prior=bounded_prior((*attempt.prior, entry)))
+
+
+def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
+    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
+    kept: list[Prior] = []
+    size = 0
+    for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
+        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
+        with_answer = bare if kept else entry
+        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
+        shown = with_answer if fits else bare
+        size += len(shown.model_dump_json().encode())
+        if size > PRIOR_BYTES_MAX and kept:
+            break
+        kept.append(shown)
+    return tuple(reversed(kept))
+
+
+def kept_answer(attempt: AttemptContext, content: str) -> JsonValue:
+    """The answer as the next attempt may see it: without audit-only fields, and not too large."""
+    if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
+        return None
+    found = readable(attempt, content)
+    return None if found is None else found.value
+
+
+def readable(attempt: AttemptContext, content: str) -> json_text.Parsed | None:
+    """The answer without audit-only fields, if it is JSON of the shape that was asked for."""
+    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
+    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return None  # no reader takes an event that nests deeper
+    decoded = attempt.plan.wire.decode(parsed.value)
+    if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
+        return None
+    return json_text.Parsed(without(decoded, attempt.plan.schema.audit_only))
+
+
+def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
+    """An answer without its audit-only fields, wherever an invalid one has put them."""
+    match answer:
+        case dict():
+            kept = {name: value for name, value in answer.items() if name not in audit_only}
+            return {name: without(value, audit_only) for name, value in kept.items()}
+        case list():
+            return [without(item, audit_only) for item in answer]
+        case _:
+            return answer

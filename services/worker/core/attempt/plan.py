@@ -1,0 +1,53 @@
+"""How a request will be asked: its profile, the schema it must satisfy, and the wire schema."""
+
+from dataclasses import dataclass
+
+from answerbus.budget import Usage
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What one token costs, in millionths of a US dollar."""
+
+    input_micro_usd: float
+    output_micro_usd: float
+
+    def worst(self, prompt: Prompt) -> int:
+        """The most that a call can cost, rounded up."""
+        read = prompt.tokens_max - prompt.max_output_tokens
+        return self._price(read, prompt.max_output_tokens)
+
+    def priced(self, usage: Usage) -> Usage:
+        """Usage with its cost, where the provider reported tokens."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return usage
+        cost = self._price(usage.input_tokens, usage.output_tokens)
+        return usage.model_copy(update={"micro_usd": cost})
+
+    def _price(self, read: int, written: int) -> int:
+        exact = read * self.input_micro_usd + written * self.output_micro_usd
+        return -int(-exact // 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFacts:
+    """What the core needs to know of a profile."""
+
+    name: str
+    provider: str
+    model: str
+    max_output_tokens: int
+    timeout_s: float
+    tariff: Tariff | None
+    show_schema: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request that can be asked."""
+
+    profile: ProfileFacts
+    schema: ResolvedSchema
+    wire: WireSchema

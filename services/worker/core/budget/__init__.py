@@ -1,0 +1,1 @@
+"""Accounts, what they spent, and the audit records of that."""

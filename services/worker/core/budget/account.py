@@ -1,0 +1,149 @@
+"""An account: what one budget is charged to, and its form in the ledger topic."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+
+from answerbus.budget import AccountState, Budget, Spent
+from answerbus.private.ledger import LEDGER_VERSION, AccountRecord
+from answerbus.wire import format_timestamp
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """One attempt, charged at its worst case until it is settled.
+
+    `at` has milliseconds, as records have: a spend equals the one that is read back.
+    """
+
+    account_id: str
+    request_id: str
+    attempt: int
+    tokens: int
+    micro_usd: int
+    at: datetime
+
+
+SHARED_LIMITS_MAX = 1_024
+
+
+@dataclass(slots=True)
+class Account:
+    """What one budget is charged to; a lane holds a hundred thousand, so it is kept small."""
+
+    id: str
+    workflow_id: str
+    limit: Budget
+    updated_at: datetime
+    charged: tuple[int, int, int] = (0, 0, 0)  # attempts, tokens, micro_usd
+    in_flight: Mapping[tuple[str, int], Spend] = field(default_factory=_nothing)  # by attempt
+    open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
+    last_attempt_hash: str | None = None
+
+    def __post_init__(self) -> None:
+        self.limit = _shared(self.limit)
+
+    @property
+    def spent(self) -> Spent:
+        """What was charged so far."""
+        attempts, tokens, micro_usd = self.charged
+        return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
+
+    @property
+    def state(self) -> AccountState:
+        """The account as events show it."""
+        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
+
+    def put(self, spend: Spend) -> None:
+        """A spend is made."""
+        self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
+        self.open = {**self.open, spend.request_id: spend.attempt}
+
+    def take(self, spend: Spend) -> None:
+        """A spend is settled. Raises KeyError for one that is not open: it would count twice."""
+        key = spend.request_id, spend.attempt
+        if key not in self.in_flight:
+            raise KeyError(key)
+        self.in_flight = _without(self.in_flight, key)
+
+    def end(self, request_id: str) -> None:
+        """A request has had its terminal."""
+        self.open = _without(self.open, request_id)
+
+    def snapshot(self) -> "Account":
+        """The account as it is now."""
+        return replace(self)
+
+    def json(self) -> bytes:
+        """The account as the ledger topic keeps it: an AccountRecord.
+
+        Written without making one, which takes four times as long: a workflow may have a thousand
+        calls in flight, and each of its spends writes all of them.
+        """
+        attempts, tokens, micro_usd = self.charged
+        return to_json(
+            {
+                "kind": "account",
+                "v": LEDGER_VERSION,
+                "account_id": self.id,
+                "workflow_id": self.workflow_id,
+                "limit": self.limit,
+                "spent": {"attempts": attempts, "tokens": tokens, "micro_usd": micro_usd},
+                "in_flight": [
+                    {
+                        "request_id": spend.request_id,
+                        "attempt": spend.attempt,
+                        "tokens": spend.tokens,
+                        "micro_usd": spend.micro_usd,
+                        "at": format_timestamp(spend.at),
+                    }
+                    for spend in self.in_flight.values()
+                ],
+                "open": [{"request_id": i, "attempts": n} for i, n in self.open.items()],
+                "last_attempt_hash": self.last_attempt_hash,
+                "updated_at": format_timestamp(self.updated_at),
+            }
+        )
+
+
+def restored(record: AccountRecord) -> Account:
+    """The account that a record of the ledger topic describes."""
+    account_id, workflow_id = record.account_id, record.workflow_id
+    spends = (
+        Spend(account_id, found.request_id, found.attempt, found.tokens, found.micro_usd, found.at)
+        for found in record.in_flight
+    )
+    return Account(
+        id=account_id,
+        workflow_id=account_id if workflow_id == account_id else workflow_id,  # one text, not two
+        limit=record.limit,
+        charged=(record.spent.attempts, record.spent.tokens, record.spent.micro_usd),
+        updated_at=record.updated_at,
+        in_flight={(spend.request_id, spend.attempt): spend for spend in spends} or NOTHING,
+        open={entry.request_id: entry.attempts for entry in record.open} or NOTHING,
+        last_attempt_hash=record.last_attempt_hash,
+    )
+
+
+def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
+    return {k: v for k, v in mapping.items() if k != key} or NOTHING
+
+
+@lru_cache(SHARED_LIMITS_MAX)
+def _shared(limit: Budget) -> Budget:
+    """Most workflows have one of a few limits."""
+    return limit

@@ -1,0 +1,194 @@
+"""Accounts, what they spent, and which requests are closed: the state of one lane, without I/O."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from answerbus.budget import Usage
+from answerbus.dead_letter import BudgetExhausted
+from answerbus.private.ledger import (
+    AccountRecord,
+    ClosedOutcome,
+    ClosedRecord,
+    LaneRecord,
+    LedgerRecord,
+    Skipped,
+)
+from answerbus.request import Request
+from services.worker.core.budget.account import Account, Spend, restored
+from services.worker.core.budget.closed import Closed, ClosedIds
+from services.worker.core.budget.remaining_budget import exceeded
+
+ACCOUNT_MEMORY = timedelta(days=7)
+OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
+SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Nothing is left only because calls in flight are charged at their worst case: ask later."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The accounts and closed ids of one partition, as its lane knows them."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    closed: ClosedIds = field(default_factory=ClosedIds)  # by request id
+    places: ClosedIds = field(default_factory=ClosedIds)  # of records that were no request
+    lane: LaneRecord | None = None
+    _swept_at: datetime | None = None
+
+    def restore(self, record: LedgerRecord, appended_at: datetime | None = None) -> None:
+        """Take one record of the ledger topic; later ones of a key win.
+
+        Ages count from `appended_at`, by the broker's clock: whoever wrote it may have had a wrong
+        one.
+        """
+        match record:
+            case AccountRecord():
+                account = restored(record)
+                account.updated_at = appended_at or account.updated_at
+                self.accounts[record.account_id] = account
+            case ClosedRecord():
+                self._closed(record, appended_at)
+            case LaneRecord():
+                self.lane = record
+            case Skipped():
+                pass  # it speaks to those who read the topic
+            case _:
+                assert_never(record)
+
+    def end(self, key: str) -> None:
+        """Forget what a key of the ledger topic said: a null value, since it was moved."""
+        kind, _, name = key.partition(":")
+        match kind:
+            case "account":
+                self.accounts.pop(name, None)
+            case "closed" if name.startswith("@"):
+                self.places.drop(name.removeprefix("@"))
+            case "closed":
+                self.closed.drop(name)
+            case "lane":
+                self.lane = None
+            case _:
+                pass  # no lane has written it
+
+    def account(self, request: Request, now: datetime) -> Account:
+        """The request's account; the first request of a workflow opens it and freezes its limit."""
+        account = self.accounts.get(request.account_id)
+        if account is None or _forgotten(account, now):
+            account = Account(
+                request.account_id, request.workflow_id, request.budget, updated_at=now
+            )
+            self.accounts[request.account_id] = account
+        return account
+
+    def spend(
+        self, request: Request, tokens: int, micro_usd: int, now: datetime
+    ) -> Spend | Reserved | BudgetExhausted:
+        """Charge one attempt at its worst case, if `spent + in_flight + this <= limit`."""
+        account = self.account(request, now)
+        attempts, tokens_charged, micro_usd_charged = account.charged
+        charged = (attempts + 1, tokens_charged + tokens, micro_usd_charged + micro_usd)
+        if which := exceeded(account.limit, charged):
+            return BudgetExhausted(which=which)
+        pending = account.in_flight.values()
+        reserved = (
+            len(pending),
+            sum(spend.tokens for spend in pending),
+            sum(spend.micro_usd for spend in pending),
+        )
+        if exceeded(account.limit, _plus(charged, reserved)):
+            return Reserved()
+        if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
+            return Reserved()
+        attempt = account.open.get(request.request_id, 0) + 1
+        at = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, at)
+        account.put(spend)
+        account.updated_at = now
+        return spend
+
+    def holds(self, spend: Spend) -> bool:
+        """Whether the spend is still unsettled; a successor may have written it off."""
+        account = self.accounts.get(spend.account_id)
+        held = account.in_flight.get((spend.request_id, spend.attempt)) if account else None
+        return held == spend
+
+    def settle(self, spend: Spend, usage: Usage, now: datetime, *, counted: bool) -> Account:
+        """Replace the worst case by what was used; what no one reported stays at its worst case."""
+        account = self.accounts[spend.account_id]
+        account.take(spend)
+        account.updated_at = now
+        if counted:
+            cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
+            account.charged = _plus(account.charged, (1, _tokens(usage, spend.tokens), cost))
+        return account
+
+    def close(self, record: ClosedRecord, account_id: str | None) -> None:
+        """Remember that a request, or the origin of a record that is none, has had its event."""
+        self._closed(record)
+        account = self.accounts.get(account_id) if account_id else None
+        if account:
+            account.end(record.closes)
+            account.updated_at = record.at
+
+    def known(self, request_id: str) -> Closed | None:
+        """What is remembered of a closed request id (see `forget`)."""
+        return self.closed.get(request_id)
+
+    def known_place(self, place_id: str) -> Closed | None:
+        """What is remembered of a record that was no request; an id may be spelt like its place."""
+        return self.places.get(place_id)
+
+    def forget(self, now: datetime, committable: int) -> None:
+        """Bound the memory: closed ids are known for 24 h, accounts until they rested for 7 days.
+
+        `committable` is the first offset that may be delivered again.
+        """
+        self.closed.forget(now, committable)
+        self.places.forget(now, committable)
+        if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
+            self._swept_at = now
+            for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
+                del self.accounts[account.id]
+
+    def _closed(self, record: ClosedRecord, at: datetime | None = None) -> None:
+        (self.places if record.is_place else self.closed).add(record, at)
+
+
+def closed_record(
+    closes: str,
+    workflow_id: str | None,
+    body_digest: str,
+    outcome: ClosedOutcome,
+    offset: int,
+    now: datetime,
+) -> ClosedRecord:
+    """The entry that makes every later copy of a request, or of a record, a duplicate.
+
+    A record that was no request has no workflow.
+    """
+    return ClosedRecord(
+        closes=closes,
+        workflow_id=workflow_id,
+        body_digest=body_digest,
+        outcome=outcome,
+        offset=offset,
+        at=now,
+    )
+
+
+def _plus(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _tokens(usage: Usage, worst: int) -> int:
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return worst
+    return usage.input_tokens + usage.output_tokens
+
+
+def _forgotten(account: Account, now: datetime) -> bool:
+    return not account.in_flight and now - account.updated_at > ACCOUNT_MEMORY

@@ -1,0 +1,42 @@
+"""What a budget still allows."""
+
+from typing import Literal
+
+from answerbus.budget import AccountState, Budget
+from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt.prompt import build
+
+BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
+Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
+
+
+def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
+    """Which limit this breaks, if any; None is no limit, and 0 is nothing at all."""
+    attempts, tokens, micro_usd = charged
+    if attempts > limit.attempts:
+        return "attempts"
+    if limit.tokens is not None and tokens > limit.tokens:
+        return "tokens"
+    if limit.micro_usd is not None and micro_usd > limit.micro_usd:
+        return "micro_usd"
+    return None
+
+
+def first_exhausted(attempt: AttemptContext, account: AccountState) -> BudgetUnit | None:
+    """What is too little for another attempt after those that `attempt` tells of, if anything."""
+    spent, limit = account.spent, account.limit
+    if spent.attempts >= limit.attempts:
+        return "attempts"
+    if limit.tokens is None and limit.micro_usd is None:
+        return None
+    profile = attempt.plan.profile
+    prompt = build(
+        attempt.request,
+        attempt.plan.wire,
+        attempt.prior,
+        profile.max_output_tokens,
+        show_schema=profile.show_schema,
+    )
+    cost = profile.tariff.worst(prompt) if profile.tariff else 0
+    after = spent.attempts + 1, spent.tokens + prompt.tokens_max, spent.micro_usd + cost
+    return exceeded(limit, after)

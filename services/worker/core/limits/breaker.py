@@ -1,0 +1,101 @@
+"""When to leave a provider alone, and for how long: it delays calls and never fails them."""
+
+from dataclasses import dataclass
+
+from services.worker.core.attempt.reply import (
+    Answered,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Truncated,
+    Unavailable,
+)
+
+FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own faults
+PAUSE_FIRST_S = 1.0
+PAUSE_FACTOR = 2.0
+PAUSE_MAX_S = 15.0  # a probe costs little, and everybody waits for it
+PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
+SETUP_FAULT_PAUSE_S = 15.0  # a broken set-up is probed this often
+SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
+RAMP_S = 0.5  # refusals are quick: a probe that lasts as long was let in
+RAMP_STEPS_MAX = 10  # then a thousand probes are out, which is as good as on
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Off from a failure until a probe is served; times are seconds on one clock.
+
+    A provider that was away is probed by one call at a time. One that had too much is asked by
+    twice as many after each moment without a refusal, so that slow answers keep nobody waiting.
+    """
+
+    is_open: bool = False
+    setup_fault: str | None = None
+    _failures: int = 0
+    _pause_until: float = 0.0
+    _was_throttled: bool = False
+
+    def pause_s(self, now: float) -> float:
+        """Until anybody may call; 0 when somebody may."""
+        return max(self._pause_until - now, 0.0)
+
+    def probes(self, now: float) -> int:
+        """How many may be out at once, once the pause is over, while it is off."""
+        if not self._was_throttled:
+            return 1
+        steps = int(max(now - self._pause_until, 0.0) / RAMP_S)
+        return 1 << min(steps, RAMP_STEPS_MAX)
+
+    def more_probes_in_s(self, now: float) -> float:
+        """Until `probes` grows by itself."""
+        if not self._was_throttled:
+            return float("inf")
+        return RAMP_S - max(now - self._pause_until, 0.0) % RAMP_S
+
+    def report(self, reply: Reply, now: float, *, is_probe: bool) -> None:
+        """Learn from a reply.
+
+        While it is off, what a call that began before comes to proves nothing: only a probe that is
+        served, or refused for its own sake, lets others through again.
+        """
+        proves = is_probe or not self.is_open
+        match reply:
+            case Answered() | Refused() | Truncated():
+                if proves:
+                    self._failures, self.is_open, self.setup_fault = 0, False, None
+            case Throttled(retry_after_s=told_s) if told_s is not None:
+                self._hear_of_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
+            case Throttled():
+                self._fail(now, limit=1, throttled=True)
+            case Rejected(scope="profile"):
+                self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
+                self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)
+            case Rejected():
+                if proves:
+                    self._failures, self.is_open = 0, False
+            case Unavailable(ran=False):
+                self._fail(now, limit=1)
+            case Unavailable() | TimedOut():
+                self._fail(now, limit=FAILURES_BEFORE_OPEN)
+
+    def _hear_of_throttling(self, told_s: float, now: float) -> None:
+        if told_s >= SHORT_PAUSE_S or self.is_open:
+            self._open(told_s, now, throttled=True)
+        else:
+            self._pause_until = max(self._pause_until, now + told_s)
+
+    def _fail(self, now: float, limit: int, *, throttled: bool = False) -> None:
+        if self.is_open and now < self._pause_until:
+            return  # of a call that began before: hundreds of them are one fault, not hundreds
+        self._failures += 1
+        if self._failures >= limit or self.is_open:
+            growth = PAUSE_FACTOR ** min(self._failures - 1, 16)
+            self._open(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now, throttled=throttled)
+
+    def _open(self, pause_s: float, now: float, *, throttled: bool) -> None:
+        self._was_throttled = throttled
+        self.is_open = True
+        self._pause_until = max(self._pause_until, now + pause_s)

@@ -1,0 +1,1 @@
+"""A request that arrived: its verdict on admission, and its ticket."""

@@ -1,0 +1,145 @@
+"""What to do with a record that has just arrived: one verdict, before anything is queued."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from answerbus.dead_letter import (
+    Cause,
+    ConflictingId,
+    MisroutedTwice,
+    RequestTooLarge,
+    UndecodableCause,
+)
+from answerbus.envelope import Headers, ReceivedRequest, Undecodable
+from answerbus.failure import Problem
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    JSON_DEPTH_MAX,
+    RECORD_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+)
+from answerbus.outcome import Origin
+from answerbus.partition import partition_of
+from answerbus.request import Request
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.guard.nesting import nests_deeper
+
+# An event carries a request one level down, and readers of events accept JSON_DEPTH_MAX levels: a
+# deeper request would make a retry that no lane could read back.
+REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
+GROWTH_MAX = 8  # times; `1e15` is written back as `1000000000000000.0`, and defaults are added
+# What a record takes, less what a dead letter adds, and less its key and headers.
+REWRITTEN_BYTES_MAX = RECORD_BYTES_MAX - 2 * ENVELOPE_EXTRA_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A record of the requests topic: where it stands, where it stood first, what it decodes to."""
+
+    place: Origin
+    origin: Origin
+    forwarded: bool
+    value: bytes | None
+    headers: Headers
+    decoded: ReceivedRequest | Undecodable
+    digest: str
+    readable: bool = True  # else `value` is what is left of a record that no client can read
+
+    @property
+    def size_bytes(self) -> int:
+        """What the value weighs."""
+        return len(self.value or b"")
+
+    @property
+    def place_id(self) -> str:
+        """What the ledger closes when the record itself, not a request id, has had its event."""
+        return f"{self.place.topic}-{self.place.partition}-{self.place.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request to work on."""
+
+    request: Request
+    unknown_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A copy of something known; dropped and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misrouted:
+    """Another partition owns the workflow; forwarded there once."""
+
+    owner: int
+    workflow_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A record that cannot become a request: a dead letter under the record's own place."""
+
+    cause: Cause
+    request_id: str | None
+    workflow_id: str | None
+
+
+Admission = Admitted | Duplicate | Misrouted | Unfit
+
+
+def admit(
+    arrival: Arrival,
+    ledger: Ledger,
+    pending: Mapping[str, str],
+    partitions: int,
+) -> Admission:
+    """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
+    handled = ledger.known_place(arrival.place_id)
+    if handled and handled.body_digest == arrival.digest:
+        return Duplicate()  # the digest: a topic that was made anew has other records there
+    received = arrival.decoded
+    if arrival.readable and arrival.size_bytes > REQUEST_BYTES_MAX:
+        return _unfit(RequestTooLarge(), received)
+    if isinstance(received, Undecodable):
+        return _unfit(UndecodableCause(problems=received.problems), received)
+    if _too_deep(arrival, received):
+        return _unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
+    request = received.request
+    if _outgrows(arrival, request):
+        return _unfit(RequestTooLarge(), received)
+    owner = partition_of(request.workflow_id, partitions)
+    if owner != arrival.place.partition:
+        return (
+            _unfit(MisroutedTwice(), received)
+            if arrival.forwarded
+            else Misrouted(owner, request.workflow_id)
+        )
+    known = ledger.known(request.request_id)
+    digest = known.body_digest if known else pending.get(request.request_id)
+    if digest is None:
+        return Admitted(request, received.unknown_fields)
+    return Duplicate() if digest == arrival.digest else _unfit(ConflictingId(), received)
+
+
+_TOO_DEEP = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")
+
+
+def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
+    value = arrival.value or b""
+    brackets = value.count(b"[") + value.count(b"{")  # cheap, and few requests have so many
+    return brackets > REQUEST_DEPTH_MAX and nests_deeper(received.body, REQUEST_DEPTH_MAX)
+
+
+def _outgrows(arrival: Arrival, request: Request) -> bool:
+    """Whether retries and dead letters, which write the request anew, could not hold it."""
+    if arrival.size_bytes <= REWRITTEN_BYTES_MAX // GROWTH_MAX:
+        return False
+    return len(request.model_dump_json().encode()) > REWRITTEN_BYTES_MAX
+
+
+def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:
+    if isinstance(received, Undecodable):
+        return Unfit(cause, received.request_id, received.workflow_id)
+    return Unfit(cause, received.request.request_id, received.request.workflow_id)

@@ -1,0 +1,107 @@
+"""A request on its way through a lane: what was asked, where it came from, and what happened."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from answerbus.envelope import Headers
+from answerbus.outcome import Origin, RetryRequest
+from answerbus.request import Prior, Request
+from answerbus.trace import Trace, new_trace, read_trace
+from answerbus.wire import format_timestamp
+from services.worker.core.attempt.events import bounded_notes
+from services.worker.core.attempt.history import bounded_prior
+from services.worker.core.request.admit import Admitted, Arrival
+
+
+class Stage(Enum):
+    """Where a ticket stands in its lane's queue."""
+
+    WAITING = auto()  # behind another of its workflow
+    READY = auto()
+    RUNNING = auto()
+    HELD = auto()  # until `not_before`
+    UNFUNDED = auto()  # until a call of its account is settled
+    GONE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One admitted request.
+
+    `offset` is its place in the lane's partition while its record still holds the watermark, else
+    None. `in_retries` says whether the retries topic has an entry for it, to be ended with it.
+    `incoming_trace` is the trace that upstream named, or the one that began here.
+    """
+
+    request: Request
+    body_digest: str
+    origin: Origin
+    notes: tuple[str, ...]
+    size_bytes: int
+    offset: int | None
+    incoming_trace: Trace
+    prior: tuple[Prior, ...] = ()
+    waits: int = 0
+    in_retries: bool = False
+    not_before: datetime | None = None
+    stage: Stage = Stage.WAITING
+
+    @property
+    def deadline(self) -> datetime:
+        """Append time plus `ttl_s`; no call starts after it."""
+        return self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
+
+    @property
+    def trace(self) -> Trace:
+        """The request's own span, under which its attempts stand."""
+        return self.incoming_trace.child(self.request.request_id)
+
+    @property
+    def round(self) -> int:
+        """How often operators have replayed it."""
+        return self.request.replay.round if self.request.replay else 0
+
+
+def incoming_trace(headers: Headers, origin: Origin, name: str) -> Trace:
+    """The trace of a record, or one that begins here, at the span `name`.
+
+    It is derived from where the record stood first, so that each reading finds the same.
+    """
+    found = read_trace(headers)
+    if found is not None:
+        return found
+    at = format_timestamp(origin.timestamp)
+    return new_trace(f"{origin.topic}/{origin.partition}/{origin.offset}/{at}", name)
+
+
+def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
+    """The ticket of a request that has just arrived."""
+    unknown = (f"unknown field {name} was ignored" for name in admitted.unknown_fields)
+    return Ticket(
+        request=admitted.request,
+        body_digest=arrival.digest,
+        origin=arrival.origin,
+        notes=bounded_notes(tuple(unknown)),
+        size_bytes=arrival.size_bytes,
+        offset=arrival.place.offset,
+        incoming_trace=incoming_trace(arrival.headers, arrival.origin, admitted.request.request_id),
+        prior=bounded_prior(admitted.request.prior),
+    )
+
+
+def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
+    """The ticket of a request that the retries topic says is still being tried."""
+    return Ticket(
+        request=entry.request,
+        body_digest=entry.body_digest,
+        origin=entry.origin,
+        notes=entry.notes,
+        size_bytes=size_bytes,
+        offset=None,
+        incoming_trace=incoming_trace(headers, entry.origin, entry.request_id),
+        prior=entry.prior,
+        waits=entry.waits,
+        in_retries=True,
+        not_before=entry.not_before,
+    )

@@ -1,0 +1,1 @@
+"""The schema that an answer must satisfy: resolved, and its validator."""

@@ -1,0 +1,175 @@
+"""From a schema reference to the validator on it: a contract, an inline schema, or plain text."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, assert_never
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from answerbus import failure
+from answerbus.answers.specialist import SPECIALIST, wrap
+from answerbus.contract import Contract
+from answerbus.dead_letter import UnknownSchema
+from answerbus.failure import Problem
+from answerbus.limits import RATIONALE_BYTES_MAX
+from answerbus.problems import problems_of
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
+from answerbus.wire import clip
+from services.digest import canonical_digest
+from services.worker.core.json_schema.document import Document
+from services.worker.core.json_schema.embed import embedded
+from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
+from services.worker.core.schema.wrapped import OUTPUT_PLACE, add_notes, read_wrapped
+
+_Read = Callable[[JsonValue], Accepted | failure.Invalid]
+
+
+def resolve(ref: SchemaRef, registry: Registry) -> ResolvedSchema | Unusable:
+    """What an answer to `ref` must satisfy, ready to check one; or why it cannot be asked for."""
+    match ref:
+        case ContractRef():
+            contract = registry.find(ref)
+            if contract is None:
+                return Unusable(UnknownSchema())
+            return _specialist() if contract is SPECIALIST else _contract(contract)
+        case InlineRef():
+            return _inline(ref)
+        case TextRef():
+            return _TEXT
+        case _:
+            assert_never(ref)
+
+
+def _contract(contract: Contract[Any]) -> ResolvedSchema:
+    return ResolvedSchema(
+        id=contract.id,
+        name=contract.name,
+        description=contract.summary,
+        schema=contract.asked_schema(),
+        read=partial(_read_contract, contract),
+        audit_only=contract.audit_only,
+        from_text=partial(_from_text, contract) if contract.from_text else None,
+        from_loose=contract.from_loose,
+    )
+
+
+def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | failure.Invalid:
+    """Validated as the JSON it was: in JSON, strict types still take times and tuples as texts."""
+    try:
+        asked = contract.asked_adapter.validate_json(to_json(value), strict=True)
+        whole = contract.asked_adapter.dump_python(asked, mode="json")
+        answer = _without(whole, contract.audit_only)
+        published = contract.adapter.validate_json(to_json(answer), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error, value))
+    return Accepted(
+        answer=answer,
+        declined=contract.declines(published),
+        rationale=_rationale(whole, contract.audit_only),
+    )
+
+
+def _from_text(contract: Contract[Any], text: str) -> Accepted | failure.Invalid:
+    answer = contract.from_text(text) if contract.from_text else text
+    try:
+        published = contract.adapter.validate_json(to_json(answer), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error, answer))
+    return Accepted(answer, declined=contract.declines(published))
+
+
+def _without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
+    """The answer without audit-only fields of a variant, or of each variant in a list of them."""
+    match answer:
+        case dict():
+            return {name: member for name, member in answer.items() if name not in audit_only}
+        case list():
+            return [_without(item, audit_only) for item in answer]
+        case _:
+            return answer
+
+
+def _rationale(answer: JsonValue, audit_only: frozenset[str]) -> str | None:
+    variants = answer if isinstance(answer, list) else [answer]
+    texts = [
+        member
+        for variant in variants
+        if isinstance(variant, dict)
+        for name, member in variant.items()
+        if name in audit_only and isinstance(member, str)
+    ]
+    return clip("\n".join(texts), RATIONALE_BYTES_MAX) if texts else None
+
+
+def _specialist() -> ResolvedSchema | Unusable:
+    """The wrapper round any value but null, which would be no answer."""
+    authority = compile_schema({"not": {"type": "null"}})
+    if not isinstance(authority, SchemaValidator):
+        return Unusable(authority)
+    return ResolvedSchema(
+        id=SPECIALIST.id,
+        name=SPECIALIST.name,
+        description=SPECIALIST.summary,
+        schema=SPECIALIST.asked_schema(),
+        read=partial(read_wrapped, authority),
+        add_notes=add_notes,
+    )
+
+
+def _inline(ref: InlineRef) -> ResolvedSchema | Unusable:
+    authority = compile_schema(ref.json_schema)
+    if not isinstance(authority, SchemaValidator):
+        return Unusable(authority)
+    bare = ResolvedSchema(
+        id=InlineId(name=ref.name, wrapped=ref.wrapped, digest=canonical_digest(ref.json_schema)),
+        name=ref.name,
+        description=ref.description,
+        schema=_as_object(authority.document.root),
+        read=partial(_read_inline, authority),
+    )
+    if not ref.wrapped:
+        return bare
+    return replace(
+        bare,
+        schema=_wrapped_schema(authority.document),
+        read=partial(read_wrapped, authority),
+        add_notes=add_notes,
+    )
+
+
+def _read_inline(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
+    problems = validator.problems(value)
+    return failure.Invalid(problems=problems) if problems else Accepted(value)
+
+
+def _wrapped_schema(document: Document) -> JsonObject:
+    inner = embedded(document, OUTPUT_PLACE)
+    # The whole is read by the rules of the draft that the caller's part is written in.
+    declared = _as_object(document.root).get("$schema")
+    draft: JsonObject = {} if declared is None else {"$schema": declared}
+    return draft | wrap(inner)
+
+
+def _as_object(schema: AnySchema) -> JsonObject:
+    """`true` says the same as the empty object; `false` is refused before."""
+    return schema if isinstance(schema, dict) else {}
+
+
+def _read_text(value: JsonValue) -> Accepted | failure.Invalid:
+    if isinstance(value, str):
+        return Accepted(value)
+    return failure.Invalid(problems=(Problem.of("", "type", "a text"),))
+
+
+_TEXT = ResolvedSchema(
+    id=TextId(digest=canonical_digest({"type": "string"})),
+    name="text",
+    description="",
+    schema=None,
+    read=_read_text,
+)

@@ -1,0 +1,43 @@
+"""Reads answers to wrapped inline schemas: an `output` to check, or an honest no."""
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+
+from answerbus import failure
+from answerbus.answers.specialist import AskedSpecialist, noted
+from answerbus.failure import Problem
+from answerbus.problems import problems_of
+from services.worker.core.schema.resolved import Accepted
+from services.worker.core.schema.validator import SchemaValidator
+
+OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's schema
+
+
+def read_wrapped(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
+    """An answer is published with `success` true exactly if `output` is there and valid."""
+    try:
+        asked = AskedSpecialist.model_validate_json(to_json(value), strict=True)
+    except ValidationError as error:
+        return failure.Invalid(problems=problems_of(error, value))
+    if asked.success:
+        problems = _output_problems(validator, asked)
+        if problems:
+            return failure.Invalid(problems=problems)
+    return Accepted(asked.published().model_dump(mode="json"))
+
+
+def add_notes(answer: JsonValue, own: tuple[str, ...]) -> JsonValue:
+    """A published answer with the worker's own notes behind the model's."""
+    notes = answer.get("notes") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or not isinstance(notes, list):
+        return answer
+    return answer | {"notes": [*noted(tuple(map(str, notes)), own)]}
+
+
+def _output_problems(validator: SchemaValidator, asked: AskedSpecialist) -> tuple[Problem, ...]:
+    if "output" not in asked.model_fields_set:
+        return (Problem.of("/output", "missing", "the output, as `success` is true"),)
+    return tuple(
+        Problem.of("/output" + problem.path, problem.code, problem.expected)
+        for problem in validator.problems(asked.output)
+    )

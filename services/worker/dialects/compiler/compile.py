@@ -1,0 +1,144 @@
+"""Compiles an resolved schema to a wire schema: the steps that all strict dialects share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.dead_letter import UnsupportedSchema
+from answerbus.failure import Problem
+from services.worker.core.json_schema.keywords import AnySchema
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.compiler import text
+from services.worker.dialects.compiler.lowering.overflow import pack_overflow
+from services.worker.dialects.compiler.lowering.resolve_unions import resolve_unions
+from services.worker.dialects.compiler.parsing.parse import SchemaParser
+from services.worker.dialects.compiler.shapes.complexity import TooComplexError
+from services.worker.dialects.compiler.shapes.describe import instructions, lost_descriptions
+from services.worker.dialects.compiler.shapes.names import portable_name
+from services.worker.dialects.compiler.shapes.rules import Rules
+from services.worker.dialects.compiler.shapes.shape import JsonObject, Member, Never, Object, Shapes
+from services.worker.dialects.compiler.wire.decode import decode, decode_and_note
+from services.worker.dialects.compiler.wire.emit import emit_and_tell
+
+ROOT_NAME = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A schema on its way into a dialect.
+
+    `shapes` say how answers are written; where the root is no object, it is the member `answer`
+    of one. `is_verbatim`: they are written as they are meant. `keeps_null`: an optional member may
+    be left out or null. `lost` are descriptions without a place in `schema`, by JSON pointer.
+    """
+
+    shapes: Shapes
+    is_boxed: bool
+    is_verbatim: bool
+    keeps_null: bool
+    schema: JsonObject
+    notes: tuple[str, ...]
+    lost: dict[str, str] = field(default_factory=dict)
+
+    def remarks(self, value: JsonValue) -> tuple[str, ...]:
+        """What was dropped from `value`."""
+        return () if self.is_verbatim else decode_and_note(self.shapes, value)[1]
+
+    def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
+        """The answer that was written as `value`."""
+        if self.is_verbatim:
+            return value
+        read = decode(self.shapes, value)
+        if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
+            return read
+        if len(read) > 1:  # which nobody would read
+            expected = f"an object with the member `{ROOT_NAME}` alone"
+            return failure.Invalid(problems=(Problem.of("", "box", expected),))
+        return read[ROOT_NAME]
+
+
+def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
+    """Reads, settles and writes a schema; what cannot be carried is refused with a reason."""
+    reader = SchemaParser(schema, rules)
+    try:
+        shapes = pack_overflow(reader.shapes(), rules, reader.notes)
+        resolve_unions(shapes, reader.notes, verbatim=rules.verbatim)
+        return _emitted(reader, shapes, rules)
+    except TooComplexError as error:
+        return unsupported(rules.dialect, "", error.remedy)
+
+
+def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | Unusable:
+    root = shapes.seen(shapes.root)
+    if isinstance(root, Never):
+        return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
+    is_boxed = not isinstance(root, Object) and not rules.verbatim
+    if is_boxed:
+        box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
+        shapes = shapes.starting_at(box)
+    wire, untold = emit_and_tell(shapes, keeps_null=rules.keeps_null)
+    return Compiled(
+        shapes,
+        is_boxed,
+        rules.verbatim,
+        rules.keeps_null,
+        wire,
+        reader.notes.texts(),
+        lost_descriptions(reader.document, wire, untold),
+    )
+
+
+def compile_resolved(
+    resolved: ResolvedSchema, rules: Rules, excess: Callable[[JsonObject], str | None]
+) -> WireSchema | Unusable:
+    """The wire schema of what is asked, or why the dialect cannot carry it.
+
+    `excess` says what there must be less of, if a wire schema is beyond a limit.
+    """
+    if resolved.schema is None:
+        return text.compile_schema(resolved, rules.dialect)
+    compiled = compile_shapes(resolved.schema, rules)
+    if isinstance(compiled, Unusable):
+        return compiled
+    beyond = excess(compiled.schema)
+    if beyond is not None:
+        return unsupported(rules.dialect, "", beyond)
+    return WireSchema(
+        dialect=rules.dialect,
+        name=portable_name(resolved.name, ROOT_NAME),
+        schema=compiled.schema,
+        shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
+        decode=compiled.decode,
+        remarks=compiled.remarks,
+        notes=compiled.notes,
+        instructions=instructions(compiled.lost),
+    )
+
+
+def _shown(schema: JsonObject, rules: Rules) -> JsonObject:
+    """The schema for the eyes of a model: the patterns of formats are long, and say nothing new."""
+    name = schema.get("format")
+    known = rules.format_patterns.get(name) if isinstance(name, str) else None
+    return {
+        keyword: _shown_value(value, rules)
+        for keyword, value in schema.items()
+        if not (keyword == "pattern" and value == known)
+    }
+
+
+def _shown_value(value: JsonValue, rules: Rules) -> JsonValue:
+    match value:
+        case dict():
+            return _shown(value, rules)
+        case list():
+            return [_shown_value(item, rules) for item in value]
+        case _:
+            return value
+
+
+def unsupported(dialect: str, path: str, expected: str) -> Unusable:
+    """A refusal that says what the sender of the schema can do about it."""
+    problem = Problem.of(path, "unsupported", expected)
+    return Unusable(UnsupportedSchema(dialect=dialect, problems=(problem,)))

@@ -1,0 +1,1 @@
+"""From shapes to shapes that a provider can enforce."""

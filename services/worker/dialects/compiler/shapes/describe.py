@@ -1,0 +1,137 @@
+"""Descriptions: how a shape gets one more, and which have no place in a wire schema."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from services.worker.core.json_schema.document import Document
+from services.worker.core.json_schema.keywords import AnySchema, JsonObject, reference, subschemas
+from services.worker.dialects.compiler.shapes.shape import (
+    Array,
+    Never,
+    Object,
+    Plain,
+    Ref,
+    Shape,
+    Text,
+    Union,
+)
+
+_DEFINITIONS = frozenset(["$defs", "definitions"])
+_FOLLOWS = "What parts of the answer are, by their place in the schema that was asked for:\n"
+
+
+def joined(*texts: str) -> str:
+    """Several descriptions as one, each on lines of its own; none that another says already."""
+    whole = ""
+    for text in texts:
+        if text and _as_lines(text) not in _as_lines(whole):
+            whole = f"{whole}\n{text}" if whole else text
+    return whole
+
+
+def described(shape: Shape, text: str) -> Shape:
+    """The shape with a description before its own."""
+    if not text:
+        return shape
+    match shape:
+        case Plain():
+            own = shape.schema.get("description")
+            words = joined(text, own if isinstance(own, str) else "")
+            return replace(shape, schema=shape.schema | {"description": words})
+        case Union():
+            fallback = described(shape.fallback, text)
+            words = joined(text, shape.description)
+            return replace(shape, description=words, fallback=fallback)
+        case Text() | Array() | Object() | Ref():
+            return replace(shape, description=joined(text, shape.description))
+        case Never():
+            return shape
+
+
+# As large as a request's schema with room for the pointers; the real ones come to half of that.
+DESCRIPTIONS_BYTES_MAX = 128 * 1024
+
+
+def instructions(lost: dict[str, str]) -> str:
+    """Descriptions as a part of the prompt; empty where none is lost."""
+    return _FOLLOWS + json.dumps(lost, ensure_ascii=False) if lost else ""
+
+
+def lost_descriptions(
+    document: Document, wire: JsonObject, without_place: frozenset[str]
+) -> dict[str, str]:
+    """What the schema says of its parts and the wire schema does not, by JSON pointer.
+
+    As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON
+    text. `without_place` are texts that one of several places may have lost.
+    """
+    told = list(dict.fromkeys(_texts(wire)))
+    exactly, lines = {*told}, _as_lines(*told)
+    doubtful = _as_lines(*without_place)
+    lost: dict[str, str] = {}
+    room = DESCRIPTIONS_BYTES_MAX
+    for path, text in _stated(document):
+        is_told = text in exactly or any(form in lines for form in _forms(text))
+        if is_told and _as_lines(text) not in doubtful:
+            continue
+        room -= len(path.encode(errors="surrogatepass"))
+        room -= len(text.encode(errors="surrogatepass"))
+        if room < 0:
+            break
+        lost[path] = text
+    return lost
+
+
+def _as_lines(*texts: str) -> str:
+    return "\n".join(["", *texts, ""])
+
+
+def _forms(text: str) -> Iterator[str]:
+    """How a description stands among others, in a schema inside a hint, and in one inside that."""
+    yield _as_lines(text)
+    inner = '"description":' + json.dumps(text, ensure_ascii=False)
+    yield inner
+    yield json.dumps(inner, ensure_ascii=False)[1:-1]
+
+
+def _texts(schema: JsonValue) -> Iterator[str]:
+    waiting = [schema]
+    while waiting:
+        match waiting.pop():
+            case dict() as found:
+                text = found.get("description")
+                if isinstance(text, str):
+                    yield text
+                waiting.extend(found.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
+
+
+def _stated(document: Document) -> Iterator[tuple[str, str]]:
+    """Each description of what an answer can reach, with a JSON pointer to its schema."""
+    reached = _reached(document)
+    for path, schema in document.schemas():
+        text = schema.get("description")
+        if id(schema) in reached and isinstance(text, str) and text:
+            yield path, text
+
+
+def _reached(document: Document) -> set[int]:
+    """The schemas that the root leads to; not definitions that are never referred to."""
+    seen: set[int] = set()
+    waiting: list[AnySchema] = [document.root]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, bool) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        inner = [part for steps, part in subschemas(schema) if steps[0] not in _DEFINITIONS]
+        ref = reference(schema)
+        target = None if ref is None else document.target(ref)
+        waiting.extend(inner if target is None else [*inner, target])
+    return seen

@@ -1,0 +1,135 @@
+"""Turns an answer as it was written on the wire into an answer to the resolved schema."""
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.failure import Problem
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
+from answerbus.problems import pointer
+from answerbus.wire import clip
+from services.worker.dialects.compiler.parsing.choices import picked, type_of
+from services.worker.dialects.compiler.parsing.freeform import NoJsonText, unpack
+from services.worker.dialects.compiler.shapes.complexity import TooComplexError
+from services.worker.dialects.compiler.shapes.shape import (
+    Array,
+    JsonObject,
+    Member,
+    Object,
+    Plain,
+    Shape,
+    Shapes,
+    Text,
+    Union,
+)
+from services.worker.dialects.compiler.wire.match_branch import BranchMatcher
+
+_Path = tuple[str | int, ...]
+
+
+def decode(shapes: Shapes, value: JsonValue) -> JsonValue | failure.Invalid:
+    """The answer that was meant.
+
+    What is not as the wire schema says stays as it is: to find its faults is the validator's
+    part. Only text that should be JSON and is not is a fault here.
+    """
+    return decode_and_note(shapes, value)[0]
+
+
+def decode_and_note(
+    shapes: Shapes, value: JsonValue
+) -> tuple[JsonValue | failure.Invalid, tuple[str, ...]]:
+    """The answer that was meant, and what was dropped on the way."""
+    decoder = _Decoder(shapes)
+    try:
+        decoded = decoder.read(shapes.root, value, ())
+    except TooComplexError as error:
+        return failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),)), ()
+    if decoder.problems:
+        return failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])), ()
+    return decoded, tuple(decoder.notes[:NOTES_MAX])
+
+
+class _Decoder:
+    def __init__(self, shapes: Shapes) -> None:
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self._shapes = shapes
+        self._fitting = BranchMatcher(shapes)
+
+    def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
+        """The value that was meant at `path`."""
+        shape = self._shapes.seen(shape)
+        meant = self._branch(shape, value, path) if isinstance(shape, Union) else shape
+        match meant, value:
+            case (Text(), str()):
+                return self._text(meant, value, path)
+            case (Plain(), str()):
+                return picked(meant, value)
+            case (Array(), list()):
+                return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
+            case (Object(is_carrier=True, members=(carrier,)), dict()):
+                return self.read(carrier.shape, value[carrier.name], (*path, carrier.name))
+            case (Object(), dict()):
+                return self._object(meant, value, path)
+            case _:
+                return value
+
+    def _branch(self, union: Union, value: JsonValue, path: _Path) -> Shape | None:
+        """The branch that a value was written in, None if it is not written in any."""
+        found = self._fitting.leaf(union, value)
+        if found is None and isinstance(value, dict):
+            for name, hint in self._fitting.carriers(union):
+                if name in value:  # or it would pass for a free-form object of that member
+                    self.problems.append(Problem.of(pointer((*path, name)), "json_text", hint))
+        return found
+
+    def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
+        value = unpack(text)
+        if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
+            # Not every server shows a model the descriptions, where the hint stands as well.
+            self.problems.append(Problem.of(pointer(path), "json_text", shape.hint))
+            return None
+        return value
+
+    def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
+        members = {member.name: member for member in shape.members}
+        read: JsonObject = {}
+        for name, wire in value.items():
+            if name == shape.rest or self._is_left_out(members.get(name), wire):
+                continue
+            member = members.get(name)
+            read[name] = self.read(member.shape, wire, (*path, name)) if member else wire
+        if shape.rest is not None:
+            self._unpack_rest(read, value.get(shape.rest), members, (*path, shape.rest))
+        return read
+
+    def _is_left_out(self, member: Member | None, wire: JsonValue) -> bool:
+        """Null says "left out" where it cannot be an answer itself."""
+        if wire is not None or member is None or not member.optional:
+            return False
+        return not self._shapes.accepts_null(member.shape)
+
+    def _unpack_rest(
+        self, read: JsonObject, text: JsonValue, members: dict[str, Member], path: _Path
+    ) -> None:
+        if text is None or text == "":
+            return
+        rest = unpack(text) if isinstance(text, str) else NoJsonText()
+        # What is written as itself as well would be said twice.
+        if isinstance(rest, dict) and not rest.keys() & (members.keys() | read.keys()):
+            read.update(rest)
+        elif isinstance(rest, dict) or _opens_an_object(text):
+            expected = (
+                "null, or JSON text of an object with members that have no place of their own"
+            )
+            self.problems.append(Problem.of(pointer(path), "json_text", expected))
+        elif rest is not None:
+            note = f"what the model wrote into `{pointer(path)}` was no member, and was dropped"
+            self.notes.append(clip(note, NOTE_BYTES_MAX))
+
+
+def _opens_an_object(written: JsonValue) -> bool:
+    """Whether members were meant, however they came out; else it is a way to say that none are."""
+    if isinstance(written, str):
+        return written.lstrip().startswith("{")
+    return isinstance(written, dict)

@@ -1,0 +1,77 @@
+"""Compiled schemas, kept for the next request that asks for the same."""
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from answerbus.registry import Registry
+from answerbus.request import InlineRef, SchemaRef
+from services.digest import text_digest
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.dialects.dispatch import DialectName, compile_for
+
+# Bytes of schema text. What is compiled from it takes some 15 times as much memory.
+CACHE_BYTES_MAX = 8 * 1024 * 1024
+_ENTRY_BYTES_MIN = 1024  # even the smallest entry holds objects of about that worth
+
+Compiled = tuple[ResolvedSchema, WireSchema] | Unusable
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    compiled: Compiled
+    bytes: int
+
+
+class SchemaCache:
+    """The least recently used give way; refusals are kept too, as their senders come again."""
+
+    def __init__(self, registry: Registry, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        """Looks contracts up in `registry`."""
+        self._registry = registry
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._entries: OrderedDict[tuple[str, DialectName], _Entry] = OrderedDict()
+
+    def compiled(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
+        """The authority on `ref` and its wire schema in `dialect`, or why there is none."""
+        text = _text(ref)
+        key = text_digest(text), dialect
+        if key in self._entries:
+            self._entries.move_to_end(key)
+            return self._entries[key].compiled
+        compiled = self._compile(ref, dialect)
+        # A refusal holds no compiled schema, so that large hostile ones push nothing out.
+        size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
+        self._keep(key, _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
+        return compiled
+
+    def _compile(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
+        asked = resolve(ref, self._registry)
+        if isinstance(asked, Unusable):
+            return asked
+        wire = compile_for(dialect, asked)
+        return wire if isinstance(wire, Unusable) else (asked, wire)
+
+    def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
+        if entry.bytes > self._bytes_max:
+            return
+        self._entries[key] = entry
+        self._bytes += entry.bytes
+        while self._bytes > self._bytes_max:
+            _, oldest = self._entries.popitem(last=False)
+            self._bytes -= oldest.bytes
+
+
+def _size(wire: WireSchema) -> int:
+    """What is kept of a wire schema, which merging may have made larger than its text."""
+    return len(wire.text) + len(wire.instructions)
+
+
+def _text(ref: SchemaRef) -> str:
+    """A text that two references share exactly if one compilation serves both."""
+    if isinstance(ref, InlineRef):
+        parts = [ref.name, ref.description, ref.wrapped, ref.json_schema]
+        return json.dumps(parts, ensure_ascii=False)
+    return ref.model_dump_json()

@@ -1,0 +1,1 @@
+"""The state of a lane and its state machine: no I/O."""

@@ -1,0 +1,77 @@
+"""The spends that this process answers for: those whose call has begun, and those not used yet."""
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping
+
+from services.worker.core.budget.account import Spend
+from services.worker.core.request.ticket import Ticket
+
+
+class Calls:
+    """Calls in flight by ticket: they outlive a reopening.
+
+    `unused` are the spends whose call has not begun, also where nobody knows whether they are
+    committed.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[Ticket, Spend] = {}
+        self._unused: dict[Spend, Ticket] = {}
+
+    def __len__(self) -> int:
+        return len(self._begun)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return iter(self._begun)
+
+    def __contains__(self, ticket: object) -> bool:
+        return ticket in self._begun
+
+    def items(self) -> ItemsView[Ticket, Spend]:
+        """The tickets and spends of the calls in flight."""
+        return self._begun.items()
+
+    @property
+    def spends(self) -> set[Spend]:
+        """Those of the calls in flight."""
+        return set(self._begun.values())
+
+    def request_ids(self) -> Iterator[str]:
+        """Of both."""
+        return (ticket.request.request_id for ticket in (*self._begun, *self._unused.values()))
+
+    @property
+    def unused(self) -> Mapping[Spend, Ticket]:
+        """See the class."""
+        return self._unused
+
+    def spent(self, ticket: Ticket, spend: Spend) -> None:
+        """Its commit is on the way."""
+        self._unused[spend] = ticket
+
+    def began(self, spend: Spend) -> None:
+        """Its call begins: from here on it is answered for, whatever becomes of the lane."""
+        self._begun[self._unused.pop(spend)] = spend
+
+    def settled(self, ticket: Ticket) -> None:
+        """What became of its call is written down."""
+        del self._begun[ticket]
+
+    def gone(self, spend: Spend) -> None:
+        """It will not be used, and that is written down."""
+        del self._unused[spend]
+
+    def failed(self, ticket: Ticket) -> None:
+        """A bug ended what was done for it; the next opening settles its spend."""
+        self._begun.pop(ticket, None)
+
+    def keep(self, is_held: Callable[[Spend], bool]) -> None:
+        """Forget the calls of which another process has settled the spend."""
+        self._begun = {ticket: spend for ticket, spend in self._begun.items() if is_held(spend)}
+
+    def forget_unused(self) -> None:
+        """An opening has settled them."""
+        self._unused.clear()
+
+    def abandon(self) -> None:
+        """Nobody can settle the calls in flight here."""
+        self._begun.clear()

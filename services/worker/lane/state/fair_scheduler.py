@@ -1,0 +1,95 @@
+"""Who runs and who is next: fair between profiles, and within one between workflows."""
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from services.worker.core.limits.fair_queue import FairQueue
+from services.worker.core.limits.share import has_share
+from services.worker.core.request.ticket import Stage, Ticket
+
+_Key = TypeVar("_Key")
+
+
+@dataclass(slots=True)
+class FairScheduler:
+    """Ready tickets, taken round robin over profiles, then over workflows.
+
+    Those that run wait for a place at their profile, for hours if it is away or slow: they must not
+    keep the requests of other profiles from running. Nor must those of one workflow keep others of
+    the same profile: each has a share.
+    """
+
+    running: int = 0
+    running_in: Counter[str] = field(default_factory=Counter)  # by workflow
+    _running_of: Counter[str] = field(default_factory=Counter)
+    _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _ready: OrderedDict[str, FairQueue[Ticket]] = field(default_factory=OrderedDict)
+
+    @property
+    def profiles(self) -> AbstractSet[str]:
+        """Those of whom somebody runs or is ready."""
+        return self._running_of.keys() | self._ready.keys()
+
+    def pressing(self, unavailable: Container[str]) -> int:
+        """Requests that run, and workflows with a ready one, but for profiles `unavailable`."""
+        running = sum(n for profile, n in self._running_of.items() if profile not in unavailable)
+        ready = (len(found) for profile, found in self._ready.items() if profile not in unavailable)
+        return running + sum(ready)
+
+    def line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+        """Its turn will come; `first` of its workflow, or last."""
+        ticket.stage = Stage.READY
+        request = ticket.request
+        workflows = self._ready.setdefault(request.profile, FairQueue(_is_gone))
+        workflows.put(request.workflow_id, ticket, first=first)
+
+    def take(self, most: int = sys.maxsize) -> Ticket | None:
+        """The next, running, of a profile of which fewer than `most` run."""
+        for profile in list(self._ready):
+            if self._running_of[profile] < most and (ticket := self._next_of(profile, most)):
+                return self.run(ticket)
+        return None
+
+    def run(self, ticket: Ticket) -> Ticket:
+        """Let it run, out of turn."""
+        ticket.stage = Stage.RUNNING
+        request = ticket.request
+        self.running += 1
+        self.running_in[request.workflow_id] += 1
+        self._running_of[request.profile] += 1
+        self._shares[request.profile, request.workflow_id] += 1
+        return ticket
+
+    def stop(self, ticket: Ticket) -> None:
+        """It runs no longer."""
+        request = ticket.request
+        self.running -= 1
+        _count_down(self.running_in, request.workflow_id)
+        _count_down(self._running_of, request.profile)
+        _count_down(self._shares, (request.profile, request.workflow_id))
+
+    def _next_of(self, profile: str, most: int) -> Ticket | None:
+        """Passes over workflows that have their share, and tickets that no longer wait here."""
+        workflows, free = self._ready[profile], most - self._running_of[profile]
+        found = workflows.next(lambda name: has_share(self._shares[profile, name], free, most))
+        if found:
+            workflows.serve(found[0])
+        if not workflows:
+            del self._ready[profile]
+        elif found:
+            self._ready.move_to_end(profile)
+        return found and found[1]
+
+
+def _is_gone(ticket: Ticket) -> bool:
+    return ticket.stage is not Stage.READY
+
+
+def _count_down(counter: Counter[_Key], key: _Key) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]  # requests may name any

@@ -1,0 +1,216 @@
+"""The state of a lane: ledger, queue and watermark change here, and records come out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import (
+    AnswerTooLarge,
+    BudgetExhausted,
+    Cause,
+    DeadLetter,
+)
+from answerbus.event import Event
+from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
+from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import ClosedOutcome, LaneRecord, Watched
+from answerbus.trace import Trace
+from services.worker.core.attempt import events
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import is_counted
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.audit import chain, give_back
+from services.worker.core.budget.ledger import Reserved, closed_record
+from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.call import Call, attempt_outcome
+from services.worker.core.outcome.decide import Decision, DecisionInputs, Wait, decide
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.state import records
+from services.worker.lane.state.record_admission import LaneWrite, RecordAdmission
+from services.worker.ports import LateRecord, OutRecord
+
+VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
+
+
+@dataclass(slots=True, kw_only=True)
+class LaneState(RecordAdmission):
+    """The state of one open lane. Nothing here waits; a lost lane throws its state away."""
+
+    worker: str
+    backoff: Backoff
+    watched: Watched | None = None
+
+    def spend(
+        self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
+    ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
+        """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
+        cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
+        spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
+        if isinstance(spend, Reserved):
+            self.queue.wait_for_funds(ticket, now)
+            return spend
+        self.queue.fund(ticket.request.account_id)
+        if isinstance(spend, BudgetExhausted):
+            return spend
+        return spend, self._writing(self._account(ticket))
+
+    def settle(self, call: Call, now: datetime, jitter: float) -> tuple[Decision, LaneWrite]:
+        """Decide what becomes of a call and write it down; `apply_decision` follows the commit."""
+        ticket, counted, case = call.ticket, is_counted(call.reply), call.attempt_context()
+        account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
+        self.queue.fund(account.id)
+        inputs = DecisionInputs(account.state, self.backoff, now, jitter)
+        decision = decide(case, call.reply, call.checked, inputs)
+        written = (
+            []
+            if isinstance(decision, Wait)
+            else [records.outcome_record(decision, ticket, self.partition)]
+        )
+        if written and len(written[0].value or b"") > VALUE_BYTES_MAX:
+            decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
+            written = [records.outcome_record(decision, ticket, self.partition)]
+        cleared = counted and self.suspects.clear(ticket.request.request_id)
+        if cleared:
+            written.append(self._lane_record(now))
+        trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
+        attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
+        written.append(records.attempt_record(attempt, ticket.incoming_trace, self.partition))
+        match decision:
+            case Wait():
+                return decision, self._writing(*written, self._account(ticket))
+            case RetryRequest():
+                self._release_offset(ticket)
+                return decision, self._writing(*written, self._account(ticket))
+            case _:
+                return decision, self._terminal(ticket, decision.kind, now, *written)
+
+    def release(self, ticket: Ticket, spend: Spend, now: datetime) -> LaneWrite:
+        """Give back a spend that was not used."""
+        attempt = give_back(self.ledger, spend, now, self.worker)
+        self.queue.fund(spend.account_id)
+        record = records.attempt_record(attempt, ticket.incoming_trace, self.partition)
+        return self._writing(record, self._account(ticket))
+
+    def dead_letter(
+        self, ticket: Ticket, cause: Cause, now: datetime
+    ) -> tuple[DeadLetter, LaneWrite]:
+        """End a request without another call."""
+        account = self.ledger.account(ticket.request, now)
+        letter = events.letter(
+            ticket.request, cause, ticket.origin, ticket.prior, ticket.notes, account.state, now
+        )
+        return letter, self._terminal(
+            ticket, letter.kind, now, records.outcome_record(letter, ticket, self.partition)
+        )
+
+    def apply_decision(self, ticket: Ticket, decision: Decision) -> None:
+        """Let a committed decision take effect on the queue."""
+        match decision:
+            case Wait():
+                ticket.waits += 1
+            case RetryRequest():
+                ticket.prior, ticket.waits = decision.prior, decision.waits
+                ticket.in_retries, ticket.offset = True, None
+                self.queue.hold(ticket, decision.not_before)
+            case _:
+                self.queue.finish(ticket)
+
+    def opening_records(
+        self, lane: LaneRecord, left_over: list[Attempt], traces: Mapping[str, Trace]
+    ) -> LaneWrite:
+        """The first transaction of an open lane; `traces` are of requests, as far as known."""
+        self.ledger.lane = lane
+        lane_record = self._lane_record(lane.at)
+        accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
+        return self._writing(
+            *(
+                records.attempt_record(a, traces.get(a.request_id), self.partition)
+                for a in left_over
+            ),
+            *(self._account_of(account) for account in accounts),
+            lane_record,
+        )
+
+    def progress_record(self, now: datetime) -> OutRecord | None:
+        """The lane's record without its failed openings, if it has any."""
+        lane = self.ledger.lane
+        if lane is None or lane.openings_without_progress == 0:
+            return None
+        self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0})
+        return self._lane_record(now)
+
+    def closing_record(self, now: datetime) -> OutRecord | None:
+        """The lane's record without failed openings and marks, if it has any."""
+        self.watched = None
+        is_marked = self.ledger.lane is not None and self.ledger.lane.watched is not None
+        return self.progress_record(now) or (self._lane_record(now) if is_marked else None)
+
+    def ownership_record(self, now: datetime) -> LaneWrite:
+        """A write of no consequence that only the rightful owner of the partition can commit."""
+        return self._writing(self._lane_record(now))
+
+    def _terminal(
+        self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *written: OutRecord
+    ) -> LaneWrite:
+        """All that ends a request, beside the event that was `written`."""
+        closed = closed_record(
+            ticket.request.request_id,
+            ticket.request.workflow_id,
+            ticket.body_digest,
+            outcome,
+            self._position_of(ticket),
+            now,
+        )
+        self.ledger.close(closed, ticket.request.account_id)
+        self.queue.fund(ticket.request.account_id)
+        self.suspects.clear(ticket.request.request_id)
+        self._release_offset(ticket)
+        ended = (
+            [records.retry_tombstone(ticket.request.request_id, self.partition)]
+            if ticket.in_retries
+            else []
+        )
+        progress = self.progress_record(now)
+        return self._writing(
+            *written,
+            *ended,
+            self._account(ticket),
+            self._record(closed),
+            *([progress] if progress else []),
+        )
+
+    def _position_of(self, ticket: Ticket) -> int:
+        """The offset in this partition up to which the ticket's record may be delivered again."""
+        if ticket.offset is not None:
+            return ticket.offset
+        position = self.watermark.position  # a forwarded record stands somewhere below it
+        ours = ticket.origin.partition == self.partition
+        return min(ticket.origin.offset, position) if ours else position
+
+    def _release_offset(self, ticket: Ticket) -> None:
+        if ticket.offset is not None:
+            self.watermark.finish(ticket.offset)
+
+    def _account(self, ticket: Ticket) -> LateRecord:
+        return self._account_of(ticket.request.account_id)
+
+    def _account_of(self, account_id: str) -> LateRecord:
+        return records.account_record(self.ledger.accounts[account_id], self.partition)
+
+    def _lane_record(self, now: datetime) -> OutRecord:
+        lane = self.ledger.lane
+        if lane is None:
+            raise RuntimeError("a lane has a record once it was opened")
+        changes = {
+            "at": now,
+            "suspects": self.suspects.listed(),
+            "suspect_record": self.suspects.record,
+            "watched": self.watched,
+        }
+        self.ledger.lane = lane.model_copy(update=changes)
+        return self._record(self.ledger.lane)
+
+    def _record(self, event: Event) -> OutRecord:
+        return records.event_record(event, self.partition)

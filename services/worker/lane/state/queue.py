@@ -1,0 +1,230 @@
+"""Whose turn it is: order within a workflow, fairness between workflows, retries and deadlines."""
+
+import heapq
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Container
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from operator import itemgetter
+
+from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.lane.state.fair_scheduler import FairScheduler
+
+GONE_MAX = 64  # beside as many as there are tickets
+
+_Timed = tuple[datetime, int, Ticket]
+
+
+@dataclass(slots=True)
+class Queue:
+    """The requests in a lane's hands, from admission to the terminal.
+
+    A workflow's ordered tickets form a chain of which only the head may run, also while it waits
+    for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
+    a profile that is slow or away starves the others. A ticket whose account has nothing left but
+    what calls in flight may give back waits for that, and with it all others of the account.
+    `excess` are the requests beyond `crowd_max` of their workflow.
+    """
+
+    crowd_max: int = sys.maxsize
+    is_held: Callable[[str], bool] = lambda _: False  # of a request: it runs only when it is tried
+    tickets: dict[str, Ticket] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    bytes: int = 0
+    excess: int = 0
+    _of_workflow: Counter[str] = field(default_factory=Counter)
+    _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
+    _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
+    _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
+    _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
+    _scheduler: FairScheduler = field(default_factory=FairScheduler)
+    _due: list[_Timed] = field(default_factory=list)
+    _deadlines: list[_Timed] = field(default_factory=list)
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self.tickets)
+
+    def put(self, ticket: Ticket) -> None:
+        """Take a ticket in, behind what its workflow already has."""
+        request = ticket.request
+        self.tickets[request.request_id] = ticket
+        self.digests[request.request_id] = ticket.body_digest
+        self.bytes += ticket.size_bytes
+        self._of_workflow[request.workflow_id] += 1
+        self.excess += self._of_workflow[request.workflow_id] > self.crowd_max
+        heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+        if request.policy.ordering == "none":
+            self._admit(ticket)
+            return
+        chain = self._chains.setdefault(request.workflow_id, deque())
+        chain.append(ticket)
+        if len(chain) == 1:
+            self._admit(ticket)
+
+    def adopt(self, ticket: Ticket) -> None:
+        """Take in a ticket whose call is in flight; it runs at the head of its workflow."""
+        self.put(ticket)
+        self._scheduler.run(ticket)
+
+    def take(self, most: int = sys.maxsize) -> Ticket | None:
+        """The next ticket whose turn has come; it runs until `hold` or `finish`.
+
+        At most `most` requests of one profile run.
+        """
+        while ticket := self._scheduler.take(most):
+            if ticket in self._funded:
+                self._funded.discard(ticket)
+            elif ticket.request.account_id in self._unfunded:
+                self._wait_for_funds(ticket)  # behind those that found out
+                continue
+            return ticket
+        return None
+
+    def wait_for_funds(self, ticket: Ticket, now: datetime) -> None:
+        """Set a running ticket aside until `fund`, or its deadline."""
+        self._wait_for_funds(ticket)
+        if ticket.deadline <= now:  # it passed while it ran
+            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+
+    @property
+    def has_funded(self) -> bool:
+        """Whether somebody is to ask its account again."""
+        return bool(self._funded)
+
+    def fund(self, account_id: str) -> None:
+        """Something of the account may be free: the first that waits for it tries again.
+
+        If that spends, the next tries, and so on.
+        """
+        waiting = self._unfunded.get(account_id, deque())
+        while waiting:
+            ticket = waiting.popleft()
+            if ticket.stage is Stage.UNFUNDED:
+                self._funded.add(ticket)
+                self._line_up(ticket, first=True)
+                break
+        if not waiting:
+            self._unfunded.pop(account_id, None)
+
+    def apart(self) -> list[str]:
+        """The requests that are held, and could run."""
+        return [name for name, ticket in self._apart.items() if ticket.stage is Stage.READY]
+
+    def take_apart(self, request_id: str) -> Ticket:
+        """One of `apart`, which runs until `hold` or `finish`."""
+        ticket = self._apart.pop(request_id)
+        self._funded.discard(ticket)
+        return self._scheduler.run(ticket)
+
+    def hold(self, ticket: Ticket, not_before: datetime) -> None:
+        """Set a running ticket aside until then; its workflow waits with it."""
+        self._scheduler.stop(ticket)
+        ticket.not_before = not_before
+        self._admit(ticket)
+        if not_before >= ticket.deadline:  # which may have passed while it ran
+            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+
+    def finish(self, ticket: Ticket) -> None:
+        """Let a running ticket go; the next of its workflow becomes ready."""
+        self._scheduler.stop(ticket)
+        ticket.stage = Stage.GONE
+        request = ticket.request
+        del self.tickets[request.request_id]
+        del self.digests[request.request_id]
+        self.bytes -= ticket.size_bytes
+        self._funded.discard(ticket)
+        self._apart.pop(request.request_id, None)
+        self.excess -= self._of_workflow[request.workflow_id] > self.crowd_max
+        self._of_workflow[request.workflow_id] -= 1
+        if not self._of_workflow[request.workflow_id]:
+            del self._of_workflow[request.workflow_id]
+        self._forget_the_gone()
+        chain = self._chains.get(request.workflow_id)
+        if request.policy.ordering == "none" or chain is None:
+            return
+        was_head = chain[0] is ticket
+        chain.remove(ticket)
+        if not chain:
+            del self._chains[request.workflow_id]
+        elif was_head and chain[0].stage is Stage.WAITING:  # else its deadline made it run before
+            self._admit(chain[0])
+
+    def wake(self, now: datetime) -> list[Ticket]:
+        """Make due retries ready; return the tickets whose deadline has passed, as running."""
+        while self._due and self._due[0][0] <= now:
+            ticket = heapq.heappop(self._due)[2]
+            if ticket.stage is Stage.HELD:
+                self._make_ready(ticket)
+        expired = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            ticket = heapq.heappop(self._deadlines)[2]
+            if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
+                self._funded.discard(ticket)
+                expired.append(self._scheduler.run(ticket))
+        return expired
+
+    def next_moment(self) -> datetime | None:
+        """When `wake` may have something to do."""
+        moments = [heap[0][0] for heap in (self._due, self._deadlines) if heap]
+        return min(moments, default=None)
+
+    @property
+    def running(self) -> int:
+        """Requests that were taken, adopted or woken by their deadline."""
+        return self._scheduler.running
+
+    def largest(self) -> tuple[str, int, int] | None:
+        """The workflow with the most requests, how many, and how many of them run."""
+        found = max(self._of_workflow.items(), key=itemgetter(1), default=None)
+        return found and (*found, self._scheduler.running_in[found[0]])
+
+    @property
+    def profiles(self) -> AbstractSet[str]:
+        """Those of whom some request runs or could."""
+        return self._scheduler.profiles
+
+    def pressing(self, unavailable: Container[str] = ()) -> int:
+        """Requests that run, or are the next of their workflow to run.
+
+        All others are retries that wait for their moment, stand behind another request, or want a
+        profile that is `unavailable`.
+        """
+        return self._scheduler.pressing(unavailable)
+
+    @property
+    def held(self) -> int:
+        """Retries that wait for their moment (a few more, where deadlines took some first)."""
+        return len(self._due)
+
+    def _admit(self, ticket: Ticket) -> None:
+        if ticket.not_before is None:
+            self._make_ready(ticket)
+        else:
+            ticket.stage = Stage.HELD
+            heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
+
+    def _wait_for_funds(self, ticket: Ticket) -> None:
+        self._scheduler.stop(ticket)
+        ticket.stage = Stage.UNFUNDED
+        self._unfunded.setdefault(ticket.request.account_id, deque()).append(ticket)
+
+    def _forget_the_gone(self) -> None:
+        """Deadlines are hours away; requests that are done must not stay in memory till then."""
+        if len(self._deadlines) > 2 * len(self.tickets) + GONE_MAX:
+            self._deadlines = [entry for entry in self._deadlines if entry[2].stage != Stage.GONE]
+            heapq.heapify(self._deadlines)
+
+    def _make_ready(self, ticket: Ticket) -> None:
+        ticket.not_before = None
+        self._line_up(ticket)
+
+    def _line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+        if self.is_held(ticket.request.request_id):
+            ticket.stage = Stage.READY
+            self._apart[ticket.request.request_id] = ticket
+        else:
+            self._scheduler.line_up(ticket, first=first)

@@ -1,0 +1,110 @@
+"""A record that has just arrived, in the state of a lane: queued, or ended at once."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from answerbus.dead_letter import CrashedWorker
+from answerbus.envelope import ReceivedRequest
+from answerbus.private.ledger import ClosedOutcome
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.counters import WorkerCounters
+from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
+from services.worker.core.request.ticket import ticket_of_arrival
+from services.worker.lane.state import records as lane_records
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.suspects import Suspects
+from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import Observer, Observers
+from services.worker.ports import Outgoing, OutRecord
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWrite:
+    """Records that belong into one transaction, and the offset that goes with them."""
+
+    records: tuple[Outgoing, ...]
+    offset: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordAdmission:
+    """What of a lane's state a new record meets."""
+
+    partition: int
+    partitions: int
+    counters: WorkerCounters
+    ledger: Ledger
+    watermark: Watermark
+    queue: Queue
+    suspects: Suspects = field(default_factory=Suspects)
+    observer: Observer = field(default_factory=Observers)
+
+    def arrive(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
+        """Take a record in: queue it, or write down at once what becomes of it."""
+        offset = arrival.place.offset
+        if not self.watermark.deliver(offset):
+            return None
+        self.ledger.forget(now, self.watermark.committable)
+        admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
+        match admission:
+            case Admitted():
+                self.ledger.account(admission.request, now)  # the first admitted sets the limit
+                ticket = ticket_of_arrival(arrival, admission)
+                self.queue.put(ticket)
+                self.observer.taken(ticket)
+                return None
+            case Duplicate():
+                if not self._is_held(arrival):
+                    self.counters.duplicates += 1
+                    self.watermark.finish(offset)
+                return LaneWrite((), self.watermark.committable)
+            case Misrouted():
+                self.counters.forwarded += 1
+                copy = lane_records.forwarded_record(
+                    arrival, admission.workflow_id, admission.owner
+                )
+                return self._dispose(arrival, copy, "forwarded", now)
+            case Unfit():
+                self.counters.unreadable += not arrival.readable
+                letter = lane_records.unfit_dead_letter(admission, arrival, now)
+                self.observer.rejected(letter)
+                home = lane_records.home_partition(self.partition, self.partitions)
+                record = lane_records.unfit_record(letter, arrival, home)
+                return self._dispose(arrival, record, "dead_letter", now)
+            case _:
+                assert_never(admission)
+
+    def give_up_record(self, arrival: Arrival, crashes: int, now: datetime) -> LaneWrite | None:
+        """End a record that must not be decoded."""
+        offset = arrival.place.offset
+        if not self.watermark.deliver(offset):
+            return None
+        self.suspects.pass_record(offset)
+        if self.ledger.known_place(arrival.place_id):
+            self.watermark.finish(offset)
+            return LaneWrite((), self.watermark.committable)
+        unfit = Unfit(CrashedWorker(openings=crashes), None, None)
+        letter = lane_records.unfit_dead_letter(unfit, arrival, now)
+        self.observer.rejected(letter)
+        record = lane_records.unfit_record(letter, arrival, self.partition)
+        return self._dispose(arrival, record, "dead_letter", now)
+
+    def _dispose(
+        self, arrival: Arrival, record: OutRecord, outcome: ClosedOutcome, now: datetime
+    ) -> LaneWrite:
+        closed = lane_records.closed_position(arrival, outcome, self.partitions, now)
+        self.ledger.close(closed, None)
+        self.watermark.finish(arrival.place.offset)
+        home = lane_records.home_partition(self.partition, self.partitions)
+        return self._writing(record, lane_records.event_record(closed, home))
+
+    def _is_held(self, arrival: Arrival) -> bool:
+        """Whether this is the very record of a ticket that outlived a reopening."""
+        if not isinstance(arrival.decoded, ReceivedRequest):
+            return False
+        ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
+        return ticket is not None and ticket.offset == arrival.place.offset
+
+    def _writing(self, *records: Outgoing) -> LaneWrite:
+        return LaneWrite(records, self.watermark.committable)

@@ -1,0 +1,151 @@
+"""Records for the broker: events of a lane's partition, and dead letters on raw records."""
+
+import base64
+import hashlib
+from datetime import datetime
+
+from answerbus import topics
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter, Raw
+from answerbus.envelope import Headers, encode, headers_of
+from answerbus.event import Event
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    RAW_BYTES_MAX,
+    RAW_HEADER_BYTES_MAX,
+    RAW_HEADERS_MAX,
+)
+from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import ClosedOutcome, ClosedRecord
+from answerbus.topics import RETRIES
+from answerbus.trace import Trace, read_trace
+from answerbus.wire import format_timestamp
+from services.forwarding import header_of, without_header
+from services.worker.core.budget.account import Account
+from services.worker.core.budget.ledger import closed_record
+from services.worker.core.outcome.decide import Outcome
+from services.worker.core.request.admit import Arrival, Unfit
+from services.worker.core.request.ticket import Ticket, incoming_trace
+from services.worker.ports import LateRecord, OutRecord
+
+ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
+SPEND_BYTES = 100  # and each call in flight or request under way
+
+
+def event_record(event: Event, partition: int, trace: Trace | None = None) -> OutRecord:
+    """An event for this lane's partition of the topic that its kind belongs to."""
+    encoded = encode(event, trace=None if trace is None else trace.headers())
+    return OutRecord(
+        topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
+    )
+
+
+def outcome_record(outcome: Outcome, ticket: Ticket, partition: int) -> OutRecord:
+    """An outcome; a retry carries what its request came with, so that this outlives the worker."""
+    is_retry = isinstance(outcome, RetryRequest)
+    return event_record(outcome, partition, ticket.incoming_trace if is_retry else ticket.trace)
+
+
+def attempt_record(attempt: Attempt, incoming_trace: Trace | None, partition: int) -> OutRecord:
+    """An attempt, with a span of its own in the trace that its request came with."""
+    trace = None if incoming_trace is None else incoming_trace.child(attempt.event_id)
+    return event_record(attempt, partition, trace)
+
+
+def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
+    """The dead letter of a record that cannot become a request."""
+    trace = incoming_trace(arrival.headers, arrival.origin, arrival.place_id)
+    return event_record(letter, partition, trace.child(arrival.place_id))
+
+
+def account_record(account: Account, partition: int) -> LateRecord:
+    """An account as it is now; of all that one transaction says of it, the last is enough."""
+    name = f"account:{account.id}"
+    headers = headers_of(
+        "account",
+        ce_id=name,
+        ce_time=format_timestamp(account.updated_at),
+        ce_subject=account.workflow_id,
+    )
+    return LateRecord(
+        topics.LEDGER,
+        partition,
+        name.encode(),
+        headers,
+        ACCOUNT_BYTES + SPEND_BYTES * (len(account.in_flight) + len(account.open)),
+        account.snapshot().json,
+    )
+
+
+def retry_tombstone(request_id: str, partition: int) -> OutRecord:
+    """The null value that takes a request off the list of what is still being tried."""
+    return OutRecord(RETRIES, partition, request_id.encode(), None, [])
+
+
+def forwarded_record(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
+    """The very record for its owner's partition, with the place and time of its first append."""
+    own = without_header(arrival.headers)
+    kept = [(name, content) for name, content in own if content is not None]
+    if sum(len(name.encode()) + len(content) for name, content in kept) > ENVELOPE_EXTRA_BYTES_MAX:
+        # The record must fit; the body is complete in itself.
+        trace = read_trace(kept)
+        kept = [(name, text.encode()) for name, text in trace.headers().items()] if trace else []
+    headers = [*kept, header_of(arrival.origin)]
+    return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
+
+
+def home_partition(partition: int, partitions: int) -> int:
+    """Where a lane tells of its records: in another's place if its own is beyond those in use."""
+    return partition % partitions
+
+
+def closed_position(
+    arrival: Arrival, outcome: ClosedOutcome, partitions: int, now: datetime
+) -> ClosedRecord:
+    """The entry by which a record that was no request here is known if it is delivered again."""
+    place = arrival.place
+    offset = place.offset if place.partition < partitions else 0  # 0: of no meaning in its home
+    return closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
+
+
+def unfit_dead_letter(unfit: Unfit, arrival: Arrival, now: datetime) -> DeadLetter:
+    """A dead letter about a record that cannot become a request, with its bytes."""
+    return DeadLetter(
+        dead_letter_id=f"{arrival.place_id}.dead-letter",
+        request_id=unfit.request_id,
+        workflow_id=unfit.workflow_id,
+        cause=unfit.cause,
+        request=None,
+        raw=raw(arrival.value, arrival.headers),
+        origin=arrival.place,
+        account=None,
+        at=now,
+    )
+
+
+def raw(value: bytes | None, headers: Headers) -> Raw:
+    """The bytes of a record, as far as a dead letter can hold them."""
+    held = value or b""
+    return Raw(
+        base64=None if value is None else base64.b64encode(held[:RAW_BYTES_MAX]).decode(),
+        bytes=len(held),
+        digest="sha256:" + hashlib.sha256(held).hexdigest(),
+        truncated=len(held) > RAW_BYTES_MAX or _headers_cut(headers),
+        headers=tuple(
+            (_clip_name(name), _encoded(content)) for name, content in headers[:RAW_HEADERS_MAX]
+        ),
+    )
+
+
+def _headers_cut(headers: Headers) -> bool:
+    return len(headers) > RAW_HEADERS_MAX or any(
+        len(content or b"") > RAW_HEADER_BYTES_MAX for _, content in headers
+    )
+
+
+def _clip_name(name: str) -> str:
+    return name.encode(errors="replace")[:RAW_HEADER_BYTES_MAX].decode(errors="replace")
+
+
+def _encoded(content: bytes | None) -> str | None:
+    return None if content is None else base64.b64encode(content[:RAW_HEADER_BYTES_MAX]).decode()

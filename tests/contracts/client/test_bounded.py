@@ -1,0 +1,105 @@
+"""Calls of a client library end within their time, whatever it does with cancellations."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+
+import pytest
+
+from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded
+from tests.unit.worker.lane.virtual import run
+
+
+async def _answer() -> str:
+    await asyncio.sleep(1)
+    return "answer"
+
+
+async def _deaf() -> None:
+    for _ in range(3):
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(20)
+
+
+async def _cancels_itself() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+async def _fails() -> None:
+    raise ConnectionError
+
+
+def test_what_is_on_time_gives_its_result() -> None:
+    assert run(bounded(_answer(), 2)) == "answer"
+
+
+def test_what_fails_raises_its_error() -> None:
+    async def main() -> None:
+        with pytest.raises(ConnectionError):
+            await bounded(_fails(), 2)
+
+    run(main())
+
+
+@pytest.mark.parametrize("work", [_answer, _deaf])
+def test_what_is_late_ends_at_the_limit_deaf_or_not(
+    work: Callable[[], Coroutine[None, None, object]],
+) -> None:
+    async def main() -> float:
+        now = asyncio.get_running_loop().time
+        began = now()
+        with pytest.raises(TimeoutError):
+            await bounded(work(), 0.5)
+        took = now() - began
+        await asyncio.sleep(200)
+        return took
+
+    assert run(main()) in {0.5, 0.5 + CLEAN_UP_S}
+
+
+def test_a_cancellation_from_within_is_an_error_and_none_of_the_caller() -> None:
+    async def main() -> None:
+        with pytest.raises(ClientCancelled):
+            await bounded(_cancels_itself(), 2)
+
+    run(main())
+
+
+def test_a_cancellation_from_outside_ends_the_work_too() -> None:
+    async def main() -> list[str]:
+        ended: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(10)
+            finally:
+                await asyncio.sleep(0.1)
+                ended.append("cleaned up")
+
+        caller = asyncio.create_task(bounded(work(), 20))
+        await asyncio.sleep(1)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        return ended
+
+    assert run(main()) == ["cleaned up"]
+
+
+def test_an_error_that_nobody_waits_for_any_more_is_not_reported() -> None:
+    """The caller is cancelled in the very moment in which the work fails."""
+
+    async def main() -> None:
+        caller = asyncio.create_task(bounded(_fails_soon(), 20))
+        await asyncio.sleep(0.5)
+        asyncio.get_running_loop().call_later(0.5, caller.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    async def _fails_soon() -> None:
+        await asyncio.sleep(1)
+        raise ConnectionError
+
+    run(main())

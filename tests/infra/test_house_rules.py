@@ -1,0 +1,125 @@
+"""Rules of the house that no linter knows, read off the source itself."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODE = ("contracts/answerbus", "services", "infra")
+FILE_LINES_MAX = 250
+TEST_LINES_MAX = 420
+FUNCTION_LINES_MAX = 60
+BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
+CONTRACTS_MAY_IMPORT = {
+    "answerbus",
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+}
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("path", modules(*CODE, "tests"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_says_what_it_is_for_and_stays_small(path: Path) -> None:
+    module, text = tree(path), path.read_text(encoding="utf-8")
+    is_test = path.is_relative_to(ROOT / "tests")
+
+    assert path.stem not in BANNED_NAMES
+    assert ast.get_docstring(module) or not module.body or is_test
+    assert len(text.splitlines()) <= (TEST_LINES_MAX if is_test else FILE_LINES_MAX)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_test:
+            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES_MAX, node.name
+
+
+@pytest.mark.parametrize("path", modules(*CODE), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_is_made_without_validation(path: Path) -> None:
+    for node in ast.walk(tree(path)):
+        assert not (isinstance(node, ast.Attribute) and node.attr == "model_construct")
+
+
+def test_the_contracts_install_alone() -> None:
+    for path in modules("contracts/answerbus"):
+        allowed = CONTRACTS_MAY_IMPORT | set(sys.stdlib_module_names)
+        if path.is_relative_to(ROOT / "contracts/answerbus/client"):
+            allowed = allowed | {"aiokafka", "cramjam"}
+        roots = {name.split(".")[0] for name in imports(path)}
+
+        assert roots <= allowed, path
+
+
+def test_audit_only_text_has_no_way_into_a_prompt() -> None:
+    """`rationale` is known to the few modules that take it to the Attempt, and to no other."""
+    knowing = {
+        path.relative_to(ROOT / "services").as_posix()
+        for path in modules("services")
+        if "rationale" in path.read_text(encoding="utf-8").lower()
+    }
+
+    assert knowing <= {
+        "worker/core/schema/resolved.py",
+        "worker/core/budget/audit.py",
+        "worker/core/outcome/call.py",
+        "worker/core/schema/resolve.py",
+        "worker/handle.py",
+    }
+
+
+def test_the_system_text_is_joined_of_trusted_pieces_alone() -> None:
+    """`system=` is given once, from a list that this test spells out."""
+    source = tree(ROOT / "services/worker/core/attempt/prompt.py")
+    given = [
+        ast.unparse(keyword.value)
+        for node in ast.walk(source)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "system"
+    ]
+    pieces = [
+        ast.unparse(node.value)
+        for node in ast.walk(source)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id == "pieces"
+    ]
+
+    assert given == ["'\\n\\n'.join((piece for piece in pieces if piece))"]
+    assert pieces == ["[_RULES, schema, wire.instructions, request.context.instructions]"]
+
+
+def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> None:
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules("contracts/answerbus", "services")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute)
+        and (node.attr in {"environ", "getenv"} or ast.unparse(node) == "datetime.now")
+    }
+
+    assert readers <= {
+        "services/settings.py",
+        "services/worker/adapters/clock.py",
+        "contracts/answerbus/client/client.py",
+    }

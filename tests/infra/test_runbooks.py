@@ -1,0 +1,60 @@
+"""Every cause of dead letters has its section in the runbook, and each section all its parts."""
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+
+from answerbus.dead_letter import Cause
+from services.cli import application
+
+RUNBOOK = Path(__file__).parents[2] / "docs" / "runbooks" / "dead-letters.md"
+PARTS = ("What happened.", "How to see it.", "What to change.", "Replay.", "Dismiss")
+_UNION, *_ = get_args(Cause)
+CAUSES = [cause.model_fields["kind"].default for cause in get_args(_UNION)]
+
+
+def sections() -> dict[str, str]:
+    """The text of each section by its heading, without the first one, which is no cause."""
+    found = re.split(r"^## (.+)$", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(found[3::2], found[4::2], strict=True))
+
+
+def test_each_cause_has_a_section_and_a_line_in_the_table_and_no_section_is_of_another() -> None:
+    lines = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\)", RUNBOOK.read_text(), flags=re.MULTILINE)
+
+    assert sorted(sections()) == sorted(CAUSES)
+    assert lines == [(cause, cause) for cause in sections()]
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_section_says_all_that_an_operator_needs(cause: str) -> None:
+    bold = re.findall(r"^\*\*(.+?)\*\*", sections()[cause], flags=re.MULTILINE)
+
+    assert tuple(bold) == PARTS
+
+
+def commands() -> list[list[str]]:
+    """What the runbook says to type, as words; `run …` alone means `answerbus replay run …`."""
+    text = RUNBOOK.read_text(encoding="utf-8")
+    lines = re.findall(r"^ *answerbus (.+)$", text, re.MULTILINE)
+    spans = re.findall(r"`answerbus ([^`\n]+)`", text)
+    short = re.findall(r"`((?:run|groups|status|dry-run) [^`\n]+)`", text)
+    return [typed.split() for typed in [*lines, *spans, *(f"replay {typed}" for typed in short)]]
+
+
+def test_every_command_of_the_runbook_is_there_with_its_options() -> None:
+    root: Any = typer.main.get_command(application())
+    known = commands()
+
+    assert len(known) > 20
+    for words in known:
+        command: Any = root
+        named = list(words)
+        while named and hasattr(command, "get_command"):
+            command = command.get_command(None, named.pop(0))
+            assert command is not None, words
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in named if word.startswith("--")} <= options, words

@@ -1,0 +1,107 @@
+"""A lane beyond the deployment's partitions: each record leaves once, whatever fails."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
+from services.worker.adapters.kafka.forwarding import ForwardingShard
+from services.worker.handle import handle
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.state.machine import State
+from services.worker.ports import Shard
+from tests.unit.worker.builders import PARTITIONS, body, workflow_of
+from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, Fault
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, until
+
+BEYOND = PARTITIONS + 3
+HOME = 3
+REQUESTS_COUNT = 1_500
+RUBBISH = 20
+FAULTS = [
+    *([fault] for fault in Fault),
+    [None, Fault.HANGS_AND_HAPPENS, None, Fault.REFUSED, Fault.ANSWER_LOST, Fault.HANGS],
+    [fault for _ in range(5) for fault in Fault],
+]
+
+
+class Forwarder(Worker):
+    def _new_life(self, partition: int) -> Lifecycle:
+        intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
+        return new_lifecycle(
+            partition, self.context, intake, lambda: self._forwarding(partition), handle
+        )
+
+    def _forwarding(self, partition: int) -> Shard:
+        return ForwardingShard(FakeShard(self.broker, partition), PARTITIONS)
+
+
+def published(broker: Broker) -> set[str]:
+    names = set()
+    for number in range(REQUESTS_COUNT):
+        names.add(f"r-{number}")
+        asked = body(f"r-{number}", workflow_of(number % PARTITIONS))
+        broker.publish(json.dumps(asked).encode(), BEYOND)
+        if number % (REQUESTS_COUNT // RUBBISH) == 0:
+            broker.publish(b"rubbish %d" % number, BEYOND)
+    return names
+
+
+def copies(broker: Broker) -> Counter[str]:
+    found = (event for p in range(PARTITIONS) for event in events(broker, REQUESTS, partition=p))
+    return Counter(event["request_id"] for event in found)
+
+
+def assert_all_left_once(broker: Broker, names: Iterable[str]) -> None:
+    assert copies(broker) == dict.fromkeys(names, 1)
+    letters = events(broker, DEAD_LETTERS, partition=HOME)
+    assert Counter(letter["dead_letter_id"] for letter in letters).most_common(1)[0][1] == 1
+    assert len(letters) == RUBBISH
+    closed = Counter(event["closes"] for event in events(broker, LEDGER, partition=HOME))
+    assert len(closed) == REQUESTS_COUNT + RUBBISH
+    assert set(closed.values()) == {1}
+    assert events(broker, LEDGER, DEAD_LETTERS, partition=BEYOND) == []
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_each_record_leaves_once_whatever_becomes_of_a_commit(faults: list[Fault | None]) -> None:
+    async def main() -> None:
+        broker = Broker()
+        names = published(broker)
+        broker.faults.extend(faults)
+        worker = Forwarder(broker, context(FakeProvider()))
+        worker.assign(BEYOND)
+
+        end = broker.log(REQUESTS, BEYOND).end
+        await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
+
+        lane = worker.membership.lifecycles[BEYOND].lane
+        await until(lambda: lane.state is State.OPEN)
+        await worker.drain()
+        assert_all_left_once(broker, names)
+
+    run(main())
+
+
+@pytest.mark.parametrize("commits", [1, 2, 4])
+def test_a_successor_goes_on_where_a_killed_worker_stopped(commits: int) -> None:
+    async def main() -> None:
+        broker = Broker()
+        names = published(broker)
+        first = Forwarder(broker, context(FakeProvider(), "first"))
+        first.assign(BEYOND)
+        await until(lambda: copies(broker).total() >= min(100 * commits, REQUESTS_COUNT))
+        await first.crash()
+
+        second = Forwarder(broker, context(FakeProvider(), "second"))
+        second.assign(BEYOND)
+        end = broker.log(REQUESTS, BEYOND).end
+        await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
+        await second.drain()
+
+        assert_all_left_once(broker, names)
+
+    run(main())

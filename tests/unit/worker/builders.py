@@ -1,0 +1,196 @@
+"""Whole, plausible things of the worker's core, for tests to vary in what they are about."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.budget import AccountState, Budget, Spent, Usage
+from answerbus.envelope import Headers, ReceivedRequest, decode_request
+from answerbus.outcome import ModelUsed, Origin
+from answerbus.partition import partition_of
+from answerbus.registry import Registry
+from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
+from services.digest import bytes_digest, canonical_digest
+from services.forwarding import first_place, is_forwarded
+from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
+from services.worker.core.attempt.prompt import Prompt, build
+from services.worker.core.attempt.reply import Answered, CallFacts, Reply
+from services.worker.core.budget.account import Spend
+from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import Checked, DecisionInputs
+from services.worker.core.request.admit import Arrival
+from services.worker.core.request.ticket import Ticket, incoming_trace
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.dialects import prompted
+
+NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+PARTITIONS = 12
+TOPIC = "answerbus.requests.v1"
+BACKOFF = Backoff(first_s=1.0, factor=2.0, max_s=60.0)
+ORIGIN = Origin(topic=TOPIC, partition=0, offset=17, timestamp=NOW)
+OBJECT = InlineRef(name="thing", wrapped=False, json_schema={"type": "object"})
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def workflow_of(partition: int, number: int = 0) -> str:
+    """The `number`-th workflow that `partition` owns."""
+    owned = (f"w-{n}" for n in range(1_000_000) if partition_of(f"w-{n}", PARTITIONS) == partition)
+    for _ in range(number):
+        next(owned)
+    return next(owned)
+
+
+def body(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "request",
+        "request_id": request_id,
+        "workflow_id": workflow_id,
+        "answer_schema": {"kind": "text"},
+        "context": {"instructions": "Say something."},
+        **more,
+    }
+
+
+def request(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> Request:
+    return Request.model_validate_json(json.dumps(body(request_id, workflow_id, **more)))
+
+
+def arrival(
+    value: bytes | dict[str, Any],
+    offset: int = 0,
+    partition: int = 0,
+    at: datetime = NOW,
+    headers: Headers = (),
+) -> Arrival:
+    """A record as intake would hand it over."""
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    place = Origin(topic=TOPIC, partition=partition, offset=offset, timestamp=at)
+    decoded = decode_request(raw, headers)
+    digest = bytes_digest(raw)
+    if isinstance(decoded, ReceivedRequest):
+        digest = canonical_digest(decoded.body)
+    return Arrival(
+        place=place,
+        origin=first_place(headers, place) or place,
+        forwarded=is_forwarded(headers),
+        value=raw,
+        headers=headers,
+        decoded=decoded,
+        digest=digest,
+    )
+
+
+def ticket(
+    request_id: str = "r-1",
+    workflow_id: str = "w-0",
+    offset: int | None = 17,
+    at: datetime = NOW,
+    **more: Any,
+) -> Ticket:
+    origin = Origin(topic=TOPIC, partition=0, offset=offset or 0, timestamp=at)
+    asked = request(request_id, workflow_id, **more)
+    digest = canonical_digest(body(request_id, workflow_id, **more))
+    trace = incoming_trace((), origin, request_id)
+    return Ticket(asked, digest, origin, (), 100, offset, trace)
+
+
+def plan(
+    ref: SchemaRef | None = None,
+    tariff: Tariff | None = None,
+    audit_only: frozenset[str] = frozenset(),
+    timeout_s: float = 60.0,
+) -> Plan:
+    """How a request is asked under the profile `default`, in the dialect `prompted`."""
+    asked = resolve(ref or TextRef(), Registry())
+    assert isinstance(asked, ResolvedSchema)
+    asked = ResolvedSchema(asked.id, asked.name, "", asked.schema, asked.read, audit_only)
+    facts = ProfileFacts("default", "scripted", "a-model", 1_000, timeout_s, tariff)
+    return Plan(facts, asked, prompted.compile_schema(asked))
+
+
+def wire() -> WireSchema:
+    return plan().wire
+
+
+def prompt(asked: Request | None = None, prior: Sequence[Prior] = ()) -> Prompt:
+    return build(asked or request(), wire(), prior, 1_000)
+
+
+def case(
+    asked: Request | None = None,
+    *,
+    prior: tuple[Prior, ...] = (),
+    notes: tuple[str, ...] = (),
+    waits: int = 0,
+    attempt: int = 1,
+    plan_: Plan | None = None,
+) -> AttemptContext:
+    asked = asked or request()
+    return AttemptContext(
+        request=asked,
+        body_digest=bytes_digest(b"body"),
+        origin=ORIGIN,
+        deadline=after(asked.ttl_s),
+        prior=prior,
+        waits=waits,
+        notes=notes,
+        attempt=attempt,
+        plan=plan_ or plan(),
+        model=ModelUsed(profile="default", provider="scripted", model="m", dialect="prompted"),
+        usage=Usage(input_tokens=10, output_tokens=5),
+    )
+
+
+def account(spent: int = 1, limit: int = 3) -> AccountState:
+    return AccountState(id="w-0", limit=Budget(attempts=limit), spent=Spent(attempts=spent))
+
+
+def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> DecisionInputs:
+    return DecisionInputs(account(spent, limit), BACKOFF, NOW, jitter)
+
+
+def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> Answered:
+    usage = Usage(input_tokens=used[0], output_tokens=used[1]) if used else Usage()
+    return Answered(content, CallFacts(usage=usage))
+
+
+def call(
+    of: Ticket, spend: Spend, reply: Reply | None = None, checked: Checked | None = None
+) -> Call:
+    """A call that came to `reply`; an answer is accepted unless `checked` says otherwise."""
+    reply = reply or answered()
+    if isinstance(reply, Answered):
+        checked = checked or Accepted(reply.content)
+    return Call(
+        ticket=of,
+        plan=plan(),
+        prompt=prompt(of.request),
+        spend=spend,
+        reply=reply,
+        checked=checked,
+        answer_digest=None,
+        rationale=None,
+        duration_ms=7,
+    )
+
+
+def earlier(attempt: int = 1, answer: JsonValue = None) -> Prior:
+    return Prior(attempt=attempt, failure=failure.Unknown(), answer=answer)
+
+
+def nested(levels: int) -> JsonValue:
+    """Arrays in arrays."""
+    value: JsonValue = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value

@@ -1,0 +1,208 @@
+"""Events repeat what the case says, and fit their limits whatever a model or upstream wrote."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.dead_letter import CrashedWorker, DeadLetter
+from answerbus.envelope import decode, encode
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
+from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
+from answerbus.request import Prior
+from answerbus.trace import Trace
+from services.worker.core.attempt import events, history
+from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
+from services.worker.core.attempt.history import PRIOR_BYTES_MAX
+from services.worker.core.request.ticket import Ticket, ticket_of_retry
+from services.worker.core.schema.resolved import Accepted
+from tests.unit.worker.builders import (
+    NOW,
+    OBJECT,
+    account,
+    after,
+    case,
+    earlier,
+    nested,
+    plan,
+    request,
+)
+
+INVALID = failure.Invalid(problems=())
+AUDIT_ONLY = case(plan_=plan(OBJECT, audit_only=frozenset({"rationale"})))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=5), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
+    asked = request("r-7", "w-7", labels={"tenant": "acme"})
+    made = events.result(case(asked, attempt=2), Accepted("hi"), account(), after(9))
+
+    assert json.loads(made.model_dump_json()) == {
+        "kind": "result",
+        "event_id": "r-7.result",
+        "request_id": "r-7",
+        "workflow_id": "w-7",
+        "schema": json.loads(plan().schema.id.model_dump_json()),
+        "answer": "hi",
+        "attempt": 2,
+        "model": {
+            "profile": "default", "provider": "scripted", "model": "m", "dialect": "prompted"
+        },
+        "usage": {"input_tokens": 10, "output_tokens": 5, "micro_usd": None},
+        "account": {
+            "id": "w-0",
+            "limit": {"attempts": 3, "tokens": None, "micro_usd": None},
+            "spent": {"attempts": 1, "tokens": 0, "micro_usd": 0},
+        },
+        "notes": [],
+        "requested_at": "2026-11-21T10:00:00.000Z",
+        "finished_at": "2026-11-21T10:00:09.000Z",
+        "labels": {"tenant": "acme"},
+        "replay": None,
+    }  # fmt: skip
+
+
+TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
+
+
+def retry_of(of: AttemptContext) -> RetryRequest:
+    return events.retry(of, INVALID, after(5), account(), NOW, counted=True)
+
+
+def through_the_log(retry: RetryRequest) -> Ticket:
+    record = encode(retry, trace=TRACE.headers())
+    event = decode(record.value)
+    assert isinstance(event, RetryRequest)
+    return ticket_of_retry(event, 100, record.headers)
+
+
+@settings(max_examples=60, deadline=None)
+@given(JSON, JSON)
+def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
+    fact: JsonValue, answer: JsonValue
+) -> None:
+    """A retry that cannot be read back keeps its lane shut."""
+    asked = request(context={"instructions": "x", "facts": [{"name": "f", "value": fact}]})
+    of = case(asked, prior=(earlier(1, answer),), notes=("n",), waits=3, attempt=4)
+
+    ticket = through_the_log(retry_of(of))
+
+    assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.prior, of.notes)
+    assert (ticket.waits, ticket.in_retries, ticket.offset) == (3, True, None)
+    assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
+    assert ticket.incoming_trace == TRACE
+    assert (ticket.origin, ticket.body_digest) == (of.origin, of.body_digest)
+
+
+def test_more_notes_than_an_event_holds_break_no_retry() -> None:
+    of = case(notes=tuple(f"{n} " + "x" * 5_000 for n in range(100)))
+
+    notes = retry_of(of).notes
+
+    assert len(notes) == NOTES_MAX
+    assert max(len(note.encode()) for note in notes) == NOTE_BYTES_MAX
+
+
+@pytest.mark.parametrize("content", ['{"a": "\ud800"}', "\ud800", '{"a": 1'])
+def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> None:
+    kept = history.kept_answer(AUDIT_ONLY, content)
+    tried = history.with_failure(AUDIT_ONLY, INVALID, kept)
+    unvalidated = events.unvalidated(AUDIT_ONLY, kept, INVALID, account(), NOW)
+
+    assert isinstance(decode(encode(retry_of(tried)).value), RetryRequest)
+    assert isinstance(decode(encode(unvalidated).value), UnvalidatedResult)
+
+
+def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
+    deep, fits = (json.dumps(nested(ANSWER_DEPTH_MAX + more)) for more in (1, 0))
+
+    assert history.kept_answer(AUDIT_ONLY, deep) is None
+    assert history.kept_answer(AUDIT_ONLY, fits) == nested(ANSWER_DEPTH_MAX)
+    assert history.readable(case(), deep) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        ('{"a": 1, "rationale": "secret"}', {"a": 1}),
+        ('[{"a": 1, "rationale": "secret"}]', [{"a": 1}]),
+        ('{"answer": {"rationale": "secret", "b": [{"rationale": 1}]}}', {"answer": {"b": [{}]}}),
+        ("not json", None),
+        (json.dumps("x" * PRIOR_ANSWER_BYTES_MAX), None),
+    ],
+)
+def test_the_answer_that_is_kept_has_no_audit_only_field_wherever_it_stands(
+    content: str, kept: JsonValue
+) -> None:
+    assert history.kept_answer(AUDIT_ONLY, content) == kept
+
+
+def test_of_earlier_answers_the_last_alone_is_kept() -> None:
+    of = case(prior=(earlier(1, "first"), earlier(2, "second")), attempt=3)
+
+    tried = history.with_failure(of, INVALID, "third")
+
+    assert [(entry.attempt, entry.answer) for entry in tried.prior] == [
+        (1, None),
+        (2, None),
+        (3, "third"),
+    ]
+
+
+def test_upstreams_own_history_fits_as_well() -> None:
+    """It stands in the request too, so that a letter would hold it twice."""
+    problem = failure.Problem.of("/a", "b", "c" * 400)
+    full = failure.Invalid(problems=(problem,) * 20)
+    long = tuple(Prior(attempt=n, failure=full, answer="x" * 400_000) for n in range(32))
+
+    kept = history.bounded_prior(long)
+
+    assert [entry.attempt for entry in kept] == list(range(32 - len(kept), 32))
+    assert sum(len(entry.model_dump_json()) for entry in kept) <= PRIOR_BYTES_MAX
+    assert {entry.answer for entry in kept} == {None}
+    assert history.bounded_prior((earlier(1, "small"),)) == (earlier(1, "small"),)
+    assert len(history.bounded_prior((earlier(),) * 50)) == PRIOR_ENTRIES_MAX
+
+
+def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
+    replay: JsonValue = {
+        "dead_letter_id": "x",
+        "round": 2,
+        "account": "w-0~2d711642b726",
+        "by": "ops",
+        "edited": False,
+    }
+    letter = events.letter(
+        request("r-1", replay=replay), CrashedWorker(openings=6), case().origin, (), ("n", "n"),
+        account(), NOW,
+    )  # fmt: skip
+
+    assert (letter.dead_letter_id, letter.round, letter.notes) == ("r-1.dead-letter", 2, ("n",))
+    assert decode(encode(letter).value) == letter
+    assert isinstance(letter, DeadLetter)
+
+
+def test_the_dialects_notes_reach_result_and_letter() -> None:
+    prompted = case(plan_=plan(OBJECT))
+    result = events.result(prompted, Accepted({}, notes=("own",)), account(), NOW)
+
+    assert isinstance(result, Result)
+    assert result.notes == (*prompted.plan.wire.notes, "own")
+    assert events.dead_letter(prompted, CrashedWorker(openings=6), account(), NOW).notes == (
+        prompted.plan.wire.notes
+    )

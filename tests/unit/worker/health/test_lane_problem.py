@@ -1,0 +1,382 @@
+"""Which lane is stuck on what, on virtual time: what is said, from when on, and when it is over."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from answerbus.registry import Registry
+from services.worker.core.attempt.reply import Reply, Throttled, Unavailable
+from services.worker.core.request.ticket import Ticket
+from services.worker.handle import handle
+from services.worker.health.loop_monitor import LoopMonitor
+from services.worker.health.probe import PROBE_EVERY_S, Probe
+from services.worker.health.verdict import Verdict, body_of, judge
+from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.lane.lane import Lane
+from services.worker.lane.state.machine import State
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.limits.slots import Slots
+from services.worker.plans import Planner
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.lane.stage import Stage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import FakeProvider, Worker, context, publish
+
+BOUND_S, SESSION_S = 45.0, 10.0
+NEVER_S = 100_000.0
+
+
+class Watch:
+    """What a worker would say of itself, with a broker that answers as long as it is there."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.is_there = True
+        self.loop_monitor, self.probe = LoopMonitor(), Probe(self._ends)
+        bounds = Bounds(BOUND_S, SESSION_S)
+        self.watched = HealthInputs(
+            stage.worker.membership, stage.context, self.loop_monitor, self.probe, bounds
+        )
+        self._tasks = [asyncio.create_task(of.run()) for of in (self.loop_monitor, self.probe)]
+
+    async def _ends(self) -> dict[int, int]:
+        if not self.is_there:
+            raise TimeoutError
+        return {0: 7}
+
+    def verdict(self) -> Verdict:
+        return judge(self.watched)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+def called(reply: Reply, after_s: float = 1.0) -> FakeProvider:
+    return FakeProvider(lambda *_: (after_s, reply))
+
+
+def test_an_idle_lane_and_one_at_work_are_ready() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 40.0))
+        await stage.worker.open()
+        watch = Watch(stage)
+        await asyncio.sleep(1_000)
+
+        assert watch.verdict() == Verdict({0: State.OPEN}, (), {}, {}, ())
+        assert watch.verdict().ready
+        assert body_of(watch.verdict(), watch.watched)["ready"] is True
+
+        stage.publish(*(f"r-{n}" for n in range(10)))  # one after the other: one workflow
+        for _ in range(400):
+            await asyncio.sleep(1)
+            assert watch.verdict().ready, watch.verdict()
+        await stage.end()
+        watch.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("reply", [Unavailable(None, ran=False), None], ids=["away", "hangs"])
+def test_a_provider_without_a_word_is_named_at_the_lanes_that_ask_it(reply: Reply | None) -> None:
+    async def main() -> None:
+        stage = Stage(called(reply or answered(), 0.1 if reply else NEVER_S))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await asyncio.sleep(BOUND_S - 1)
+
+        assert watch.verdict().ready
+
+        await asyncio.sleep(6)
+        (why,) = watch.verdict().stuck.values()
+        assert why.startswith("no word from the provider of profile default for ")
+
+        stage.provider.script = lambda *_: (0.1, answered())
+        await stage.end()
+        assert watch.verdict().stuck == {}
+        watch.stop()
+
+    run(main())
+
+
+def test_a_provider_that_asks_for_patience_has_it() -> None:
+    async def main() -> None:
+        stage = Stage(called(Throttled(100.0)))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1", policy={"ordering": "none"})
+        await asyncio.sleep(2)
+        stage.publish("r-2", policy={"ordering": "none"})  # waits at the profile
+        for _ in range(300):
+            await asyncio.sleep(1)
+            assert watch.verdict().ready, watch.verdict()
+        stage.provider.script = lambda *_: (0.1, answered())
+        await stage.end()
+        watch.stop()
+
+    run(main())
+
+
+def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 500.0))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await stage.called("r-1")
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 1
+        await stage.worker.lifecycle.drain(0.1)
+
+        assert stage.worker.membership.lifecycles, "until the next assignment"
+        assert body_of(watch.verdict(), watch.watched)["in_flight"] == 0
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_call_beyond_its_timeout_is_named() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), NEVER_S))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await stage.called("r-1")
+        backends = stage.context.planner.backends  # as if an adapter ignored its timeout
+        shorter = replace(
+            backends["default"], facts=replace(backends["default"].facts, timeout_s=1)
+        )
+        watch.watched.context.planner.backends = {"default": shorter}
+        await asyncio.sleep(20)
+
+        assert watch.verdict().stuck == {
+            0: "a call to profile default goes on for 20 s, its limit is 1"
+        }
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_who_waits_for_a_slot_that_another_lane_has_is_not_stuck() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), NEVER_S), timeout_s=600)
+        backend = stage.context.planner.backends["default"]
+        backends = {"default": backend, "other": replace(backend, limiter=ProfileLimiter(1))}
+        planner = Planner(backends, Registry())
+        around = replace(stage.context, slots=Slots(1), planner=planner)
+        await stage.worker.crash()
+        stage.worker, stage.context = Worker(stage.broker, around), around
+        stage.worker.assign(0, 1)
+        await stage.worker.until(State.OPEN)
+        watch = Watch(stage)
+        publish(stage.broker, "long", workflow_of(1))
+        await stage.called("long")
+        publish(stage.broker, "waits", profile="other")
+        await asyncio.sleep(2 * BOUND_S)
+
+        assert list(watch.verdict().stuck) == [1]
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_what_was_settled_is_progress() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 40.0))
+
+        async def forget_one(lane: Lane, ticket: Ticket) -> None:
+            if ticket.request.request_id == "forgotten":
+                await asyncio.sleep(NEVER_S)
+            await handle(lane, ticket)
+
+        await stage.worker.open()
+        stage.worker.lane._handle = forget_one
+        watch = Watch(stage)
+        publish(stage.broker, "forgotten", policy={"ordering": "none"})
+        publish(stage.broker, "r-1", policy={"ordering": "none"})
+        await asyncio.sleep(40 + BOUND_S - 5)
+
+        assert watch.verdict().ready
+
+        await asyncio.sleep(10)
+        assert watch.verdict().stuck == {0: "has 1 requests and made no progress for 50 s"}
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_work_that_nobody_does_is_named() -> None:
+    async def main() -> None:
+        stage = Stage()
+
+        async def forget(*_: object) -> None:
+            await asyncio.sleep(NEVER_S)
+
+        await stage.worker.open()
+        stage.worker.lane._handle = forget  # a bug
+        watch = Watch(stage)
+        publish(stage.broker, "r-1")
+        await asyncio.sleep(BOUND_S + 2)
+
+        assert watch.verdict().stuck == {0: "has 1 requests and made no progress for 47 s"}
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_a_lane_that_cannot_open_or_is_not_given_back_is_named() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.worker.revoke()
+        await asyncio.sleep(BOUND_S - 1)
+
+        assert watch.verdict().ready
+
+        await asyncio.sleep(2)
+        assert watch.verdict().stuck == {
+            0: "was taken away 46 s ago and not given back: the group rebalances"
+        }
+
+        stage.broker.unreachable = True
+        stage.worker.assign(0)
+        await asyncio.sleep(30)
+        assert not watch.verdict().ready
+        assert "ConnectionError" in watch.verdict().stuck[0]
+
+        stage.broker.unreachable = False
+        await stage.worker.until(State.OPEN)
+        assert watch.verdict().ready
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_request_that_crashes_its_workers_is_named_until_it_is_given_up() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), NEVER_S))
+        stage.publish("r-1", budget={"attempts": 100}, ttl_s=3_600)
+        said = []
+        for number in range(13):
+            if number:
+                around = context(stage.provider, f"worker-{number}")
+                stage.worker, stage.context = Worker(stage.broker, around), around
+            await stage.worker.open()
+            watch = Watch(stage)
+            await asyncio.sleep(8)
+            said.append(list(watch.verdict().stuck.values()))
+            watch.stop()
+            await stage.worker.crash()
+
+        told = [words[0].partition(":")[0] if words else None for words in said]
+        assert told == [
+            *(None, None, None),
+            *(f"was opened {number} times without progress" for number in range(4, 12)),
+            *(None, None),  # it has had its dead letter
+        ]
+
+    run(main())
+
+
+def test_a_broker_that_does_not_answer_is_named_until_it_does() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        watch = Watch(stage)
+        await asyncio.sleep(10)
+        watch.is_there = False
+        await asyncio.sleep(BOUND_S - 1)
+
+        assert watch.verdict().ready
+
+        await asyncio.sleep(5)
+        (why,) = watch.verdict().reasons
+        assert why.startswith("Kafka has not answered for ")
+
+        watch.is_there = True
+        await asyncio.sleep(2 * PROBE_EVERY_S)
+        assert watch.verdict().ready
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_clock_that_is_far_off_is_told_and_stops_nothing() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        watch = Watch(stage)
+        told: list[float | None] = [None]
+        watch.watched = replace(watch.watched, clock_ahead_s=lambda: told[-1])
+        for ahead_s, reasons in ((None, 0), (-299.0, 0), (-301.0, 1), (93_600.0, 1)):
+            told.append(ahead_s)
+            assert len(watch.verdict().reasons) == reasons
+            assert watch.verdict().ready is not bool(reasons)
+        stage.publish("r-1")
+        watch.stop()
+        await stage.end()
+
+    run(main())
+
+
+def standing_still(watch: Watch, for_s: float) -> None:
+    """As a process feels it that was stopped: its clock went on."""
+    watch.loop_monitor._due_at -= for_s
+
+
+def test_after_it_stood_still_a_worker_waits_for_a_word_and_for_its_partitions() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        watch = Watch(stage)
+        await asyncio.sleep(10.1)
+        standing_still(watch, SESSION_S + 1)
+
+        assert watch.verdict().reasons == (
+            "the process stood still for 11 s, and Kafka has not answered since",
+        )
+        await asyncio.sleep(2 * PROBE_EVERY_S)
+        assert watch.verdict().reasons == (
+            "the process stood still for 11 s, and its partitions have not been given back",
+        )
+        stage.worker.revoke()
+        stage.worker.assign(0)
+        await stage.worker.until(State.OPEN)
+        assert watch.verdict().ready
+        assert (watch.loop_monitor.stalls, round(watch.loop_monitor.worst_s())) == (1, 11)
+
+        await asyncio.sleep(120)
+        assert watch.loop_monitor.worst_s() == 0.0
+        standing_still(watch, 6.0)  # shorter than the group waits
+        assert not watch.verdict().ready
+        await asyncio.sleep(2 * PROBE_EVERY_S)
+        assert watch.verdict().ready
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_lane_that_is_opening_is_not_ready_and_stuck_only_when_it_takes_long() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.broker.hangs = True
+        stage.worker.assign(0)
+        watch = Watch(stage)
+
+        assert (watch.verdict().ready, watch.verdict().stuck) == (False, {})
+
+        await asyncio.sleep(BOUND_S + 1)
+        assert watch.verdict().stuck == {0: "has been opening for 46 s"}
+        watch.stop()
+        await stage.worker.crash()
+
+    run(main())

@@ -1,0 +1,93 @@
+"""The three pages of a worker over HTTP, and what each of them hangs on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from aiohttp import ClientSession
+
+from services.settings import SetUpError
+from services.telemetry.counts import Counts
+from services.worker.adapters.kafka.membership import Membership
+from services.worker.health.loop_monitor import STALL_S, LoopMonitor
+from services.worker.health.probe import Probe
+from services.worker.health.server import HEARTBEAT_S_MAX, Health
+from services.worker.health.watched import Bounds, HealthInputs
+from tests.unit.worker.lane.world import FakeProvider, context
+
+
+@dataclass
+class Running:
+    health: Health
+    watched: HealthInputs
+    address: str
+    session: ClientSession
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(self.address + path) as response:
+            return response.status, await response.text()
+
+
+async def ends() -> dict[int, int]:
+    return {}
+
+
+def nobody() -> None:
+    raise AssertionError
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
+    around = context(FakeProvider())
+    watched = HealthInputs(membership, around, LoopMonitor(), Probe(ends), Bounds(45.0, 10.0))
+    health = Health("127.0.0.1:0", watched, Counts())
+    address = await health.start()
+    async with ClientSession() as session:
+        yield Running(health, watched, address, session)
+    await health.stop()
+
+
+async def test_a_worker_without_partitions_is_live_and_ready(running: Running) -> None:
+    assert await running.get("/live") == (200, '{"live": true}')
+
+    status, body = await running.get("/ready")
+    assert (status, body.startswith('{"ready": true, "worker": "me"')) == (200, True)
+
+    status, text = await running.get("/metrics")
+    assert (status, "answerbus_ready 1.0" in text) == (200, True)
+    assert 'answerbus_profile_sick{profile="default"} 0.0' in text
+
+
+async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
+    running.watched.probe.heard_at -= 100
+    status, body = await running.get("/ready")
+
+    assert (status, "Kafka has not answered for 100 s" in body) == (503, True)
+    assert "answerbus_ready 0.0" in (await running.get("/metrics"))[1]
+
+
+async def test_live_asks_twice_before_it_believes_that_nothing_ticks(running: Running) -> None:
+    running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1  # who wakes up is asked first
+
+    assert await running.get("/live") == (200, '{"live": true}')
+
+    for task in running.health._tasks:
+        task.cancel()
+    running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1
+    assert await running.get("/live") == (503, '{"live": false}')
+
+
+async def test_a_loop_that_was_kept_is_told(running: Running) -> None:
+    running.watched.loop_monitor._due_at -= STALL_S + 0.1
+    await asyncio.sleep(0.5)
+
+    assert '"loop": {"stalls": 1, "worst_s": 0.' in (await running.get("/ready"))[1]
+    assert "answerbus_event_loop_stalls_total 1.0" in (await running.get("/metrics"))[1]
+
+
+async def test_a_place_that_is_none_is_a_set_up_error(running: Running) -> None:
+    for place in ("8080", "localhost", ":8080", "localhost:http"):
+        with pytest.raises(SetUpError, match="HOST:PORT"):
+            Health(place, running.watched, Counts())

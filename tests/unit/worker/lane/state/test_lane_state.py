@@ -1,0 +1,360 @@
+"""What a lane writes down: each transaction whole, and the offset never ahead of what is done."""
+
+import json
+from typing import Any
+
+import pytest
+
+from answerbus import topics
+from answerbus.budget import Spent
+from answerbus.dead_letter import DeadLetter, UnknownProfile
+from answerbus.envelope import decode, encode
+from answerbus.failure import Invalid, Problem
+from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
+from answerbus.outcome import Result, RetryRequest
+from answerbus.private.ledger import LaneRecord
+from services.forwarding import FORWARDED_HEADER
+from services.worker.core.attempt.reply import Throttled, TimedOut
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.counters import WorkerCounters
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.request.ticket import Ticket
+from services.worker.core.schema.resolved import Accepted
+from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.watermark import Watermark
+from services.worker.ports import OutRecord
+from tests.unit.worker import builders
+from tests.unit.worker.builders import (
+    NOW,
+    PARTITIONS,
+    after,
+    arrival,
+    body,
+    plan,
+    prompt,
+    workflow_of,
+)
+
+OURS, THEIRS = workflow_of(0), workflow_of(1)
+
+
+def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
+    return LaneState(
+        partition=0,
+        partitions=PARTITIONS,
+        worker="me",
+        backoff=builders.BACKOFF,
+        counters=WorkerCounters(),
+        ledger=ledger or Ledger(),
+        watermark=Watermark(position),
+        queue=Queue(),
+    )
+
+
+def arrive(to: LaneState, value: Any, offset: int) -> LaneWrite | None:
+    return to.arrive(arrival(value, offset), NOW)
+
+
+def running(of: LaneState, request_id: str = "r-1", offset: int = 0, **more: Any) -> Ticket:
+    """A request that arrived and has its turn."""
+    assert arrive(of, body(request_id, OURS, **more), offset) is None
+    ticket = of.queue.take()
+    assert ticket
+    return ticket
+
+
+def called(of: LaneState, ticket: Ticket, *outcome: Any) -> Call:
+    charged = of.spend(ticket, plan(), prompt(ticket.request), NOW)
+    assert isinstance(charged, tuple)
+    return builders.call(ticket, charged[0], *outcome)
+
+
+def settled(of: LaneState, call: Call) -> tuple[Decision, LaneWrite]:
+    decision, writing = of.settle(call, after(1), 0.5)
+    of.apply_decision(call.ticket, decision)
+    return decision, writing
+
+
+def written(writing: LaneWrite) -> list[OutRecord]:
+    return [record.written() for record in writing.records]
+
+
+def kinds(writing: LaneWrite | None) -> list[str]:
+    assert writing
+    return [
+        "ended" if record.value is None else json.loads(record.value)["kind"]
+        for record in written(writing)
+    ]
+
+
+def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+
+    decision, writing = settled(lane, called(lane, ticket))
+
+    assert isinstance(decision, Result)
+    assert kinds(writing) == ["result", "attempt", "account", "closed"]
+    assert {record.partition for record in writing.records} == {0}
+    assert (writing.offset, len(lane.queue)) == (1, 0)
+    account = json.loads(written(writing)[2].value or b"")
+    assert (account["spent"]["attempts"], account["in_flight"], account["open"]) == (1, [], [])
+
+
+def test_the_offset_waits_for_the_smallest_that_is_unfinished() -> None:
+    lane = lane_state()
+    first = running(lane, "r-1", 3)
+    lane.queue.hold(first, after(9))  # so that the second may run
+    second = running(lane, "r-2", 5, policy={"ordering": "none"})
+
+    assert settled(lane, called(lane, second))[1].offset == 3
+
+
+def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+
+    decision, writing = settled(lane, called(lane, ticket, TimedOut(9.0)))
+
+    assert isinstance(decision, RetryRequest)
+    assert kinds(writing) == ["retry_request", "attempt", "account"]
+    assert (writing.offset, ticket.offset, ticket.in_retries) == (1, None, True)
+    assert (ticket.prior, lane.queue.held) == (decision.prior, 1)
+
+    lane.queue.wake(decision.not_before)
+    assert lane.queue.take() is ticket
+    _, writing = settled(lane, called(lane, ticket))
+
+    assert kinds(writing) == ["result", "attempt", "ended", "account", "closed"]
+    ended = writing.records[2]
+    assert (ended.topic, ended.key) == (topics.RETRIES, b"r-1")
+
+
+def test_a_short_wait_writes_no_more_than_the_attempt_and_its_account() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+
+    decision, writing = settled(lane, called(lane, ticket, Throttled(2.0)))
+
+    assert isinstance(decision, Wait)
+    assert kinds(writing) == ["attempt", "account"]
+    attempt = json.loads(written(writing)[0].value or b"")
+    assert (attempt["outcome"], attempt["counted"]) == ("released", False)
+    assert (writing.offset, ticket.waits, lane.queue.running) == (0, 1, 1)
+    assert lane.ledger.accounts[OURS].spent == Spent()
+
+
+def test_a_permit_that_was_not_used_goes_back() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+    call = called(lane, ticket)
+
+    writing = lane.release(ticket, call.spend, after(6))
+
+    assert kinds(writing) == ["attempt", "account"]
+    assert not lane.ledger.holds(call.spend)
+    assert called(lane, ticket).spend.attempt == 2
+
+
+def test_a_burial_needs_no_call_and_no_account_before() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+
+    letter, writing = lane.dead_letter(ticket, UnknownProfile(), NOW)
+    lane.apply_decision(ticket, letter)
+
+    assert kinds(writing) == ["dead_letter", "account", "closed"]
+    assert (writing.offset, len(lane.queue)) == (1, 0)
+
+
+def test_duplicates_are_dropped_and_counted() -> None:
+    lane = lane_state()
+    ticket = running(lane)
+
+    waiting = arrive(lane, body("r-1", OURS), 1)
+    settled(lane, called(lane, ticket))
+    closed = arrive(lane, body("r-1", OURS), 2)
+
+    assert waiting == LaneWrite((), 0)
+    assert closed == LaneWrite((), 3)
+    assert lane.counters.duplicates == 2
+
+
+def test_what_was_delivered_before_is_passed_over_without_a_word() -> None:
+    lane = lane_state(position=5)
+
+    assert arrive(lane, b"nonsense", 4) is None
+    assert lane.watermark.committable == 5
+
+
+def test_a_misrouted_record_is_forwarded_and_its_place_closed_in_one_transaction() -> None:
+    lane = lane_state()
+    writing = arrive(lane, body("r-1", THEIRS), 0)
+
+    assert writing
+    forwarded, closed = written(writing)
+    assert (forwarded.topic, forwarded.partition) == (topics.REQUESTS, 1)
+    assert json.loads(closed.value or b"")["outcome"] == "forwarded"
+    assert (writing.offset, lane.counters.forwarded) == (1, 1)
+
+
+def test_a_record_that_is_no_request_becomes_a_letter_about_its_bytes() -> None:
+    writing = arrive(lane_state(), b"nonsense", 0)
+
+    assert kinds(writing) == ["dead_letter", "closed"]
+    assert writing
+    letter = decode(written(writing)[0].value)
+    assert isinstance(letter, DeadLetter)
+    assert letter.raw
+    assert (letter.dead_letter_id, letter.raw.bytes) == (
+        "answerbus.requests.v1-0-0.dead-letter",
+        8,
+    )
+
+
+def test_the_record_of_a_call_that_outlived_a_reopening_is_no_duplicate() -> None:
+    """Its offset stays unfinished until the call is settled."""
+    before = lane_state()
+    ticket = running(before, offset=7)
+    call = called(before, ticket)
+    after_reopening = lane_state(position=7, ledger=before.ledger)
+    after_reopening.queue.adopt(ticket)
+
+    again = arrive(after_reopening, body("r-1", OURS), 7)
+
+    assert again == LaneWrite((), 7)
+    assert after_reopening.counters.duplicates == 0
+    assert settled(after_reopening, call)[1].offset == 8
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_call_settled_before_its_record_comes_again_holds_nothing_back(listed: bool) -> None:
+    before = lane_state()
+    ticket = running(before, offset=7)
+    call = called(before, ticket, TimedOut(1.0)) if listed else called(before, ticket)
+    after_reopening = lane_state(position=7, ledger=before.ledger)
+    after_reopening.queue.adopt(ticket)
+
+    settled(after_reopening, call)
+    arrive(after_reopening, body("r-1", OURS), 7)
+
+    assert after_reopening.watermark.committable == 8
+
+
+def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
+    lane = lane_state()
+    straight = running(lane, "r-1", 3)
+    closed = json.loads(written(settled(lane, called(lane, straight))[1])[-1].value or b"")
+    assert closed["offset"] == 3
+
+    retried = running(lane, "r-2", 4)
+    settled(lane, called(lane, retried, TimedOut(1.0)))
+    lane.queue.wake(after(9))
+    lane.queue.take()
+    closed = json.loads(written(settled(lane, called(lane, retried))[1])[-1].value or b"")
+    assert closed["offset"] == 4
+
+
+def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut() -> None:
+    lane = lane_state(position=3)
+    older = body("older", workflow_of(0, 1), ttl_s=86_400)
+    lane.arrive(arrival(older, 3), NOW)
+    lane.queue.take()  # and is not done when all workers leave
+    first_append = [(FORWARDED_HEADER, f"5/17/{int(NOW.timestamp() * 1000)}".encode())]
+    forwarded = arrival(body("r-1", OURS), 4, headers=first_append)
+    assert lane.arrive(forwarded, NOW) is None
+    ticket = lane.queue.take()
+    assert ticket
+    settled(lane, called(lane, ticket, TimedOut(1.0)))
+    lane.queue.wake(after(9))
+    assert lane.queue.take() is ticket
+    decision, _ = settled(lane, called(lane, ticket))
+    assert isinstance(decision, Result)
+
+    reopened = lane_state(position=3, ledger=lane.ledger)
+    later = after(25 * 3_600)
+    reopened.arrive(arrival(older, 3), later)
+    assert reopened.arrive(forwarded, later) is not None
+    assert reopened.counters.duplicates == 1
+
+
+def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:
+    lane = lane_state()
+    odd: dict[str, Any] = {f"field-{number}": 1 for number in range(1_000)}
+    ticket = running(lane, **odd)
+
+    assert len(ticket.notes) == NOTES_MAX
+    decision, _ = settled(lane, called(lane, ticket, TimedOut(1.0)))
+    assert isinstance(decision, RetryRequest)
+    assert decode(encode(decision).value) == decision
+
+
+def test_a_history_that_fills_the_request_breaks_no_letter() -> None:
+    """It stands in the request and in the letter: twice half a MiB is no record."""
+    lane = lane_state()
+    prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "x" * 500_000}]
+    ticket = running(lane, prior=prior)
+
+    _, writing = lane.dead_letter(ticket, UnknownProfile(), NOW)
+
+    assert len(written(writing)[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
+
+
+def test_an_outcome_that_no_record_can_hold_becomes_a_letter() -> None:
+    lane = lane_state()
+    ticket = running(lane, policy={"at_last": "unvalidated", "on_invalid": "dead_letter"})
+    growing = "[" + ",".join(["1e15"] * 60_000) + "]"
+    invalid = Invalid(problems=(Problem.of("/0", "x", "y"),))
+    call = called(lane, ticket, builders.answered(growing), invalid)
+
+    decision, writing = settled(lane, call)
+
+    assert isinstance(decision, DeadLetter)
+    assert decision.cause.kind == "answer_too_large"
+    assert kinds(writing) == ["dead_letter", "attempt", "account", "closed"]
+    assert max(len(record.value or b"") for record in written(writing)) <= VALUE_BYTES_MAX
+    assert VALUE_BYTES_MAX < RECORD_BYTES_MAX
+
+
+def test_the_first_terminal_is_progress_and_the_second_no_news() -> None:
+    lane = lane_state()
+    lane.ledger.lane = LaneRecord(
+        partitions=PARTITIONS, openings_without_progress=4, worker="me", at=NOW
+    )
+    first = settled(lane, called(lane, running(lane, "r-1", 0)))[1]
+    second = settled(lane, called(lane, running(lane, "r-2", 1)))[1]
+
+    assert kinds(first)[-1] == "lane"
+    assert json.loads(written(first)[-1].value or b"")["openings_without_progress"] == 0
+    assert "lane" not in kinds(second)
+
+
+def test_one_result_of_many_carries_the_account_as_it_was_then() -> None:
+    """Writes are committed in order, so that any number of them is consistent."""
+    lane = lane_state()
+    more: Any = {"policy": {"ordering": "none"}, "budget": {"attempts": 9}}
+    tickets = [running(lane, f"r-{n}", n, **more) for n in range(3)]
+    calls = [called(lane, ticket, builders.answered(), Accepted("x")) for ticket in tickets]
+    states = []
+    for call in calls:
+        account = json.loads(written(settled(lane, call)[1])[2].value or b"")
+        states.append((account["spent"]["attempts"], len(account["in_flight"])))
+
+    assert states == [(1, 2), (2, 1), (3, 0)]
+
+
+def test_the_first_admitted_sets_the_limit_of_its_workflow_whoever_runs_first() -> None:
+    lane = lane_state()
+    unordered = {"policy": {"ordering": "none"}}
+    arrive(lane, body("r-1", OURS, budget={"attempts": 2}), 0)
+    arrive(lane, body("r-2", OURS, budget={"attempts": 9}, **unordered), 1)
+    lane.queue.take()
+    second = lane.queue.take()
+    assert second
+
+    called(lane, second)
+
+    assert [account.limit.attempts for account in lane.ledger.accounts.values()] == [2]

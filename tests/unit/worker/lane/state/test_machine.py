@@ -1,0 +1,148 @@
+"""The table of A lane's lifecycle: what must be true of it, whatever its rows say."""
+
+import pytest
+
+from services.worker.lane.state.machine import (
+    HAS_PRODUCER,
+    LEAVING,
+    STAY_S_MAX,
+    TRANSITIONS,
+    Effect,
+    Event,
+    State,
+    StateMachine,
+    Step,
+    Transition,
+)
+
+FROM_OUTSIDE = (
+    Event.ASSIGNED,
+    Event.REVOKED,
+    Event.ASSIGNED_ELSEWHERE,
+    Event.DRAIN_REQUESTED,
+    Event.PRODUCER_LOST,
+    Event.FENCED,
+)
+ALIVE = [state for state in State if state is not State.CLOSED]
+BOUNDED = [state for state in ALIVE if state is not State.OPEN]
+DRAINS = {State.DRAINING, State.DRAINING_REOPENING}
+
+
+OPENING_ENDS = {Event.OPENED, Event.OPENING_FAILED, Event.OPENING_REFUSED}
+ENDS: dict[Step, set[Event]] = {
+    Step.OPEN: OPENING_ENDS,
+    Step.REOPEN: OPENING_ENDS,
+    Step.REOPEN_FOR_CALLS: OPENING_ENDS | {Event.CALLS_ENDED},
+    Step.PROVE: {Event.PROVED},
+    Step.SETTLE_CALLS: {Event.CALLS_ENDED},
+    Step.RELEASE: {Event.RELEASED},
+    Step.AWAIT_RETURN: {Event.CALLS_ENDED},
+    Step.CLOSE: set(),
+}
+
+
+def _reached(start: State) -> set[State]:
+    """Every state that some events lead to."""
+    found, new = {start}, [start]
+    while new:
+        state = new.pop()
+        for event in Event:
+            if (state, event) in TRANSITIONS:
+                after = TRANSITIONS[state, event].state
+                if after not in found:
+                    found.add(after)
+                    new.append(after)
+    return found
+
+
+@pytest.mark.parametrize("state", ALIVE)
+@pytest.mark.parametrize("event", FROM_OUTSIDE)
+def test_what_comes_from_outside_is_answered_in_every_state(state: State, event: Event) -> None:
+    assert (state, event) in TRANSITIONS
+
+
+def test_closed_is_the_end() -> None:
+    machine = StateMachine()
+    for event in (Event.ASSIGNED, Event.DRAIN_REQUESTED, Event.CALLS_ENDED):
+        machine.hear(event)
+    assert machine.state is State.CLOSED
+
+    for event in Event:
+        assert machine.hear(event) == ()
+    assert machine.state is State.CLOSED
+
+
+def test_what_a_step_did_not_begin_it_cannot_end() -> None:
+    machine = StateMachine()
+    with pytest.raises(LookupError):
+        machine.hear(Event.PROVED)
+
+
+@pytest.mark.parametrize("state", BOUNDED)
+def test_no_state_but_open_and_closed_lasts_for_ever(state: State) -> None:
+    after = TRANSITIONS[state, Event.TIMED_OUT]
+
+    assert after.state is not state or after.effects, "or what takes its time is begun anew"
+    assert (state in STAY_S_MAX) is not (state in DRAINS), "whoever drains says how long"
+
+
+@pytest.mark.parametrize("state", ALIVE)
+def test_a_lane_that_is_assigned_comes_to_be_open_unless_its_worker_stops(state: State) -> None:
+    after = TRANSITIONS[state, Event.ASSIGNED].state
+
+    assert (State.OPEN in _reached(after)) is not (state in DRAINS)
+    assert State.CLOSED in _reached(state)
+
+
+def test_a_worker_that_stops_spends_nothing_more() -> None:
+    for state in ALIVE:
+        after = TRANSITIONS[state, Event.DRAIN_REQUESTED].state
+        assert _reached(after) <= DRAINS | {State.CLOSED}
+
+
+def test_only_a_lane_with_a_producer_is_open_and_only_an_opening_gives_one() -> None:
+    for (state, event), after in TRANSITIONS.items():
+        if after.state in HAS_PRODUCER and state not in HAS_PRODUCER:
+            assert event is Event.OPENED
+        if event is Event.PRODUCER_LOST:
+            assert after.state not in HAS_PRODUCER
+
+
+def test_at_most_one_step_begins_and_it_comes_last() -> None:
+    for after in TRANSITIONS.values():
+        steps = [effect for effect in after.effects if isinstance(effect, Step)]
+        assert list(after.effects[len(after.effects) - len(steps) :]) == steps
+        assert len(steps) <= 1
+
+
+def test_what_a_step_ends_with_is_known_wherever_it_may_be_under_way() -> None:
+    reached: set[tuple[State, Step | None]] = {(State.UNASSIGNED, None)}
+    new = list(reached)
+    while new:
+        state, step = new.pop()
+        heard = ENDS[step] if step else set()
+        assert all((state, event) in TRANSITIONS for event in heard), (state, step)
+        for event in heard | set(FROM_OUTSIDE) | {Event.TIMED_OUT}:
+            if (state, event) in TRANSITIONS:
+                after = TRANSITIONS[state, event]
+                is_over = event in heard or Effect.HALT in after.effects
+                under_way = _step(after) or (None if is_over else step)
+                if (after.state, under_way) not in reached:
+                    reached.add((after.state, under_way))
+                    new.append((after.state, under_way))
+
+    met = {(state, event) for state, step in reached for event in (ENDS[step] if step else ())}
+    ends = {pair for pair in TRANSITIONS if pair[1] not in {*FROM_OUTSIDE, Event.TIMED_OUT}}
+    assert ends == met, "and no row is for nothing"
+
+
+def test_a_lane_that_loses_its_producer_or_its_partition_starts_its_requests_anew() -> None:
+    for (state, event), after in TRANSITIONS.items():
+        loses = state in HAS_PRODUCER - LEAVING and after.state not in HAS_PRODUCER
+        leaves = state not in LEAVING and after.state in LEAVING - {State.CLOSED}
+        if loses or leaves:
+            assert Effect.CANCEL_UNCALLED in after.effects, (state, event)
+
+
+def _step(after: Transition) -> Step | None:
+    return next((effect for effect in after.effects if isinstance(effect, Step)), None)

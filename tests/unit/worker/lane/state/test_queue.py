@@ -1,0 +1,309 @@
+"""Whose turn it is: order within a workflow, nobody lost, nobody starved, deadlines kept."""
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.lane.state.queue import GONE_MAX, Queue
+from tests.unit.worker.builders import after, ticket
+
+UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}}
+
+
+def ids(tickets: list[Ticket]) -> list[str]:
+    return [one.request.request_id for one in tickets]
+
+
+def taken(queue: Queue) -> list[Ticket]:
+    """Everything that may run now."""
+    return list(iter(queue.take, None))
+
+
+def test_only_the_head_of_an_ordered_workflow_runs() -> None:
+    queue = Queue()
+    first, second = ticket("a"), ticket("b")
+    queue.put(first)
+    queue.put(second)
+
+    assert taken(queue) == [first]
+
+    queue.finish(first)
+
+    assert taken(queue) == [second]
+
+
+def test_the_unordered_run_side_by_side() -> None:
+    queue = Queue()
+    for name in "abc":
+        queue.put(ticket(name, **UNORDERED))
+
+    assert ids(taken(queue)) == ["a", "b", "c"]
+
+
+def test_workflows_take_turns() -> None:
+    """One with many requests does not starve the others."""
+    queue = Queue()
+    for number in range(50):
+        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+    queue.put(ticket("small", "small"))
+
+    assert "small" in ids(taken(queue))[:2]
+
+
+def test_a_retry_keeps_its_workflow_waiting_and_comes_first_when_due() -> None:
+    queue = Queue()
+    first, second = ticket("a"), ticket("b")
+    queue.put(first)
+    queue.put(second)
+    assert queue.take() is first
+
+    queue.hold(first, after(10))
+
+    assert queue.held == 1
+    assert queue.next_moment() == after(10)
+    assert queue.wake(after(9)) == []
+    assert taken(queue) == []
+    assert queue.wake(after(10)) == []
+    assert taken(queue) == [first]
+
+
+def test_the_expired_run_at_once_and_are_not_taken_again() -> None:
+    queue = Queue()
+    first, second = ticket("a", ttl_s=100), ticket("b", ttl_s=5)
+    queue.put(first)
+    queue.put(second)
+    assert queue.take() is first
+
+    assert queue.wake(after(5)) == [second]
+    assert queue.running == 2
+    assert queue.wake(after(6)) == []
+
+
+def test_a_successor_that_runs_already_is_not_started_twice() -> None:
+    """Its deadline made it run while it waited; the end of the head must not make it ready."""
+    queue = Queue()
+    first, second, third = ticket("a", ttl_s=100), ticket("b", ttl_s=5), ticket("c", ttl_s=100)
+    for one in (first, second, third):
+        queue.put(one)
+    assert queue.take() is first
+    assert queue.wake(after(5)) == [second]
+
+    queue.finish(first)
+
+    assert taken(queue) == []
+
+    queue.finish(second)
+
+    assert taken(queue) == [third]
+
+
+def test_a_deadline_that_passed_during_a_call_is_not_forgotten() -> None:
+    """The retry runs at once, however many others are ready before it."""
+    queue = Queue()
+    late = ticket("late", ttl_s=5)
+    queue.put(late)
+    assert queue.take() is late
+    assert queue.wake(after(6)) == []
+    for number in range(10):
+        queue.put(ticket(f"other-{number}", f"w-{number}"))
+
+    queue.hold(late, late.deadline)
+
+    assert queue.wake(after(6)) == [late]
+
+
+def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
+    queue = Queue()
+    for number in range(10 * GONE_MAX):
+        one = ticket(f"r-{number}", ttl_s=86_400)
+        queue.put(one)
+        assert queue.take() is one
+        queue.finish(one)
+
+    assert len(queue._deadlines) <= GONE_MAX + 1
+    assert (len(queue), queue.bytes, queue.running, queue.digests) == (0, 0, 0, {})
+
+
+def test_an_adopted_ticket_runs_at_the_head_of_its_workflow() -> None:
+    queue = Queue()
+    called, later = ticket("called"), ticket("later")
+    queue.adopt(called)
+    queue.put(later)
+
+    assert (called.stage, queue.running) == (Stage.RUNNING, 1)
+    assert taken(queue) == []
+
+    queue.hold(called, after(1))
+    queue.wake(after(1))
+
+    assert taken(queue) == [called]
+
+    queue.finish(called)
+
+    assert taken(queue) == [later]
+
+
+def test_one_workflow_gets_a_share_of_what_may_run() -> None:
+    queue = Queue()
+    for number in range(100):
+        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+    running = list(iter(lambda: queue.take(16), None))
+    assert len(running) == 14
+    queue.put(ticket("small", "small"))
+
+    assert ids(list(iter(lambda: queue.take(16), None))) == ["small"]
+
+    queue.finish(running[0])
+
+    assert ids(list(iter(lambda: queue.take(16), None))) == ["big-14"]
+
+
+def test_who_has_no_funds_waits_with_all_of_its_account_until_something_is_settled() -> None:
+    queue = Queue()
+    for number in range(4):
+        queue.put(ticket(f"poor-{number}", "poor", **UNORDERED))
+    queue.put(ticket("rich", "rich"))
+    found_out = queue.take()
+    assert found_out is not None
+    queue.wait_for_funds(found_out, after(0))
+
+    assert ids(taken(queue)) == ["rich"]
+    assert queue.running == 1
+
+    queue.fund("poor")
+    assert queue.has_funded
+    assert ids(taken(queue)) == ["poor-0"], "one for each time, in their order"
+    assert not queue.has_funded
+    for number in (1, 2, 3):
+        queue.fund("poor")
+        assert ids(taken(queue)) == [f"poor-{number}"]
+    queue.fund("poor")
+    assert (taken(queue), queue._unfunded) == ([], {})
+
+
+def test_the_largest_workflow_is_known_and_what_is_beyond_a_crowd() -> None:
+    queue = Queue(crowd_max=3)
+    for number in range(5):
+        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+    queue.put(ticket("small", "small"))
+    first = queue.take()
+    assert first is not None
+
+    assert (queue.largest(), queue.excess) == (("big", 5, 1), 2)
+
+    queue.finish(first)
+    assert (queue.largest(), queue.excess) == (("big", 4, 0), 1)
+    while one := queue.take():
+        queue.finish(one)
+    assert (queue.largest(), queue.excess) == (None, 0)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Any order of events, against a plain list of what was put in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = Queue()
+        self.clock = 0.0
+        self.put_in: dict[str, list[Ticket]] = defaultdict(list)
+        self.running: list[Ticket] = []
+        self.number = 0
+
+    @rule(workflow=st.sampled_from("xyz"), ttl_s=st.integers(1, 60), ordered=st.booleans())
+    def put(self, workflow: str, ttl_s: int, ordered: bool) -> None:
+        self.number += 1
+        more: dict[str, Any] = {} if ordered else UNORDERED
+        one = ticket(f"r-{self.number}", workflow, at=after(self.clock), ttl_s=ttl_s, **more)
+        self.queue.put(one)
+        self.put_in[workflow].append(one)
+
+    @rule()
+    def take(self) -> None:
+        one = self.queue.take()
+        if one is None:
+            assert not [t for t in self.all() if t.stage is Stage.READY]
+            return
+        self.started(one)
+        if one.request.policy.ordering == "workflow":
+            mine = [
+                other
+                for other in self.put_in[one.request.workflow_id]
+                if other.request.policy.ordering == "workflow"
+            ]
+            before = mine[: mine.index(one)]
+            assert all(other.deadline <= after(self.clock) for other in before), "order is kept"
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        one = self.pick(data)
+        self.queue.finish(one)
+        self.put_in[one.request.workflow_id].remove(one)
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), delay_s=st.floats(0, 100))
+    def hold(self, data: st.DataObject, delay_s: float) -> None:
+        one = self.pick(data)
+        self.queue.hold(one, min(after(self.clock + delay_s), one.deadline))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data())
+    def wait_for_funds(self, data: st.DataObject) -> None:
+        self.queue.wait_for_funds(self.pick(data), after(self.clock))
+
+    @rule(workflow=st.sampled_from("xyz"))
+    def fund(self, workflow: str) -> None:
+        before = self.unfunded_of(workflow)
+        self.queue.fund(workflow)
+        woken = before - self.unfunded_of(workflow)
+        assert len(woken) == min(len(before), 1)
+
+    def unfunded_of(self, workflow: str) -> set[Ticket]:
+        return {one for one in self.put_in[workflow] if one.stage is Stage.UNFUNDED}
+
+    @rule(seconds=st.floats(0, 30))
+    def wake(self, seconds: float) -> None:
+        self.clock += seconds
+        for one in self.queue.wake(after(self.clock)):
+            assert one.deadline <= after(self.clock)
+            self.started(one)
+        for one in self.all():
+            assert one in self.running or one.deadline > after(self.clock), "deadlines are kept"
+            due = one.not_before is None or one.not_before > after(self.clock)
+            assert one.stage is not Stage.HELD or due
+
+    def started(self, one: Ticket) -> None:
+        assert one not in self.running, "nothing runs twice"
+        self.running.append(one)
+
+    def pick(self, data: st.DataObject) -> Ticket:
+        return self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
+
+    def all(self) -> list[Ticket]:
+        return [one for workflow in self.put_in.values() for one in workflow]
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert set(self.queue.tickets.values()) == set(self.all())
+        assert self.queue.bytes == 100 * len(self.all())
+        assert self.queue.running == len(self.running)
+        assert all(one.stage is Stage.RUNNING for one in self.running)
+
+    def teardown(self) -> None:
+        """Whatever happened, the queue can be worked off to the last ticket."""
+        for _ in range(3 * len(self.all()) + 3):
+            for one in self.running:
+                self.queue.finish(one)
+            for workflow in "xyz":
+                self.queue.fund(workflow)
+            self.running = self.queue.wake(after(self.clock)) + taken(self.queue)
+            self.clock += 20
+        assert (len(self.queue), self.queue.running, self.queue.largest()) == (0, 0, None)
+
+
+QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueMachine = QueueMachine.TestCase

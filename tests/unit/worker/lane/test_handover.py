@@ -1,0 +1,169 @@
+"""A partition that moves while calls are in flight: whoever gets it waits, but not for ever."""
+
+import asyncio
+
+import pytest
+
+from services.worker.context import Limits
+from services.worker.lane.opening import SILENCE_S
+from services.worker.lane.state.machine import STAY_S_MAX, State
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.lane.stage import Stage, now
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
+
+HANDOVER_S = 30.0
+ABANDONED_S = STAY_S_MAX[State.ABANDONED]
+
+
+async def moved(stage: Stage, *, dead: bool = False) -> Worker:
+    """Another worker is given the partition while the first one's calls are in flight."""
+    stage.publish("r-1", "r-2")
+    stage.publish("r-3", workflow_id=workflow_of(0, 1))
+    await stage.worker.open()
+    await stage.called("r-1")
+    await stage.called("r-3")
+    other = Worker(stage.broker, context(stage.provider, "other"))
+    if dead:
+        await stage.worker.crash()
+    else:
+        stage.worker.revoke()
+    other.assign(0)
+    if not dead:
+        stage.worker.assign()
+    return other
+
+
+@pytest.mark.parametrize("takes_s", [0.2, 5.0, 25.0])
+def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
+        other = await moved(stage)
+        await stage.all_done()
+        await other.drain()
+        await stage.worker.drain()
+
+        audit(stage.broker, stage.provider)
+        assert sorted(call[:2] for call in stage.provider.calls) == [
+            ("r-1", 1),
+            ("r-2", 1),
+            ("r-3", 1),
+        ]
+        assert stage.outcomes() == ["result"] * 3
+
+    run(main())
+
+
+def test_a_dead_predecessor_is_waited_for_only_until_its_silence_tells() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        other = await moved(stage, dead=True)
+        began = now()
+        await other.until(State.OPEN)
+
+        assert SILENCE_S <= now() - began <= SILENCE_S + 1
+        await stage.all_done()
+        await other.drain()
+        assert sorted(stage.outcomes()) == ["result"] * 3 + ["unknown"] * 2
+
+    run(main())
+
+
+def test_a_predecessor_that_dies_on_the_way_is_not_waited_for_any_longer() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        other = await moved(stage)
+        await asyncio.sleep(10)
+        assert other.lane.state is State.OPENING
+        await stage.worker.crash()
+        await other.until(State.OPEN, SILENCE_S + 1)
+        await other.drain()
+
+    run(main())
+
+
+def test_calls_that_take_too_long_are_given_up() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (50.0, answered())))
+        other = await moved(stage)
+        began = now()
+        await other.until(State.OPEN)
+
+        assert HANDOVER_S <= now() - began <= HANDOVER_S + 1
+        assert Limits(1, 1, 1, 1).handover_s == HANDOVER_S
+        await stage.all_done()
+        await other.drain()
+        await stage.worker.drain()
+        audit(stage.broker, stage.provider)
+
+    run(main())
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
+    *, lost_first: bool
+) -> None:
+    """The broker was away while the partition went elsewhere, where nobody opened it."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        stage.broker.unreachable = True
+        if lost_first:
+            stage.publish("r-2", workflow_id=workflow_of(0, 1))
+            await until(lambda: stage.worker.lane.state is State.OPENING)
+        stage.worker.revoke()
+        stage.worker.assign()
+        await asyncio.sleep(ABANDONED_S / 2)
+        stage.broker.unreachable = False
+        stage.worker.assign(0)
+        await stage.end()
+
+        assert set(stage.outcomes()) == {"result"}
+
+    run(main())
+
+
+def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        orphan = stage.worker.lane
+        stage.broker.unreachable = True
+        stage.worker.revoke()
+        stage.worker.assign()
+        await until(lambda: orphan.state is State.CLOSED, ABANDONED_S + 11)
+
+        assert orphan.tasks == {}
+        stage.broker.unreachable = False
+        stage.worker.assign(0)
+        await stage.end()
+        assert sorted(stage.outcomes()) == ["result", "unknown"]
+
+    run(main())
+
+
+def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
+    """Its successor has written its calls off: they keep neither a slot nor a worker that stops."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (2 * HANDOVER_S, answered())))
+        other = await moved(stage)
+        await other.until(State.OPEN, HANDOVER_S + 10)
+        fenced = stage.worker.lane
+        await until(lambda: fenced.state is State.CLOSED, 1.0)
+
+        assert fenced.tasks == {}
+        assert stage.context.slots.reserved == 0
+        began = now()
+        await stage.worker.drain()
+        assert now() - began < 1.0
+        await stage.all_done()
+        await other.drain()
+        audit(stage.broker, stage.provider)
+
+    run(main())

@@ -1,0 +1,75 @@
+"""Profiles side by side: what one of them lacks is not the others' loss."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from services.worker.context import Limits
+from services.worker.core.attempt.reply import Throttled
+from services.worker.limits.profile_limiter import ProfileLimiter
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.lane.stage import Stage, now
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import FakeProvider, done, terminals, until
+
+IN_FLIGHT = 10
+
+
+def add_profile(stage: Stage, name: str, limiter: ProfileLimiter, provider: FakeProvider) -> None:
+    backends = stage.context.planner.backends
+    assert isinstance(backends, dict)
+    facts = replace(backends["default"].facts, name=name)
+    backends[name] = replace(backends["default"], limiter=limiter, provider=provider, facts=facts)
+
+
+async def served_after_s(other: FakeProvider, ahead: int) -> float:
+    """A request of a healthy profile, behind many of another one that takes one call at a time."""
+    stage = Stage(
+        FakeProvider(lambda *_: (0.1, answered())),
+        limits=Limits(IN_FLIGHT, held_max=1_000, lane_requests_max=1_000, lane_bytes_max=10**7),
+    )
+    add_profile(stage, "other", ProfileLimiter(1), other)
+    for number in range(ahead):
+        stage.publish(f"o-{number}", workflow_id=workflow_of(0, number), profile="other")
+    await stage.worker.open()
+    await asyncio.sleep(1)
+    stage.publish("mine", workflow_id=workflow_of(0, ahead))
+    began = now()
+    await until(lambda: done(stage.broker, ["mine"]), 10_000)
+    took_s = now() - began
+    await stage.worker.drain()
+    return took_s
+
+
+@pytest.mark.parametrize("rounds_ahead", [1.5, 5])
+def test_a_profile_that_is_away_keeps_no_other_from_being_served(rounds_ahead: float) -> None:
+    """Also where more wait for it than a worker takes in of those that it can serve."""
+    away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
+
+    assert run(served_after_s(away, int(rounds_ahead * IN_FLIGHT))) < 1
+
+
+def test_a_slow_profile_keeps_no_other_from_being_served() -> None:
+    slow = FakeProvider(lambda *_: (30.0, answered()))
+
+    assert run(served_after_s(slow, IN_FLIGHT + 5)) < 1
+
+
+def test_requests_that_are_never_asked_use_up_no_rate() -> None:
+    """Once the budget of their workflow is gone they end at once, and others keep the minute."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (0.1, answered())))
+        limiter = ProfileLimiter(100, requests_per_minute=60)
+        add_profile(stage, "default", limiter, stage.provider)
+        stage.publish(*(f"r-{number}" for number in range(60)), budget={"attempts": 1})
+        began = now()
+        await stage.worker.open()
+        await stage.all_done()
+
+        assert now() - began < 5
+        assert sorted(terminals(stage.broker).values()) == ["dead_letter"] * 59 + ["result"]
+        await stage.end()
+
+    run(main())

@@ -1,0 +1,117 @@
+"""Who may call beside whom."""
+
+import asyncio
+import random
+
+import pytest
+
+from services.worker.limits.isolation import SHARED, Isolation, IsolationLease, IsolationLevel
+from tests.unit.worker.lane.virtual import run
+
+
+class Calls:
+    """What is inside, and whatever must not be."""
+
+    def __init__(self) -> None:
+        self.isolation = Isolation()
+        self.inside: list[IsolationLevel] = []
+        self.order: list[IsolationLevel] = []
+
+    async def call(self, company: IsolationLevel, takes_s: float = 1.0) -> None:
+        stay = IsolationLease(self.isolation, company)
+        await stay.begin()
+        self.inside.append(company)
+        self.order.append(company)
+        self.check()
+        try:
+            await asyncio.sleep(takes_s)
+        finally:
+            self.inside.remove(company)
+            stay.leave()
+
+    def check(self) -> None:
+        tried = {company.trial for company in self.inside if company.trial is not None}
+        assert len(tried) <= 1, "one lane at a time is tried"
+        assert len(self.inside) == 1 or not any(company.alone for company in self.inside)
+
+
+def alone(lane: int, rank: int = 4) -> IsolationLevel:
+    return IsolationLevel(trial=lane, alone=True, rank=rank)
+
+
+def trial(lane: int, rank: int = 2) -> IsolationLevel:
+    return IsolationLevel(trial=lane, rank=rank)
+
+
+def test_calls_go_on_side_by_side_with_the_trial_of_one_lane() -> None:
+    async def main() -> None:
+        calls = Calls()
+        began = asyncio.get_running_loop().time()
+        same = (trial(1), trial(1), SHARED, SHARED)
+        await asyncio.gather(*(calls.call(company) for company in same))
+        assert asyncio.get_running_loop().time() - began == 1.0
+
+    run(main())
+
+
+def test_one_that_bears_nobody_waits_for_the_others_and_they_for_it() -> None:
+    async def main() -> None:
+        calls = Calls()
+        first = asyncio.create_task(calls.call(SHARED, 5.0))
+        await asyncio.sleep(0)
+        lone = asyncio.create_task(calls.call(alone(0)))
+        await asyncio.sleep(0)
+        late = asyncio.create_task(calls.call(SHARED))
+        await asyncio.gather(first, lone, late)
+        assert calls.order == [SHARED, alone(0), SHARED]
+
+    run(main())
+
+
+def test_the_less_suspect_go_first_and_keep_nobody_else_waiting() -> None:
+    async def main() -> None:
+        calls = Calls()
+        companies = [trial(1), alone(2, 9), trial(3, 3), SHARED, alone(4, 5)]
+        await asyncio.gather(*(calls.call(company) for company in companies))
+        assert calls.order == [trial(1), SHARED, trial(3, 3), alone(4, 5), alone(2, 9)]
+
+    run(main())
+
+
+def test_who_gives_up_waiting_keeps_nobody_else_waiting() -> None:
+    async def main() -> None:
+        calls = Calls()
+        first = asyncio.create_task(calls.call(SHARED, 100.0))
+        await asyncio.sleep(0)
+        lone = asyncio.create_task(calls.call(alone(0)))
+        late = asyncio.create_task(calls.call(SHARED))
+        await asyncio.sleep(1)
+        assert len(calls.inside) == 1
+        lone.cancel()
+        await asyncio.wait([late], timeout=2)
+        assert late.done()
+        await first
+
+    run(main())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_everybody_calls_in_the_end(seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def main() -> None:
+        calls = Calls()
+        tasks = []
+        for _ in range(60):
+            kinds = (SHARED, trial(chance.randrange(3), chance.randint(2, 5)))
+            company = chance.choice((*kinds, alone(chance.randrange(3), chance.randint(4, 9))))
+            tasks.append(asyncio.create_task(calls.call(company, chance.random())))
+            await asyncio.sleep(chance.choice((0, 0.1, 1)))
+            if chance.random() < 0.2:
+                chance.choice(tasks).cancel()
+        await asyncio.wait(tasks, timeout=600)
+        assert all(task.done() for task in tasks)
+        assert (calls.isolation._others, calls.isolation._trials) == (0, 0)
+        assert not calls.isolation._waiting
+
+    run(main())

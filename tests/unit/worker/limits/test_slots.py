@@ -1,0 +1,154 @@
+"""Slots stand empty for no longer than it takes to fill them, and no call is one too many."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from services.worker.limits.slots import Slots
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.limits.holding import calling, placed
+
+SPEND_S = 0.05
+
+
+class Meter:
+    """What is in flight, over time."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.now_calling = self.most = self.ended = 0
+        self.busy_s = 0.0
+        self.waited_with_permit_s: list[float] = []
+
+    async def work(self, key: str, call_s: float) -> None:
+        async with placed(self.slots, key):
+            await asyncio.sleep(SPEND_S)
+            permitted = now()
+            async with calling(self.slots, SPEND_S):
+                self.waited_with_permit_s.append(now() - permitted)
+                self.now_calling += 1
+                self.most = max(self.most, self.now_calling)
+                try:
+                    await asyncio.sleep(call_s)
+                finally:
+                    self.now_calling -= 1
+                self.busy_s += call_s
+                self.ended += 1
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def measured(limit: int, calls: int, call_s: float) -> tuple[Meter, float]:
+    meters = []
+
+    async def main() -> float:
+        meters.append(Meter(Slots(limit)))
+        began = now()
+        await asyncio.gather(*(meters[0].work(f"w-{n % 7}", call_s) for n in range(calls)))
+        return now() - began
+
+    took_s = run(main())
+    return meters[0], took_s
+
+
+@pytest.mark.parametrize(("limit", "call_s"), [(10, 1.0), (100, 1.0), (100, 0.1), (20, 0.001)])
+def test_slots_are_kept_busy_while_spends_are_committed(limit: int, call_s: float) -> None:
+    calls = limit * 60
+    meter, took_s = measured(limit, calls, call_s)
+
+    assert meter.most == limit
+    if call_s >= SPEND_S:
+        assert meter.busy_s / (limit * took_s) > 0.96
+    assert (meter.slots.reserved, meter.slots.calling) == (0, 0)
+
+
+@pytest.mark.parametrize(("limit", "call_s"), [(1, 60.0), (10, 30.0), (100, 60.0)])
+def test_nobody_waits_long_with_a_permit_that_ages(limit: int, call_s: float) -> None:
+    meter, _ = measured(limit, limit * 20, call_s)
+
+    assert max(meter.waited_with_permit_s) < 1.0
+
+
+def test_a_limit_that_shrinks_ends_no_call_and_starts_none() -> None:
+    async def main() -> None:
+        slots = Slots(10)
+        meter = Meter(slots)
+        tasks = [asyncio.create_task(meter.work(f"w-{n % 7}", 1.0)) for n in range(30)]
+        await asyncio.sleep(0.5)
+        slots.limit = 2
+        assert meter.now_calling == 10
+        await asyncio.sleep(1.0)
+        assert meter.now_calling <= 2
+        await asyncio.gather(*tasks)
+
+    run(main())
+
+
+@pytest.mark.parametrize("moment_s", [0.0, 0.02, 0.06, 0.5, 1.03, 1.07])
+def test_who_is_cancelled_gives_everything_back(moment_s: float) -> None:
+    async def main() -> None:
+        slots = Slots(3)
+        meter = Meter(slots)
+        tasks = [asyncio.create_task(meter.work(f"w-{n}", 1.0)) for n in range(20)]
+        await asyncio.sleep(moment_s)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+        assert meter.ended >= 10
+        assert (slots.reserved, slots.calling, meter.most) == (0, 0, min(3, meter.most))
+
+    run(main())
+
+
+async def place(slots: Slots) -> None:
+    async with placed(slots):
+        await asyncio.sleep(1.0)
+
+
+async def slot(slots: Slots) -> None:
+    async with calling(slots):
+        await asyncio.sleep(1.0)
+
+
+@pytest.mark.parametrize("take", [place, slot])
+def test_what_is_given_in_the_moment_of_cancelling_is_given_back(
+    take: Callable[[Slots], Coroutine[Any, Any, None]],
+) -> None:
+    async def main() -> None:
+        slots = Slots(1)
+        holder = asyncio.create_task(take(slots))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(take(slots))
+        await holder
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+        assert (slots.reserved, slots.calling) == (0, 0)
+        await take(slots)
+
+    run(main())
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (4, 3), (16, 14), (100, 88)])
+def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
+    async def main() -> None:
+        slots = Slots(limit)
+        meter = Meter(slots)
+        crowd = [asyncio.create_task(meter.work("crowd", 60.0)) for _ in range(3 * limit)]
+        await asyncio.sleep(1.0)
+        assert meter.now_calling == most
+        assert slots.is_awaited
+        began = now()
+        if most < limit:
+            await asyncio.gather(*(meter.work(f"w-{n}", 1.0) for n in range(limit - most)))
+            assert now() - began < 1.2
+        await asyncio.gather(*crowd)
+        assert (slots.reserved, slots.calling) == (0, 0)
+        assert not slots._reserved_of
+
+    run(main())
