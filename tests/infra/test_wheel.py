@@ -13,14 +13,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
 USER = """
-import asyncio
 from pydantic import BaseModel
 import answerbus
-from answerbus.client import Client, SyncClient
+from answerbus.client import SyncClient
+from answerbus.client.testing import FakeClient, answered
 
 class Route(BaseModel):
     team: str
 
+fake = FakeClient()
+fake.prepare(answered(Route(team="web")))
+with SyncClient(over=fake) as client:
+    outcome = client.ask("Who?", workflow_id="w", response_model=Route)
+assert outcome.unwrap() == Route(team="web")
 assert answerbus.__file__.startswith({place!r}), answerbus.__file__
 """
 

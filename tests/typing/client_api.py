@@ -25,6 +25,7 @@ from answerbus.client import (
     SyncSubscription,
     Waiting,
 )
+from answerbus.client.testing import FakeClient, answered, refused
 from answerbus.contract import Contract
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
@@ -291,3 +292,13 @@ def a_script(client: SyncClient, request: Request, told: list[Progress]) -> str:
                     any_end, Result[Route] | UnvalidatedResult | Refusal | Undecodable | DeadLetter
                 )
     return outcome.unwrap().team
+
+
+async def a_test_without_kafka() -> None:
+    fake = FakeClient(profiles={"default"})
+    fake.prepare(answered(Route(team="web")), refused("No."))
+    assert_type(fake.requests, tuple[Request, ...])
+    await an_honest_way_out(fake)
+    outcome = await fake.ask("Who?", workflow_id="w", response_model=Route)
+    assert_type(outcome, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+    a_script(SyncClient(over=fake), fake.requests[0], [])

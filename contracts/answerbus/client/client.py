@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
@@ -18,9 +18,10 @@ from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.dead_letter import DeadLetter
+from answerbus.event import Terminal
 from answerbus.registry import Registry
 from answerbus.request import Request
-from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS
+from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS, Topic
 from answerbus.trace import Trace
 
 AnswerT = TypeVar("AnswerT")
@@ -104,7 +105,8 @@ class Client:
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
-        return answers.read(await self._connection.ask(request, timeout_s, trace, on_progress))
+        terminal = await self._connection.ask(request, timeout_s, trace, on_progress)
+        return self._read(answers, terminal)
 
     async def ask_request(
         self,
@@ -155,7 +157,7 @@ class Client:
         terminal = await self._connection.find(request_id, workflow_id, timeout_s)
         if response_model is None:
             return terminal
-        return AnswerType.of(response_model, self._registry).read(terminal)
+        return self._read(AnswerType.of(response_model, self._registry), terminal)
 
     @overload
     def subscribe(
@@ -196,9 +198,23 @@ class Client:
         `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
         """
         answers = AnswerType.of(response_model, self._registry)
-        topics = (RESULTS, *((REFUSALS,) if refusals else ()))
-        topics += (DEAD_LETTERS,) if dead_letters else ()
-        return Subscription(self._bus, answers, group_id, consumer, topics)
+        wanted = {RESULTS: True, REFUSALS: refusals, DEAD_LETTERS: dead_letters}
+        topics = [topic for topic, is_wanted in wanted.items() if is_wanted]
+        return self._subscription(answers, group_id, topics, consumer)
+
+    # What a FakeClient does in its own way.
+
+    def _read(self, answers: AnswerType[AnswerT], terminal: Terminal) -> "TypedTerminal[AnswerT]":
+        return answers.read(terminal)
+
+    def _subscription(
+        self,
+        answers: AnswerType[AnswerT],
+        group_id: str,
+        topics: Sequence[Topic],
+        options: Mapping[str, Any],
+    ) -> Subscription[AnswerT, Any]:
+        return Subscription(self._bus, answers, group_id, options, topics)
 
 
 def _new_id() -> str:

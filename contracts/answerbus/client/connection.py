@@ -12,7 +12,7 @@ from answerbus.client.errors import NoAnswerYet
 from answerbus.client.history import find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, told
 from answerbus.client.terminals import Terminals
-from answerbus.envelope import CLIENT_SOURCE, encode
+from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
 from answerbus.event import Terminal
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
@@ -47,12 +47,7 @@ class Connection:
 
     async def publish(self, request: Request, trace: Trace | None = None) -> Published:
         """See `Client.publish`."""
-        headers = None if trace is None else trace.headers()
-        record = encode(request, source=CLIENT_SOURCE, trace=headers)
-        if len(record.value) > REQUEST_BYTES_MAX:
-            raise ValueError(
-                f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
-            )
+        record = request_record(request, trace)
         producer = self._open()
         place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
@@ -101,6 +96,17 @@ class Connection:
         if self._producer is None:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
         return self._producer
+
+
+def request_record(request: Request, trace: Trace | None) -> Encoded:
+    """The record of a request; raises ValueError if it is too large."""
+    headers = None if trace is None else trace.headers()
+    record = encode(request, source=CLIENT_SOURCE, trace=headers)
+    if len(record.value) > REQUEST_BYTES_MAX:
+        raise ValueError(
+            f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
+        )
+    return record
 
 
 async def _in_time(
