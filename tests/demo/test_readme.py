@@ -83,7 +83,8 @@ def test_the_test_without_kafka_passes_as_it_stands(tmp_path: Path) -> None:
         one for one in snippets("docs/getting-started.md", "python") if "pytest_plugins" in one
     )
     (tmp_path / "test_service.py").write_text(snippet)
-    options = ["--quiet", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-W", "error"]
+    options = ["--quiet", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    options += ["-o", "asyncio_default_fixture_loop_scope=function", "-W", "error"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--rootdir", str(tmp_path), str(tmp_path)],
         cwd=tmp_path,
