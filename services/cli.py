@@ -15,6 +15,7 @@ from services.audit.workflow_command import workflow
 from services.command_line import stderr
 from services.commands import contracts, lanes, topics
 from services.commands.ask import ask
+from services.commands.profiles import profiles
 from services.commands.watch import watch
 from services.replay.command import app as replay
 from services.settings import SetUpError
@@ -68,6 +69,7 @@ def application() -> typer.Typer:
     app.command()(ask)
     app.command()(watch)
     app.command()(workflow)
+    app.command()(profiles)
     app.add_typer(verify_command.app, name="audit")
     app.add_typer(replay, name="replay")
     app.add_typer(topics.app, name="topics")

@@ -1,131 +1,34 @@
 """What could not be answered, with its closed causes, and what operators did about it."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.budget import AccountState
-from answerbus.failure import Failure, Problems
+from answerbus.cause import ANY_DIALECT as ANY_DIALECT
+from answerbus.cause import AnswerTooLarge as AnswerTooLarge
+from answerbus.cause import BudgetExhausted as BudgetExhausted
+from answerbus.cause import Cause as Cause
+from answerbus.cause import ConflictingId as ConflictingId
+from answerbus.cause import CrashedWorker as CrashedWorker
+from answerbus.cause import DeadlinePassed as DeadlinePassed
+from answerbus.cause import HostileSchema as HostileSchema
+from answerbus.cause import InvalidAnswer as InvalidAnswer
+from answerbus.cause import MisroutedTwice as MisroutedTwice
+from answerbus.cause import Rejected as Rejected
+from answerbus.cause import RequestTooLarge as RequestTooLarge
+from answerbus.cause import UndecodableCause as UndecodableCause
+from answerbus.cause import UnknownProfile as UnknownProfile
+from answerbus.cause import UnknownSchema as UnknownSchema
+from answerbus.cause import UnsupportedSchema as UnsupportedSchema
+from answerbus.explain import cause_text, remedy
+from answerbus.one_line import one_line
 from answerbus.outcome import Origin
+from answerbus.outcome_error import OutcomeError
 from answerbus.request import Prior, Request
 from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire
-
-
-class UndecodableCause(Wire):
-    """The record is no valid request."""
-
-    kind: Literal["undecodable"] = "undecodable"
-    problems: Problems
-
-
-class ConflictingId(Wire):
-    """The request id is known with another body."""
-
-    kind: Literal["conflicting_id"] = "conflicting_id"
-
-
-class MisroutedTwice(Wire):
-    """A forwarded copy arrived at a partition that does not own its workflow."""
-
-    kind: Literal["misrouted_twice"] = "misrouted_twice"
-
-
-class UnknownSchema(Wire):
-    """No contract of that name and version is registered."""
-
-    kind: Literal["unknown_schema"] = "unknown_schema"
-
-
-ANY_DIALECT = "any"
-
-
-class HostileSchema(Wire):
-    """The inline schema could harm the worker, or is no JSON Schema."""
-
-    kind: Literal["hostile_schema"] = "hostile_schema"
-    problems: Problems = ()
-
-
-class UnsupportedSchema(Wire):
-    """The profile's dialect cannot carry the schema; with `any`, the worker itself cannot."""
-
-    kind: Literal["unsupported_schema"] = "unsupported_schema"
-    dialect: str
-    problems: Problems
-
-
-class UnknownProfile(Wire):
-    """No profile of that name is configured."""
-
-    kind: Literal["unknown_profile"] = "unknown_profile"
-
-
-class RequestTooLarge(Wire):
-    """The record is larger than a request may be."""
-
-    kind: Literal["request_too_large"] = "request_too_large"
-
-
-class AnswerTooLarge(Wire):
-    """The answer is larger than a result may be."""
-
-    kind: Literal["answer_too_large"] = "answer_too_large"
-
-
-class BudgetExhausted(Wire):
-    """The account has nothing left for another attempt."""
-
-    kind: Literal["budget_exhausted"] = "budget_exhausted"
-    which: Literal["attempts", "tokens", "micro_usd"]
-
-
-class DeadlinePassed(Wire):
-    """Append time plus `ttl_s` has passed."""
-
-    kind: Literal["deadline_passed"] = "deadline_passed"
-
-
-class InvalidAnswer(Wire):
-    """No attempt gave a valid answer, and policy allows no other."""
-
-    kind: Literal["invalid_answer"] = "invalid_answer"
-    failure: Failure
-
-
-class Rejected(Wire):
-    """The provider refused this very request, before working on it."""
-
-    kind: Literal["rejected"] = "rejected"
-    status: int | None
-    code: str | None
-
-
-class CrashedWorker(Wire):
-    """Workers ended this many times while they were at this request, at last at nothing else."""
-
-    kind: Literal["crashed_worker"] = "crashed_worker"
-    openings: Count
-
-
-Cause = Annotated[
-    UndecodableCause
-    | ConflictingId
-    | MisroutedTwice
-    | UnknownSchema
-    | HostileSchema
-    | UnsupportedSchema
-    | UnknownProfile
-    | RequestTooLarge
-    | AnswerTooLarge
-    | BudgetExhausted
-    | DeadlinePassed
-    | InvalidAnswer
-    | Rejected
-    | CrashedWorker,
-    Field(discriminator="kind"),
-]
 
 
 class Raw(Wire):
@@ -157,6 +60,25 @@ class DeadLetter(Wire):
     notes: Notes = ()
     at: Timestamp
     labels: Labels = {}
+
+    def __str__(self) -> str:
+        """Why there is no answer, on one line."""
+        return one_line(f"{cause_text(self.cause)} (dead letter {self.dead_letter_id})")
+
+    def unwrap(self) -> NoReturn:
+        """Raises DeadLetterError."""
+        raise DeadLetterError(self)
+
+
+class DeadLetterError(OutcomeError):
+    """The request could not be answered."""
+
+    def __init__(self, outcome: DeadLetter) -> None:
+        super().__init__(outcome)
+        self.outcome: DeadLetter = outcome
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {remedy(self.outcome.cause)}"
 
 
 def letter_id(request_id: str, topic: str) -> str:

@@ -1,14 +1,18 @@
 """What the worker decided: Result, UnvalidatedResult, Refusal and RetryRequest."""
 
-from typing import Annotated, Any, Generic, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Generic, Literal, NoReturn, assert_never
 
 from pydantic import Field, JsonValue
 from typing_extensions import TypeVar
 
 from answerbus import limits
 from answerbus.budget import AccountState, Usage
+from answerbus.explain import problems_text
 from answerbus.failure import Failure, Problems
-from answerbus.request import Prior, Replay, Request, SchemaId
+from answerbus.one_line import one_line
+from answerbus.outcome_error import OutcomeError
+from answerbus.request import ContractId, InlineId, Prior, Replay, Request, SchemaId, TextId
 from answerbus.wire import (
     Count,
     Digest,
@@ -46,6 +50,8 @@ class Origin(Wire):
 class _Answered(Wire):
     """What a published answer says of itself, whichever way it ended."""
 
+    _shown_first: ClassVar[str]
+
     kind: str
     event_id: str
     request_id: RequestId
@@ -61,30 +67,98 @@ class _Answered(Wire):
     labels: Labels = {}
     replay: Replay | None = None
 
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """What readers look for comes first."""
+        return sorted(super().__repr_args__(), key=lambda shown: shown[0] != self._shown_first)
+
+    def _about(self) -> str:
+        kind = self.kind.replace("_", " ")
+        schema, attempt = _label(self.answered_schema), f"attempt {self.attempt}"
+        about = f"{kind} of {self.request_id}: {schema}, {attempt}, {self.model.model}"
+        return f"({one_line(about)})"
+
 
 class Result(_Answered, Generic[AnswerT]):
     """A valid answer, without its audit-only fields."""
 
+    _shown_first = "answer"
     kind: Literal["result"] = "result"
     answer: AnswerT
+
+    def __str__(self) -> str:
+        """The answer and where it comes from, on one line."""
+        return f"{_shown(self.answer)} {self._about()}"
+
+    def unwrap(self) -> AnswerT:
+        """The answer; every other outcome raises an OutcomeError here."""
+        return self.answer
 
 
 class UnvalidatedResult(_Answered):
     """An answer that never became valid, published on request (`at_last: unvalidated`)."""
 
+    _shown_first = "unvalidated_answer"
     kind: Literal["unvalidated_result"] = "unvalidated_result"
     unvalidated_answer: JsonValue
     problems: Problems
+
+    def __str__(self) -> str:
+        """The answer and what is wrong with it, on one line."""
+        wrong = one_line(problems_text(self.problems))
+        return f"{_shown(self.unvalidated_answer)} is not valid: {wrong} {self._about()}"
+
+    def unwrap(self) -> NoReturn:
+        """Raises UnvalidatedError."""
+        raise UnvalidatedError(self)
+
+
+class UnvalidatedError(OutcomeError):
+    """The answer never became valid, and was published because the request asked for it."""
+
+    def __init__(self, outcome: UnvalidatedResult) -> None:
+        super().__init__(outcome)
+        self.outcome: UnvalidatedResult = outcome
+
+    def __str__(self) -> str:
+        return (
+            f"{self.outcome} Look at the problems: reword the instructions, or take what is there "
+            "from `outcome.unvalidated_answer`."
+        )
 
 
 class Refusal(_Answered):
     """The model chose a refusing variant of its contract, or the provider declined."""
 
+    _shown_first = "reason"
     kind: Literal["refusal"] = "refusal"
     by: Literal["model", "provider"]
     reason: Reason
     category: str | None = None
     answer: JsonValue = None
+
+    def __str__(self) -> str:
+        """Who declined and why, on one line."""
+        category = "" if self.category is None else f" ({self.category})"
+        said = one_line(f"Declined by the {self.by}{category}: {self.reason}")
+        return f"{said} {self._about()}"
+
+    def unwrap(self) -> NoReturn:
+        """Raises RefusalError."""
+        raise RefusalError(self)
+
+
+class RefusalError(OutcomeError):
+    """The model or its provider declined."""
+
+    def __init__(self, outcome: Refusal) -> None:
+        super().__init__(outcome)
+        self.outcome: Refusal = outcome
+
+    def __str__(self) -> str:
+        return (
+            f"{self.outcome} Give the facts that are missing, or reword the instructions; a policy "
+            "with `on_refusal: retry` tries again by itself."
+        )
 
 
 class RetryRequest(Wire):
@@ -110,3 +184,19 @@ class RetryRequest(Wire):
 
 
 AnyResult = Result[Any]
+
+
+def _shown(answer: object) -> str:
+    return one_line(answer if isinstance(answer, str) else repr(answer))
+
+
+def _label(schema: SchemaId) -> str:
+    match schema:
+        case ContractId():
+            return f"{schema.name}.v{schema.version}"
+        case InlineId():
+            return schema.name
+        case TextId():
+            return schema.kind
+        case _:
+            assert_never(schema)

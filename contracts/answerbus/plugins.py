@@ -14,6 +14,7 @@ from answerbus.request import ContractRef
 from answerbus.wire import clip
 
 GROUP = "answerbus.contracts"
+OURS = "answerbus itself"
 _SAMPLE = "any text"
 
 
@@ -26,10 +27,15 @@ def installed() -> Registry:
 
     For composition roots, once each: plugins are imported here and nowhere else.
     """
+    return Registry(contract for contract, _ in with_distributions())
+
+
+def with_distributions() -> list[tuple[Contract[Any], str]]:
+    """As `installed`, each contract with the distribution that brings it."""
     for contract in BUILT_IN:
         _build(contract)  # before any plugin runs, so that none can change what these accept
-    found = {(contract.name, contract.version): "answerbus itself" for contract in BUILT_IN}
-    contracts = list(BUILT_IN)
+    contracts = [(contract, OURS) for contract in BUILT_IN]
+    found = {(contract.name, contract.version): OURS for contract in BUILT_IN}
     for entry in _in_order(entry_points(group=GROUP)):
         contract = _load(entry)
         fault = fault_of(contract)
@@ -40,8 +46,8 @@ def installed() -> Registry:
             said = f"{contract.name} v{contract.version}"
             raise _error(entry, f"it claims {said}, which is a contract of {found[claimed]}")
         found[claimed] = _distribution(entry)
-        contracts.append(contract)
-    return Registry(contracts)
+        contracts.append((contract, found[claimed]))
+    return contracts
 
 
 def _in_order(entries: Iterable[EntryPoint]) -> list[EntryPoint]:

@@ -1,18 +1,61 @@
-"""`answerbus contracts`: write the JSON Schemas of all events and contracts, and AsyncAPI."""
+"""`answerbus contracts`: list and show contracts, write all JSON Schemas, and AsyncAPI."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from answerbus import asyncapi as bus_document
 from answerbus.schema_export import documents
 from services import plugins
+from services.command_line import AsJson, json_shown, stdout
+from services.commands.contract_facts import as_data, named, parts_of
+from services.escaping import json_lines
 
 app = typer.Typer(help="The contracts of the bus.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")]
+
+ContractName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A contract, as plan_proposal or plan_proposal.v1.")
+]
+Asked = Annotated[
+    bool, typer.Option("--asked", help="The schema that models are asked for, in its place.")
+]
+
+
+@app.command(name="list")
+def list_(*, as_json: AsJson = False) -> None:
+    """Show which contracts requests can name here, also those of plugins, and what each is for."""
+    found = plugins.contracts_with_distributions()
+    if as_json:
+        typer.echo(json_lines([as_data(contract, source) for contract, source in found]))
+        return
+    table = Table("contract", "what it is for", "brought by", show_lines=True)
+    for contract, source in found:
+        words = Text.assemble(
+            contract.summary, *((f"\n{part}", "dim") for part in parts_of(contract))
+        )
+        table.add_row(f"{contract.name}.v{contract.version}", words, source)
+    stdout().print(table)
+
+
+@app.command()
+def show(name: ContractName, *, asked: Asked = False, as_json: AsJson = False) -> None:
+    """Show a contract with the JSON Schema of its answers."""
+    contract, source = named(name, plugins.contracts_with_distributions())
+    schema = contract.asked_schema() if asked else contract.schema()
+    if as_json:
+        typer.echo(json_lines({**as_data(contract, source), "schema": schema}))
+        return
+    console = stdout()
+    console.print(Text(f"{contract.name}.v{contract.version}, brought by {source}", "bold"))
+    for line in (contract.summary, *parts_of(contract)):
+        console.print(line, markup=False)
+    console.print(json_shown(schema))
 
 
 @app.command()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,7 @@ async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> N
         await asyncio.sleep(0.02)
 
 
-async def create_topics(bus: Bus, replicas: int = 1) -> None:
+async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = TOPICS) -> None:
     """What `answerbus topics apply` does, for a few partitions."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
     await admin.start()
@@ -268,10 +268,10 @@ async def create_topics(bus: Bus, replicas: int = 1) -> None:
         await admin.create_topics(
             [
                 NewTopic(bus.topic(t), bus.partitions, replicas, topic_configs=dict(t.settings()))
-                for t in TOPICS
+                for t in topics
             ]
         )
-        names = [bus.topic(topic) for topic in TOPICS]
+        names = [bus.topic(topic) for topic in topics]
         async with asyncio.timeout(20):
             while not all(map(_is_ready, await admin.describe_topics(names))):
                 await asyncio.sleep(0.05)

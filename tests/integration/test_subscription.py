@@ -13,13 +13,14 @@ from pydantic import BaseModel
 from answerbus.answers.plan_proposal import DepBump, PlanProposal
 from answerbus.client import BusUnavailable, Client
 from answerbus.client.subscription import Item, Subscription
+from answerbus.dead_letter import DeadLetter, Dismissed
 from answerbus.envelope import Undecodable
 from answerbus.event import Event
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.partition import partition_of
 from answerbus.request import Context, ContractRef, InlineRef, Request, SchemaRef, TextRef
 from answerbus.topics import RESULTS
-from tests.integration.answering import refusal, result, unvalidated, write
+from tests.integration.answering import NOW, dead_letter, refusal, result, unvalidated, write
 from tests.integration.bus import DEP_BUMP, Bus
 
 pytestmark = pytest.mark.kafka
@@ -124,6 +125,34 @@ async def test_an_inline_type_goes_by_its_name(bus: Bus, client: Client) -> None
     assert isinstance(found[0], Result)
     assert found[0].answer == Route(team="web")
     assert isinstance(found[1], UnvalidatedResult)
+
+
+async def test_dead_letters_of_one_contract_come_where_they_are_wanted(
+    bus: Bus, client: Client
+) -> None:
+    operators = Dismissed(dead_letter_id="mine.dead-letter", by="ada", reason="known", at=NOW)
+    await written(
+        bus,
+        dead_letter(request("others-1", TextRef())),
+        dead_letter(request("others-2")).model_copy(update={"request": None}),
+        dead_letter(request("mine")),
+        operators,
+        result(request("last"), DEP_BUMP),
+    )
+    found: dict[str, Item[PlanProposal] | DeadLetter] = {}
+    wanted = client.subscribe(response_model=PlanProposal, group_id="g", dead_letters=True)
+    async with wanted as outcomes, asyncio.timeout(LIMIT_S):
+        async for item in outcomes:
+            assert not isinstance(item, Undecodable)
+            found[str(item.request_id)] = item
+            if len(found) == 2:
+                break
+    async with plans(client) as outcomes_alone:
+        without = await take(outcomes_alone, 1)
+
+    assert found.keys() == {"mine", "last"}
+    assert isinstance(found["mine"], DeadLetter)
+    assert without == ["last"]
 
 
 async def test_a_body_decides_against_its_header_and_bytes_that_are_no_event_are_shown(

@@ -16,11 +16,20 @@ from answerbus.answers.proposal import Proposal, ProposedAction
 from answerbus.answers.selection import NothingSelected, Selected, Selection
 from answerbus.answers.specialist import Specialist
 from answerbus.budget import Budget
-from answerbus.client import Client, Published
+from answerbus.client import (
+    Client,
+    Progress,
+    Published,
+    Subscription,
+    SyncClient,
+    SyncSubscription,
+    Waiting,
+)
+from answerbus.client.testing import FakeClient, answered, refused
 from answerbus.contract import Contract
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
-from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Fact, Message, Policy, Request
 from answerbus.trace import Trace
 from tests.plugins.tickets.answerbus_tickets import (
@@ -221,3 +230,75 @@ async def downstream_of_every_kind(client: Client) -> None:
     async with client.subscribe(response_model=str, group_id="texts") as texts:
         async for four in texts:
             assert_type(four, Result[str] | UnvalidatedResult | Refusal | Undecodable)
+
+
+async def downstream_with_dead_letters(client: Client) -> None:
+    subscription = client.subscribe(response_model=Route, group_id="g", dead_letters=True)
+    assert_type(subscription, Subscription[Route, DeadLetter])
+    async with subscription as outcomes:
+        async for outcome in outcomes:
+            match outcome:
+                case Result(answer=answer):
+                    assert_type(answer, Route)
+                case UnvalidatedResult() | Refusal() | Undecodable():
+                    pass
+                case DeadLetter(cause=cause):
+                    assert_type(cause.kind == "rejected", bool)
+                case _:
+                    assert_never(outcome)
+
+
+async def the_answer_or_an_error(client: Client) -> None:
+    outcome = await client.ask("Who?", workflow_id="w", response_model=Route)
+    assert_type(outcome.unwrap(), Route)
+    text = await client.ask("Say hello.", workflow_id="w")
+    assert_type(text.unwrap(), str)
+    bump = await client.ask("Mend it.", workflow_id="w", response_model=PlanProposal)
+    assert_type(bump.unwrap(), DepBump | Override | CallsiteRewrite)
+
+
+def shown(progress: Progress) -> str:
+    match progress:
+        case Published(partition=partition):
+            return f"in partition {partition}"
+        case RetryRequest(next_attempt=attempt):
+            return f"attempt {attempt} is next"
+        case Waiting(waited_s=waited_s):
+            return f"waiting for {waited_s:.0f} s"
+        case _:
+            assert_never(progress)
+
+
+def a_script(client: SyncClient, request: Request, told: list[Progress]) -> str:
+    with client:
+        outcome = client.ask(
+            "Who?", workflow_id="w", response_model=Route, budget=Budget(attempts=1)
+        )
+        assert_type(outcome, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+        text = client.ask("Hello?", workflow_id="w", on_progress=told.append)
+        assert_type(text, Result[str] | UnvalidatedResult | Refusal | DeadLetter)
+        assert_type(client.publish(request), Published)
+        answer = client.ask_request(request)
+        assert_type(answer, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
+        typed = client.outcome_of("r", "w", response_model=Route)
+        assert_type(typed, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+        with client.subscribe(response_model=Route, group_id="g") as outcomes:
+            assert_type(outcomes, SyncSubscription[Route])
+            for one in outcomes:
+                assert_type(one, Result[Route] | UnvalidatedResult | Refusal | Undecodable)
+        with client.subscribe(response_model=Route, group_id="g", dead_letters=True) as letters:
+            for any_end in letters:
+                assert_type(
+                    any_end, Result[Route] | UnvalidatedResult | Refusal | Undecodable | DeadLetter
+                )
+    return outcome.unwrap().team
+
+
+async def a_test_without_kafka() -> None:
+    fake = FakeClient(profiles={"default"})
+    fake.prepare(answered(Route(team="web")), refused("No."))
+    assert_type(fake.requests, tuple[Request, ...])
+    await an_honest_way_out(fake)
+    outcome = await fake.ask("Who?", workflow_id="w", response_model=Route)
+    assert_type(outcome, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+    a_script(SyncClient(over=fake), fake.requests[0], [])

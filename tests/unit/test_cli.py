@@ -50,7 +50,7 @@ def test_the_overview_names_all_commands() -> None:
     assert done.returncode == 0, done.stderr
     for command in (
         *("worker", "console", "ask", "watch", "workflow", "audit", "replay", "doctor"),
-        *("topics", "contracts"),
+        *("topics", "contracts", "profiles"),
     ):
         assert f" {command} " in done.stdout
 

@@ -1,17 +1,30 @@
-"""Ask and subscribe from Python (the extra `answerbus[client]`): see Client."""
+"""Ask and subscribe from Python (the extra `answerbus[client]`): see Client and SyncClient."""
 
 from answerbus.client.client import Client
-from answerbus.client.connection import Published
 from answerbus.client.errors import BusRefused, BusUnavailable, NoAnswerYet
+from answerbus.client.progress import Progress, Published, Waiting
 from answerbus.client.request_id import uuid7
 from answerbus.client.subscription import Subscription
+from answerbus.client.sync_client import SyncClient
+from answerbus.client.sync_subscription import SyncSubscription
+from answerbus.dead_letter import DeadLetterError
+from answerbus.outcome import RefusalError, UnvalidatedError
+from answerbus.outcome_error import OutcomeError
 
 __all__ = [
     "BusRefused",
     "BusUnavailable",
     "Client",
+    "DeadLetterError",
     "NoAnswerYet",
+    "OutcomeError",
+    "Progress",
     "Published",
+    "RefusalError",
     "Subscription",
+    "SyncClient",
+    "SyncSubscription",
+    "UnvalidatedError",
+    "Waiting",
     "uuid7",
 ]

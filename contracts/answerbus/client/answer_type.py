@@ -59,8 +59,8 @@ class AnswerType(Generic[AnswerT]):
             case _:
                 assert_never(self.ref)
 
-    def covers(self, schema: SchemaId) -> bool:
-        """Whether an answer to `schema` is of this type; inline schemas go by their name."""
+    def covers(self, schema: SchemaId | SchemaRef) -> bool:
+        """Whether `schema` asks for answers of this type; inline schemas go by their name."""
         return schema.model_dump(include=_IDENTITY) == self.ref.model_dump(include=_IDENTITY)
 
     def typed(self, result: AnyResult) -> Result[AnswerT] | UnvalidatedResult:

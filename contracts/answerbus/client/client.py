@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Sequence
-from typing import Any, Self, TypeVar, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
@@ -12,13 +12,16 @@ from answerbus import plugins
 from answerbus.client.answer_type import AnswerType, TypedTerminal
 from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.bus import Bus
-from answerbus.client.connection import Connection, Published
+from answerbus.client.connection import Connection
 from answerbus.client.diagnosis import OptionNames
+from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
+from answerbus.dead_letter import DeadLetter
+from answerbus.event import Terminal
 from answerbus.registry import Registry
 from answerbus.request import Request
-from answerbus.topics import PREFIX_DEFAULT
+from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS, Topic
 from answerbus.trace import Trace
 
 AnswerT = TypeVar("AnswerT")
@@ -64,6 +67,7 @@ class Client:
         response_model: TypeForm[AnswerT],
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
+        on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[AnswerT]": ...
 
@@ -75,6 +79,7 @@ class Client:
         workflow_id: str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
+        on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[str]": ...
 
@@ -86,18 +91,22 @@ class Client:
         response_model: TypeForm[Any] = str,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
+        on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[Any]":
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
-        `trace` is the span that asks; see `answerbus.trace.read_trace`.
+        `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called
+        with a Published, with the RetryRequest of each further attempt (where the client may read
+        the retries topic), and with a Waiting every second; what it raises ends the wait.
         Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
-        return answers.read(await self._connection.ask(request, timeout_s, trace))
+        terminal = await self._connection.ask(request, timeout_s, trace, on_progress)
+        return self._read(answers, terminal)
 
     async def ask_request(
         self,
@@ -105,9 +114,10 @@ class Client:
         *,
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
         trace: Trace | None = None,
+        on_progress: Tell | None = None,
     ) -> "TypedTerminal[JsonValue]":
         """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
-        return await self._connection.ask(request, timeout_s, trace)
+        return await self._connection.ask(request, timeout_s, trace, on_progress)
 
     async def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
         """Publish, and wait for no more than the broker; raises ValueError if it is too large.
@@ -147,7 +157,29 @@ class Client:
         terminal = await self._connection.find(request_id, workflow_id, timeout_s)
         if response_model is None:
             return terminal
-        return AnswerType.of(response_model, self._registry).read(terminal)
+        return self._read(AnswerType.of(response_model, self._registry), terminal)
+
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: Literal[False] = False,
+        **consumer: Any,
+    ) -> Subscription[AnswerT]: ...
+
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: bool,
+        **consumer: Any,
+    ) -> Subscription[AnswerT, DeadLetter]: ...
 
     def subscribe(
         self,
@@ -155,16 +187,34 @@ class Client:
         response_model: TypeForm[AnswerT],
         group_id: str,
         refusals: bool = True,
+        dead_letters: bool = False,
         **consumer: Any,
-    ) -> Subscription[AnswerT]:
-        """Results, and refusals if wanted, of one type of answers: see Subscription.
+    ) -> Subscription[AnswerT, Any]:
+        """Results of one type of answers, with refusals and dead letters if wanted.
 
+        Those of requests that asked for this type: see Subscription.
         All that subscribe with the same `group_id` share the work; a new group begins at the start
         of retention. `consumer` are further options of aiokafka's consumer, such as
         `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
         """
         answers = AnswerType.of(response_model, self._registry)
-        return Subscription(self._bus, answers, group_id, consumer, refusals=refusals)
+        wanted = {RESULTS: True, REFUSALS: refusals, DEAD_LETTERS: dead_letters}
+        topics = [topic for topic, is_wanted in wanted.items() if is_wanted]
+        return self._subscription(answers, group_id, topics, consumer)
+
+    # What a FakeClient does in its own way.
+
+    def _read(self, answers: AnswerType[AnswerT], terminal: Terminal) -> "TypedTerminal[AnswerT]":
+        return answers.read(terminal)
+
+    def _subscription(
+        self,
+        answers: AnswerType[AnswerT],
+        group_id: str,
+        topics: Sequence[Topic],
+        options: Mapping[str, Any],
+    ) -> Subscription[AnswerT, Any]:
+        return Subscription(self._bus, answers, group_id, options, topics)
 
 
 def _new_id() -> str:

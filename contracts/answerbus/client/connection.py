@@ -1,8 +1,8 @@
 """What a client does on the bus, on events: publish a request, wait for its terminal, find it."""
 
 import asyncio
+from collections.abc import Awaitable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
@@ -10,23 +10,15 @@ from aiokafka import AIOKafkaProducer
 from answerbus.client.bus import Bus
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.history import find_terminal
+from answerbus.client.progress import Published, Tell, retries_of, told
 from answerbus.client.terminals import Terminals
-from answerbus.envelope import CLIENT_SOURCE, encode
+from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
 from answerbus.event import Terminal
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Where a request stands in the requests topic."""
-
-    request_id: str
-    partition: int
-    offset: int
 
 
 class Connection:
@@ -55,12 +47,7 @@ class Connection:
 
     async def publish(self, request: Request, trace: Trace | None = None) -> Published:
         """See `Client.publish`."""
-        headers = None if trace is None else trace.headers()
-        record = encode(request, source=CLIENT_SOURCE, trace=headers)
-        if len(record.value) > REQUEST_BYTES_MAX:
-            raise ValueError(
-                f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
-            )
+        record = request_record(request, trace)
         producer = self._open()
         place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
@@ -70,18 +57,23 @@ class Connection:
         return Published(request.request_id, sent.partition, sent.offset)
 
     async def ask(
-        self, request: Request, timeout_s: float | None, trace: Trace | None = None
+        self,
+        request: Request,
+        timeout_s: float | None,
+        trace: Trace | None = None,
+        tell: Tell | None = None,
     ) -> Terminal:
         """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
         async with terminals.awaiting(request.request_id, partition) as terminal:
-            await self.publish(request, trace)
-            try:
-                async with asyncio.timeout(timeout_s):
-                    return await terminal
-            except TimeoutError:
-                raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+            if tell is None:
+                await self.publish(request, trace)
+                return await _in_time(terminal, request, timeout_s)
+            async with retries_of(self._bus, request.request_id, partition) as retries:
+                tell(await self.publish(request, trace))
+                waiting = told(terminal, request.request_id, retries, tell)
+                return await _in_time(waiting, request, timeout_s)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
         """The first terminal since the start of retention, or a later one; raises NoAnswerYet."""
@@ -104,3 +96,27 @@ class Connection:
         if self._producer is None:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
         return self._producer
+
+
+def request_record(request: Request, trace: Trace | None) -> Encoded:
+    """The record of a request; raises ValueError if it is too large."""
+    headers = None if trace is None else trace.headers()
+    record = encode(request, source=CLIENT_SOURCE, trace=headers)
+    if len(record.value) > REQUEST_BYTES_MAX:
+        raise ValueError(
+            f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
+        )
+    return record
+
+
+async def _in_time(
+    terminal: Awaitable[Terminal], request: Request, timeout_s: float | None
+) -> Terminal:
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            return await terminal
+    except TimeoutError:
+        if not limit.expired():  # a callback that tells of progress raised it
+            raise
+        raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None

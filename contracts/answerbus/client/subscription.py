@@ -1,15 +1,16 @@
-"""Typed answers for downstream: a consumer group over results and refusals, at least once."""
+"""Typed answers for downstream: a consumer group over outcomes, at least once."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Never, Self, TypeAlias, cast
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError
+from typing_extensions import TypeVar
 
 from answerbus.client.answer_type import AnswerType
 from answerbus.client.bus import Bus
@@ -17,12 +18,17 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from answerbus.topics import REFUSALS, RESULTS
+from answerbus.request import Request
+from answerbus.topics import Topic
 
 AnswerT = TypeVar("AnswerT")
-Item = Result[AnswerT] | UnvalidatedResult | Refusal | Undecodable
+LetterT = TypeVar("LetterT", default=Never)
+"""DeadLetter where a subscription has them; nothing else can take its place."""
+
+Item: TypeAlias = Result[AnswerT] | UnvalidatedResult | Refusal | Undecodable
 
 COMMIT_INTERVAL_S = 1.0
 _POLL_MS = 1_000
@@ -30,8 +36,8 @@ _POLL_MS = 1_000
 _log = logging.getLogger(__name__)
 
 
-class Subscription(Generic[AnswerT]):
-    """One contract's answers, as an asynchronous iterator inside of an `async with`.
+class Subscription(Generic[AnswerT, LetterT]):
+    """One contract's outcomes, as an asynchronous iterator inside of an `async with`.
 
         async with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
             async for outcome in outcomes:
@@ -41,7 +47,8 @@ class Subscription(Generic[AnswerT]):
     exception; offsets of done items are committed at least every second while the loop runs.
     Delivery is at least once: after a crash, an exception or a rebalance an item may come again,
     with the same `event_id`. A record that is no event and does not belong to another contract by
-    its header comes as Undecodable, so that nothing is passed over in silence.
+    its header comes as Undecodable, so that nothing is passed over in silence. Dead letters, where
+    wanted, are those of requests that asked for this type; a record that was no request has none.
     """
 
     def __init__(
@@ -50,12 +57,11 @@ class Subscription(Generic[AnswerT]):
         answers: AnswerType[AnswerT],
         group_id: str,
         options: Mapping[str, Any],
-        *,
-        refusals: bool,
+        topics: Sequence[Topic],
     ) -> None:
         self._bus = bus
         self._answers = answers
-        self._topics = (RESULTS, REFUSALS) if refusals else (RESULTS,)
+        self._topics = topics
         self._group_id = group_id
         self._options = options
         self._stack = AsyncExitStack()
@@ -69,7 +75,7 @@ class Subscription(Generic[AnswerT]):
         consumer = self._bus.consumer(
             group_id=self._group_id,
             auto_offset_reset="earliest",
-            # One member has the same partitions of both topics, so that a workflow stays together.
+            # One member has the same partitions of all topics, so that a workflow stays together.
             partition_assignment_strategy=(RangePartitionAssignor,),
             **self._options,
         )
@@ -96,7 +102,7 @@ class Subscription(Generic[AnswerT]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "Item[AnswerT]":
+    async def __anext__(self) -> "Item[AnswerT] | LetterT":
         self._take_back()
         while True:
             if asyncio.get_running_loop().time() >= self._commit_due:
@@ -108,7 +114,7 @@ class Subscription(Generic[AnswerT]):
             self._handed_out = record
             item = item_of(record, self._answers)
             if item is not None:
-                return item
+                return cast("Item[AnswerT] | LetterT", item)
             self._take_back()
             await asyncio.sleep(0)  # buffered records of others must not keep the loop busy
 
@@ -152,7 +158,7 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka 
         pass
 
 
-def item_of(record: Record, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | None":
+def item_of(record: Record, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | DeadLetter | None":
     """What a record is to a reader of these answers; None for what belongs to others.
 
     The header `ce_contract` spares reading the bodies of others; then the body decides.
@@ -171,5 +177,7 @@ def item_of(record: Record, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | No
             return answers.typed(event) if answers.covers(event.answered_schema) else None
         case UnvalidatedResult() | Refusal():
             return event if answers.covers(event.answered_schema) else None
+        case DeadLetter(request=Request() as asked):
+            return event if answers.covers(asked.answer_schema) else None
         case _:
             return None

@@ -1,0 +1,123 @@
+"""Why a request ended without an answer: a closed union that `match` can exhaust."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from answerbus.failure import Failure, Problems
+from answerbus.wire import Count, Wire
+
+
+class UndecodableCause(Wire):
+    """The record is no valid request."""
+
+    kind: Literal["undecodable"] = "undecodable"
+    problems: Problems
+
+
+class ConflictingId(Wire):
+    """The request id is known with another body."""
+
+    kind: Literal["conflicting_id"] = "conflicting_id"
+
+
+class MisroutedTwice(Wire):
+    """A forwarded copy arrived at a partition that does not own its workflow."""
+
+    kind: Literal["misrouted_twice"] = "misrouted_twice"
+
+
+class UnknownSchema(Wire):
+    """No contract of that name and version is registered."""
+
+    kind: Literal["unknown_schema"] = "unknown_schema"
+
+
+ANY_DIALECT = "any"
+
+
+class HostileSchema(Wire):
+    """The inline schema could harm the worker, or is no JSON Schema."""
+
+    kind: Literal["hostile_schema"] = "hostile_schema"
+    problems: Problems = ()
+
+
+class UnsupportedSchema(Wire):
+    """The profile's dialect cannot carry the schema; with `any`, the worker itself cannot."""
+
+    kind: Literal["unsupported_schema"] = "unsupported_schema"
+    dialect: str
+    problems: Problems
+
+
+class UnknownProfile(Wire):
+    """No profile of that name is configured."""
+
+    kind: Literal["unknown_profile"] = "unknown_profile"
+
+
+class RequestTooLarge(Wire):
+    """The record is larger than a request may be."""
+
+    kind: Literal["request_too_large"] = "request_too_large"
+
+
+class AnswerTooLarge(Wire):
+    """The answer is larger than a result may be."""
+
+    kind: Literal["answer_too_large"] = "answer_too_large"
+
+
+class BudgetExhausted(Wire):
+    """The account has nothing left for another attempt."""
+
+    kind: Literal["budget_exhausted"] = "budget_exhausted"
+    which: Literal["attempts", "tokens", "micro_usd"]
+
+
+class DeadlinePassed(Wire):
+    """Append time plus `ttl_s` has passed."""
+
+    kind: Literal["deadline_passed"] = "deadline_passed"
+
+
+class InvalidAnswer(Wire):
+    """No attempt gave a valid answer, and policy allows no other."""
+
+    kind: Literal["invalid_answer"] = "invalid_answer"
+    failure: Failure
+
+
+class Rejected(Wire):
+    """The provider refused this very request, before working on it."""
+
+    kind: Literal["rejected"] = "rejected"
+    status: int | None
+    code: str | None
+
+
+class CrashedWorker(Wire):
+    """Workers ended this many times while they were at this request, at last at nothing else."""
+
+    kind: Literal["crashed_worker"] = "crashed_worker"
+    openings: Count
+
+
+Cause = Annotated[
+    UndecodableCause
+    | ConflictingId
+    | MisroutedTwice
+    | UnknownSchema
+    | HostileSchema
+    | UnsupportedSchema
+    | UnknownProfile
+    | RequestTooLarge
+    | AnswerTooLarge
+    | BudgetExhausted
+    | DeadlinePassed
+    | InvalidAnswer
+    | Rejected
+    | CrashedWorker,
+    Field(discriminator="kind"),
+]

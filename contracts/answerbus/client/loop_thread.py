@@ -1,0 +1,65 @@
+"""An event loop in a thread of its own, for callers without one, or whose own one is running."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines one call at a time or many; the thread ends with its process at the latest.
+
+    A notebook and a web server have an event loop that is running already, in which no one may
+    wait for another one to finish; in another thread that holds nothing up.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread, and wait until its loop runs."""
+        started: Future[asyncio.AbstractEventLoop] = Future()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(started)), name=self._name, daemon=True
+        )
+        self._thread.start()
+        self._loop = started.result()
+
+    def stop(self) -> None:
+        """Cancel what still runs, and wait for the end of the thread."""
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._loop is not None
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Start the work; raises RuntimeError outside of start and stop."""
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("The client is not open: use `with` or call `open()`.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work and give its result; Ctrl-C cancels it."""
+        future = self.begin(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def _serve(self, started: "Future[asyncio.AbstractEventLoop]") -> None:
+        started.set_result(asyncio.get_running_loop())
+        await self._stopping.wait()

@@ -1,0 +1,121 @@
+"""What can be told of a request while its outcome is awaited: published, retried, still waiting."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.client.records.batch import Record
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.envelope import decode
+from answerbus.event import Terminal
+from answerbus.outcome import RetryRequest
+from answerbus.topics import RETRIES
+
+WAITING_INTERVAL_S = 1.0
+_POLL_MS = 1_000
+_FETCH_WAIT_MS = 50
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where a request stands in the requests topic."""
+
+    request_id: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A published request has had no outcome so far; told every second."""
+
+    request_id: str
+    waited_s: float
+
+
+Progress: TypeAlias = Published | RetryRequest | Waiting
+Tell: TypeAlias = Callable[[Progress], None]
+
+
+@asynccontextmanager
+async def retries_of(
+    bus: Bus, request_id: str, partition: int
+) -> AsyncIterator["asyncio.Queue[RetryRequest]"]:
+    """The retries of a request from this moment on; none where the topic may not be read."""
+    found: asyncio.Queue[RetryRequest] = asyncio.Queue()
+    ready = asyncio.Event()
+    task = asyncio.create_task(_read(bus, request_id, partition, found, ready))
+    try:
+        await ready.wait()
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def told(
+    terminal: "asyncio.Future[Terminal]",
+    request_id: str,
+    retries: "asyncio.Queue[RetryRequest]",
+    tell: Tell,
+) -> Terminal:
+    """Wait for the terminal, and tell of each retry, and every second that there is none yet."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while True:
+        retry = asyncio.create_task(retries.get())
+        try:
+            await asyncio.wait(
+                (terminal, retry),
+                timeout=WAITING_INTERVAL_S,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if retry.done():
+                tell(retry.result())
+            elif not terminal.done():
+                tell(Waiting(request_id, loop.time() - began))
+        finally:
+            retry.cancel()
+        if terminal.done() and retries.empty():
+            return terminal.result()
+
+
+async def _read(
+    bus: Bus,
+    request_id: str,
+    partition: int,
+    found: "asyncio.Queue[RetryRequest]",
+    ready: asyncio.Event,
+) -> None:
+    place = bus.place(RETRIES, partition)
+    try:
+        await bus.counts(RETRIES)  # to read a topic that is missing may create it
+        consumer = bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+        async with bus.running(consumer):
+            consumer.assign([place])
+            with bus.explained():
+                await consumer.seek_to_end(place)
+                ready.set()
+                while True:
+                    for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+                        for record in records:
+                            if retry := _retry_of(record, request_id):
+                                found.put_nowait(retry)
+    except BusUnavailable as error:
+        _log.warning("retries of the request %s are not told: %s", request_id, error)
+    finally:
+        ready.set()
+
+
+def _retry_of(record: Record, request_id: str) -> RetryRequest | None:
+    if isinstance(record, Unreadable) or record.key != request_id.encode():
+        return None
+    event = decode(record.value, record.headers)
+    return event if isinstance(event, RetryRequest) else None

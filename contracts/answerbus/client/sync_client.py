@@ -1,0 +1,203 @@
+"""The client for scripts and notebooks: the same calls as Client, without `await`."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar, overload
+
+from pydantic import JsonValue
+from typing_extensions import TypeForm, Unpack
+
+from answerbus.client.answer_type import TypedTerminal
+from answerbus.client.ask_options import AskOptions
+from answerbus.client.client import TIMEOUT_S_DEFAULT, Client
+from answerbus.client.loop_thread import LoopThread
+from answerbus.client.progress import Progress, Published, Tell
+from answerbus.client.sync_subscription import SyncSubscription
+from answerbus.dead_letter import DeadLetter
+from answerbus.registry import Registry
+from answerbus.request import Request
+from answerbus.topics import PREFIX_DEFAULT
+from answerbus.trace import Trace
+
+AnswerT = TypeVar("AnswerT")
+T = TypeVar("T")
+
+
+class SyncClient:
+    """A connection to the bus for code without `async`; parameters and errors are Client's.
+
+        with SyncClient("localhost:9092") as client:
+            print(client.ask("Name one even number.", workflow_id="order-4711"))
+
+    In a notebook, `client = SyncClient("localhost:9092").open()` lasts over cells, until
+    `client.close()`. It has an event loop in a thread of its own, so that it works beside one that
+    is running; several threads may share it. `on_progress` is called in the thread that asks.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "localhost:9092",
+        *,
+        topic_prefix: str = PREFIX_DEFAULT,
+        registry: Registry | None = None,
+        over: Client | None = None,
+        **kafka: Any,
+    ) -> None:
+        """With `over` it makes the calls of that client, a FakeClient say, and needs no more."""
+        self._client = over or Client(
+            bootstrap_servers, topic_prefix=topic_prefix, registry=registry, **kafka
+        )
+        self._thread = LoopThread("answerbus client")
+
+    def open(self) -> Self:
+        """Connect; raises BusUnavailable."""
+        self._thread.start()
+        try:
+            self._thread.call(self._client.__aenter__())
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    def close(self) -> None:
+        """Disconnect; to close twice does no harm."""
+        if self._thread.is_running:
+            try:
+                self._thread.call(self._client.__aexit__())
+            finally:
+                self._thread.stop()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @overload
+    def ask(
+        self,
+        instructions: str,
+        *,
+        workflow_id: str,
+        response_model: TypeForm[AnswerT],
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
+        on_progress: Tell | None = None,
+        **asking: Unpack[AskOptions],
+    ) -> "TypedTerminal[AnswerT]": ...
+
+    @overload
+    def ask(
+        self,
+        instructions: str,
+        *,
+        workflow_id: str,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
+        on_progress: Tell | None = None,
+        **asking: Unpack[AskOptions],
+    ) -> "TypedTerminal[str]": ...
+
+    def ask(
+        self, instructions: str, *, on_progress: Tell | None = None, **asking: Any
+    ) -> "TypedTerminal[Any]":
+        """See `Client.ask`."""
+        outcome: TypedTerminal[Any] = self._told(
+            lambda tell: self._client.ask(instructions, on_progress=tell, **asking), on_progress
+        )
+        return outcome
+
+    def ask_request(
+        self,
+        request: Request,
+        *,
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        trace: Trace | None = None,
+        on_progress: Tell | None = None,
+    ) -> "TypedTerminal[JsonValue]":
+        """See `Client.ask_request`."""
+        return self._told(
+            lambda tell: self._client.ask_request(
+                request, timeout_s=timeout_s, trace=trace, on_progress=tell
+            ),
+            on_progress,
+        )
+
+    def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
+        """See `Client.publish`."""
+        return self._thread.call(self._client.publish(request, trace=trace))
+
+    @overload
+    def outcome_of(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        response_model: TypeForm[AnswerT],
+        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+    ) -> "TypedTerminal[AnswerT]": ...
+
+    @overload
+    def outcome_of(
+        self, request_id: str, workflow_id: str, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
+    ) -> "TypedTerminal[JsonValue]": ...
+
+    def outcome_of(self, request_id: str, workflow_id: str, **more: Any) -> "TypedTerminal[Any]":
+        """See `Client.outcome_of`."""
+        finding = self._client.outcome_of(request_id, workflow_id, **more)
+        outcome: TypedTerminal[Any] = self._thread.call(finding)
+        return outcome
+
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: Literal[False] = False,
+        **consumer: Any,
+    ) -> SyncSubscription[AnswerT]: ...
+
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: bool,
+        **consumer: Any,
+    ) -> SyncSubscription[AnswerT, DeadLetter]: ...
+
+    def subscribe(
+        self, *, response_model: TypeForm[Any], group_id: str, **more: Any
+    ) -> SyncSubscription[Any, Any]:
+        """See `Client.subscribe`."""
+        return SyncSubscription(
+            self._client.subscribe(response_model=response_model, group_id=group_id, **more),
+            self._thread,
+        )
+
+    def _told(
+        self, work: Callable[[Tell | None], Coroutine[Any, Any, T]], on_progress: Tell | None
+    ) -> T:
+        """The result of the work, whose progress is told in this thread."""
+        if on_progress is None:
+            return self._thread.call(work(None))
+        news: SimpleQueue[Progress | None] = SimpleQueue()
+        future = self._thread.begin(work(news.put))
+        future.add_done_callback(lambda _: news.put(None))
+        try:
+            while (one := news.get()) is not None:
+                on_progress(one)
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise

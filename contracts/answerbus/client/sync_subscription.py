@@ -1,0 +1,43 @@
+"""A subscription as a plain iterator."""
+
+from types import TracebackType
+from typing import Generic, Self
+
+from answerbus.client.loop_thread import LoopThread
+from answerbus.client.subscription import AnswerT, Item, LetterT, Subscription
+
+
+class SyncSubscription(Generic[AnswerT, LetterT]):
+    """One contract's outcomes, as an iterator inside of a `with`: see Subscription.
+
+        with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
+            for outcome in outcomes:
+                book(outcome)
+
+    The client's thread keeps the place in the consumer group while the loop works on an item.
+    """
+
+    def __init__(self, subscription: Subscription[AnswerT, LetterT], thread: LoopThread) -> None:
+        self._subscription = subscription
+        self._thread = thread
+
+    def __enter__(self) -> Self:
+        self._thread.call(self._subscription.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.call(self._subscription.__aexit__(raised, error, traceback))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> "Item[AnswerT] | LetterT":
+        try:
+            return self._thread.call(self._subscription.__anext__())
+        except StopAsyncIteration:  # as a FakeClient's ends, when all is delivered
+            raise StopIteration from None

@@ -1,0 +1,164 @@
+"""Requests and outcomes in memory, with what workers look at before they call any model."""
+
+import base64
+import hashlib
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from aiokafka import ConsumerRecord
+from pydantic import JsonValue
+
+from answerbus.budget import AccountState, Spent
+from answerbus.client.progress import Published
+from answerbus.client.terminals import terminal_of
+from answerbus.client.testing.errors import FakeClientError
+from answerbus.client.testing.replies import Asked, Reply, dead_letter
+from answerbus.contract import Contract
+from answerbus.dead_letter import (
+    BudgetExhausted,
+    ConflictingId,
+    DeadLetter,
+    Raw,
+    UnknownProfile,
+    UnknownSchema,
+)
+from answerbus.envelope import Encoded, ReceivedRequest, decode_request, encode
+from answerbus.event import Terminal
+from answerbus.limits import RAW_BYTES_MAX
+from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, Request
+from answerbus.topics import REQUESTS, TOPIC_OF_KIND
+
+PARTITION = 0
+
+
+@dataclass(frozen=True)
+class AdmittedRequest:
+    """Where a request stands, and its outcome if it had one."""
+
+    published: Published
+    terminal: Terminal | None
+    is_prepared: bool
+
+
+@dataclass
+class FakeBus:
+    """What stands in the topics; `profiles` are the names that workers know, None for any."""
+
+    registry: Registry
+    prefix: str
+    profiles: Collection[str] | None
+    now: datetime
+    requests: list[Request] = field(default_factory=list)
+    prepared: deque[Reply] = field(default_factory=deque)
+    prepared_by: Callable[[Request], Reply] | None = None
+    outcomes: list[ConsumerRecord] = field(default_factory=list)
+    done: dict[str, int] = field(default_factory=dict)  # by group: outcomes that are done with
+    _bodies: dict[str, JsonValue] = field(default_factory=dict)
+    _accounts: dict[str, AccountState] = field(default_factory=dict)
+
+    def take(self, record: Encoded, reply: Reply | None = None) -> AdmittedRequest:
+        """Publish a record of a request, and let it end as `reply` or as the test has prepared."""
+        received = decode_request(record.value, record.headers)
+        if not isinstance(received, ReceivedRequest):
+            raise FakeClientError(f"Workers cannot read this request: {received.problems}")
+        request = received.request
+        account = self._accounts.get(request.account_id) or AccountState(
+            id=request.account_id, limit=request.budget, spent=Spent()
+        )
+        published = Published(request.request_id, PARTITION, len(self.requests))
+        chosen = self._known(received, record) or self._ended_early(request, account)
+        chosen = chosen or reply or self._prepared_for(request)
+        asked = Asked(request, self._origin(published), self._contract(request), account, self.now)
+        terminal = chosen(asked) if chosen else None
+        self.requests.append(request)
+        self._accounts.setdefault(account.id, account)  # the first request settles the limit
+        self._bodies.setdefault(request.request_id, received.body)
+        if terminal is not None:
+            terminal = self._end(terminal)
+        return AdmittedRequest(published, terminal, is_prepared=chosen is not None)
+
+    def put(self, topic: str, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+        """Append a record to a topic of outcomes."""
+        size, moment = len(value or b""), int(self.now.timestamp() * 1000)
+        at, offset = (topic, PARTITION), len(self.outcomes)
+        record = ConsumerRecord(*at, offset, moment, 0, None, value, None, 0, size, tuple(headers))
+        self.outcomes.append(record)
+
+    def _known(self, received: ReceivedRequest, record: Encoded) -> Reply | None:
+        """A copy of a request that is known is dropped; another body under its id is a conflict."""
+        known = self._bodies.get(received.request.request_id)
+        if known is None:
+            return None
+        return _nothing if known == received.body else _conflict(record)
+
+    def _ended_early(self, request: Request, account: AccountState) -> Reply | None:
+        """What workers end before they ask anyone."""
+        if isinstance(request.answer_schema, ContractRef) and self._contract(request) is None:
+            return dead_letter(UnknownSchema())
+        if self.profiles is not None and request.profile not in self.profiles:
+            return dead_letter(UnknownProfile())
+        if account.spent.attempts >= account.limit.attempts:
+            return dead_letter(BudgetExhausted(which="attempts"))
+        return None
+
+    def _prepared_for(self, request: Request) -> Reply | None:
+        if self.prepared:
+            return self.prepared.popleft()
+        return self.prepared_by(request) if self.prepared_by else None
+
+    def _contract(self, request: Request) -> Contract[Any] | None:
+        schema = request.answer_schema
+        return self.registry.find(schema) if isinstance(schema, ContractRef) else None
+
+    def _origin(self, published: Published) -> Origin:
+        return Origin(
+            topic=REQUESTS.full_name(self.prefix),
+            partition=published.partition,
+            offset=published.offset,
+            timestamp=self.now,
+        )
+
+    def _end(self, terminal: Terminal) -> Terminal:
+        """Publish it; gives it as a reader of the record has it."""
+        record = encode(terminal)
+        self.put(TOPIC_OF_KIND[terminal.kind].full_name(self.prefix), record.value, record.headers)
+        if isinstance(terminal, Result | UnvalidatedResult | Refusal):
+            self._accounts[terminal.account.id] = terminal.account
+        found = terminal_of(self.outcomes[-1], {str(terminal.request_id)})
+        if found is None:
+            raise FakeClientError(f"The prepared outcome is not one of its request: {terminal!r}")
+        return found
+
+
+def _nothing(_: Asked) -> None:
+    """What becomes of a copy."""
+
+
+def _conflict(record: Encoded) -> Reply:
+    """A letter about the record itself, which does not end the request of that id."""
+
+    def reply(asked: Asked) -> DeadLetter:
+        origin = asked.origin
+        return DeadLetter(
+            dead_letter_id=f"{origin.topic}-{origin.partition}-{origin.offset}.dead-letter",
+            request_id=asked.request.request_id,
+            workflow_id=asked.request.workflow_id,
+            cause=ConflictingId(),
+            request=None,
+            raw=Raw(
+                base64=base64.b64encode(record.value[:RAW_BYTES_MAX]).decode(),
+                bytes=len(record.value),
+                digest="sha256:" + hashlib.sha256(record.value).hexdigest(),
+                truncated=len(record.value) > RAW_BYTES_MAX,
+            ),
+            origin=origin,
+            account=None,
+            at=asked.now,
+        )
+
+    return reply

@@ -1,0 +1,108 @@
+"""A Client without Kafka, workers and models, for the tests of services that use one."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from typing_extensions import TypeForm, Unpack
+
+from answerbus.client.answer_type import AnswerT, AnswerType, TypedTerminal
+from answerbus.client.ask_options import AskOptions, make_request
+from answerbus.client.client import Client
+from answerbus.client.connection import request_record
+from answerbus.client.subscription import Subscription
+from answerbus.client.testing.errors import FakeClientError
+from answerbus.client.testing.fake_bus import FakeBus
+from answerbus.client.testing.fake_connection import FakeConnection
+from answerbus.client.testing.fake_subscription import FakeSubscription
+from answerbus.client.testing.replies import Reply
+from answerbus.event import Terminal
+from answerbus.outcome import Result
+from answerbus.registry import Registry
+from answerbus.request import Request
+from answerbus.topics import PREFIX_DEFAULT, RESULTS, Topic
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class FakeClient(Client):
+    """Requests go through the same checks and codec as on the bus, and end as the test prepares.
+
+        fake = FakeClient()
+        fake.prepare(answered(DepBump(...)), refused("No release is fixed."))
+        await propose(fake)  # the service under test; `client: Client` takes it
+        assert fake.requests[0].profile == "default"
+
+    What workers decide before they call a model is decided here, too: a request id with another
+    body, a contract that is unknown, a workflow that has spent its attempts, and, where `profiles`
+    are given, a profile that is not one of them end as dead letters; a copy of a request is
+    dropped. Nothing waits: where no outcome is due, NoAnswerYet is raised at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: Registry | None = None,
+        profiles: Collection[str] | None = None,
+        now: datetime = NOW,
+    ) -> None:
+        super().__init__("a fake", registry=registry)
+        self._fake = FakeBus(self._registry, PREFIX_DEFAULT, profiles, now)
+        self._connection = FakeConnection(self._bus, self._fake)
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All that was published, in order, by `deliver` too."""
+        return tuple(self._fake.requests)
+
+    @property
+    def unused(self) -> int:
+        """How many prepared outcomes no request has taken so far."""
+        return len(self._fake.prepared)
+
+    def prepare(self, *replies: Reply) -> None:
+        """The next requests end as these, in order."""
+        self._fake.prepared.extend(replies)
+
+    def prepare_by(self, choose: Callable[[Request], Reply]) -> None:
+        """Requests that `prepare` has nothing for end as this function says."""
+        self._fake.prepared_by = choose
+
+    def deliver(
+        self,
+        reply: Reply,
+        *,
+        response_model: TypeForm[Any],
+        workflow_id: str = "workflow",
+        **asking: Unpack[AskOptions],
+    ) -> None:
+        """The outcome of another service's request, for `subscribe` and `outcome_of`."""
+        answers = AnswerType.of(response_model, self._registry)
+        new_id = f"delivered-{len(self._fake.outcomes)}"
+        told = "As another service asks."
+        request = make_request(told, workflow_id, answers.ref, new_id, asking)
+        terminal = self._fake.take(request_record(request, None), reply).terminal
+        if terminal is not None:
+            self._read(answers, terminal)
+
+    def deliver_bytes(self, value: bytes | None, topic: Topic = RESULTS) -> None:
+        """A record that may be anything, for what a subscriber does with an Undecodable."""
+        self._fake.put(topic.full_name(PREFIX_DEFAULT), value, [])
+
+    def _read(self, answers: AnswerType[AnswerT], terminal: Terminal) -> "TypedTerminal[AnswerT]":
+        outcome = super()._read(answers, terminal)
+        if isinstance(terminal, Result) and not isinstance(outcome, Result):
+            raise FakeClientError(
+                f"The prepared answer does not fit the type that was asked for: {outcome} Where "
+                "such an answer is what you test, prepare it as `unvalidated`."
+            )
+        return outcome
+
+    def _subscription(
+        self,
+        answers: AnswerType[AnswerT],
+        group_id: str,
+        topics: Sequence[Topic],
+        options: Mapping[str, Any],  # noqa: ARG002 - of a consumer that is not there
+    ) -> Subscription[AnswerT, Any]:
+        return FakeSubscription(self._bus, self._fake, answers, group_id, topics)

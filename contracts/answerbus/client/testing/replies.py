@@ -1,0 +1,173 @@
+"""The outcomes that a test can prepare: what a worker would make of a request."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, assert_never
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import from_json, to_json
+
+from answerbus.budget import AccountState, Usage
+from answerbus.client.errors import BusUnavailable
+from answerbus.client.testing.errors import FakeClientError
+from answerbus.contract import Contract, digest_of
+from answerbus.dead_letter import Cause, DeadLetter, letter_id
+from answerbus.event import Terminal
+from answerbus.failure import Problem
+from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
+from answerbus.problems import problems_of
+from answerbus.request import ContractRef, InlineId, InlineRef, Request, SchemaId, TextId, TextRef
+
+_FAKE = "fake"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as a worker sees it: where it stood, its contract if it has one, its account."""
+
+    request: Request
+    origin: Origin
+    contract: Contract[Any] | None
+    account: AccountState
+    now: datetime
+
+
+Reply: TypeAlias = Callable[[Asked], Terminal | None]
+"""What becomes of a request; None: nothing, so far. A test may write its own."""
+
+
+def answered(answer: object) -> Reply:
+    """A Result with this answer; a contract's refusing variant becomes a Refusal, as on the bus."""
+
+    def reply(asked: Asked) -> Terminal:
+        value = _published(asked, from_json(to_json(answer)))
+        contract = asked.contract
+        declined = contract and contract.declines(contract.adapter.validate_json(to_json(value)))
+        if declined:
+            return _refusal(asked, "model", declined.reason, declined.category, value)
+        event_id = f"{asked.request.request_id}.result"
+        return Result[JsonValue](event_id=event_id, answer=value, **_about(asked))
+
+    return reply
+
+
+def unvalidated(answer: object, *problems: Problem) -> Reply:
+    """An UnvalidatedResult, as a policy with `at_last: unvalidated` asks for it."""
+    return lambda asked: UnvalidatedResult(
+        event_id=f"{asked.request.request_id}.result",
+        unvalidated_answer=from_json(to_json(answer)),
+        problems=problems,
+        **_about(asked),
+    )
+
+
+def refused(
+    reason: str, *, by: Literal["model", "provider"] = "provider", category: str | None = None
+) -> Reply:
+    """A Refusal."""
+    return lambda asked: _refusal(asked, by, reason, category, None)
+
+
+def dead_letter(cause: Cause) -> Reply:
+    """A DeadLetter with this cause, such as `BudgetExhausted(which="tokens")`."""
+    return lambda asked: DeadLetter(
+        dead_letter_id=letter_id(asked.request.request_id, asked.origin.topic),
+        request_id=asked.request.request_id,
+        workflow_id=asked.request.workflow_id,
+        cause=cause,
+        request=asked.request,
+        raw=None,
+        origin=asked.origin,
+        account=asked.account,
+        at=asked.now,
+        labels=asked.request.labels,
+    )
+
+
+def silence() -> Reply:
+    """No outcome in time: `ask` raises NoAnswerYet, without waiting for its time to pass."""
+    return lambda _: None
+
+
+def kafka_away() -> Reply:
+    """Kafka cannot be used: the call raises BusUnavailable, and nothing is published."""
+
+    def reply(_: Asked) -> Terminal:
+        raise BusUnavailable("Kafka at this test cannot be used, it does not answer.")
+
+    return reply
+
+
+def _published(asked: Asked, answer: JsonValue) -> JsonValue:
+    """The answer as a worker would publish it; FakeClientError if none would."""
+    schema = asked.request.answer_schema
+    match schema:
+        case ContractRef() if asked.contract is not None:
+            adapter = asked.contract.adapter
+            try:
+                value = adapter.validate_json(to_json(answer))
+            except ValidationError as error:
+                problem = problems_of(error, answer)[0]
+                raise FakeClientError(
+                    f"The prepared answer is no {schema.name}.v{schema.version}: at "
+                    f"{problem.path or 'all of it'}, {problem.expected}. No worker publishes it; "
+                    "`unvalidated` and `dead_letter` say how such requests end."
+                ) from None
+            published: JsonValue = adapter.dump_python(value, mode="json", by_alias=True)
+            return published
+        case TextRef() if not isinstance(answer, str):
+            raise FakeClientError("The prepared answer is no text, and the request asks for one.")
+        case _:
+            return answer
+
+
+def _refusal(
+    asked: Asked,
+    by: Literal["model", "provider"],
+    reason: str,
+    category: str | None,
+    answer: JsonValue,
+) -> Refusal:
+    return Refusal(
+        event_id=f"{asked.request.request_id}.refusal",
+        by=by,
+        reason=reason,
+        category=category,
+        answer=answer,
+        **_about(asked),
+    )
+
+
+def _about(asked: Asked) -> dict[str, Any]:
+    """What an outcome with an answer says beside it, after its first attempt."""
+    request, account = asked.request, asked.account
+    spent = account.spent.model_copy(update={"attempts": account.spent.attempts + 1})
+    return {
+        "request_id": request.request_id,
+        "workflow_id": request.workflow_id,
+        "schema": _schema(asked),
+        "attempt": 1,
+        "model": ModelUsed(profile=request.profile, provider=_FAKE, model=_FAKE, dialect=_FAKE),
+        "usage": Usage(),
+        "account": account.model_copy(update={"spent": spent}),
+        "requested_at": asked.origin.timestamp,
+        "finished_at": asked.now,
+        "labels": request.labels,
+        "replay": request.replay,
+    }
+
+
+def _schema(asked: Asked) -> SchemaId:
+    schema = asked.request.answer_schema
+    match schema:
+        case ContractRef():
+            if asked.contract is None:
+                raise FakeClientError(f"There is no contract {schema.name} v{schema.version}.")
+            return asked.contract.id
+        case InlineRef(name=name, wrapped=wrapped):
+            return InlineId(name=name, wrapped=wrapped, digest=digest_of(schema.json_schema))
+        case TextRef():
+            return TextId(digest=digest_of({"type": "string"}))
+        case _:
+            assert_never(schema)

@@ -1,0 +1,113 @@
+"""Failures and causes in words for people, with what to do about them."""
+
+from typing import assert_never
+
+from answerbus import cause as causes
+from answerbus import failure as failures
+from answerbus.failure import Problem
+
+
+def problem_text(problem: Problem) -> str:
+    """Where, what would have been right, and the rule."""
+    return f"{problem.path or 'all of it'}: {problem.expected} ({problem.code})"
+
+
+def failure_text(failure: failures.Failure) -> str:
+    """Why an attempt gave no result."""
+    match failure:
+        case failures.Malformed():
+            return f"the answer is no JSON from byte {failure.position} on"
+        case failures.Invalid():
+            return "the answer breaks its schema: " + problems_text(failure.problems)
+        case failures.Truncated():
+            return f"the answer was cut at {failure.limit} tokens"
+        case failures.Refused():
+            return f"declined: {failure.reason}"
+        case failures.Throttled():
+            again = failure.retry_after_s
+            return "the provider is busy" + ("" if again is None else f" for {again:g} s")
+        case failures.Unavailable():
+            status = "" if failure.status is None else f" (HTTP {failure.status})"
+            return f"the provider is not available{status}"
+        case failures.TimedOut():
+            return f"no answer within {failure.after_s:g} s"
+        case failures.Unknown():
+            return "the worker ended during the call"
+        case _:
+            assert_never(failure)
+
+
+def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for each cause
+    """Why a request ended as a dead letter."""
+    match cause:
+        case causes.UndecodableCause():
+            return "The record is no valid request: " + problems_text(cause.problems)
+        case causes.ConflictingId():
+            return "The request id is known with another body."
+        case causes.MisroutedTwice():
+            return "The record was forwarded and still is in the wrong partition."
+        case causes.UnknownSchema():
+            return "The workers know no such contract."
+        case causes.HostileSchema():
+            return "The schema could harm a worker: " + problems_text(cause.problems)
+        case causes.UnsupportedSchema():
+            said = problems_text(cause.problems)
+            if cause.dialect == causes.ANY_DIALECT:
+                return f"The workers cannot take the schema: {said}"
+            return f"The dialect {cause.dialect} cannot carry the schema: {said}"
+        case causes.UnknownProfile():
+            return "The workers have no profile of that name."
+        case causes.RequestTooLarge():
+            return "The record is larger than a request may be."
+        case causes.AnswerTooLarge():
+            return "The answer is larger than a result may be."
+        case causes.BudgetExhausted():
+            return f"The workflow's budget of {cause.which} is spent."
+        case causes.DeadlinePassed():
+            return "The deadline has passed."
+        case causes.InvalidAnswer():
+            return f"No attempt gave a valid answer; at last, {failure_text(cause.failure)}."
+        case causes.Rejected():
+            said = f"HTTP {cause.status}, {cause.code}"
+            return f"The provider rejects this request without working on it ({said})."
+        case causes.CrashedWorker():
+            return f"Its lane was opened {cause.openings} times without progress."
+        case _:
+            assert_never(cause)
+
+
+def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for each cause
+    """What the one who asked, or an operator, can do now."""
+    match cause:
+        case causes.UndecodableCause() | causes.RequestTooLarge():
+            return "Publish a corrected request; the same id may be used."
+        case causes.ConflictingId():
+            return "Publish it under a new id."
+        case causes.MisroutedTwice():
+            return "See that all topics have the same number of partitions, then publish it again."
+        case causes.UnknownSchema():
+            return "Correct name and version, or deploy workers that have the contract."
+        case causes.HostileSchema() | causes.UnsupportedSchema():
+            return "Simplify the schema, or ask another profile."
+        case causes.UnknownProfile():
+            return "Correct the name, or add the profile to the workers' settings."
+        case causes.AnswerTooLarge():
+            return "Ask for less at once."
+        case causes.BudgetExhausted():
+            return "Replay it with a budget of its own, or ask under another workflow."
+        case causes.DeadlinePassed():
+            return "Ask again, with a larger time to live if it waited for long."
+        case causes.InvalidAnswer():
+            return "Look at the problems: reword the instructions, or replay it on another profile."
+        case causes.Rejected():
+            return "See what the provider's code means, and change the request or the profile."
+        case causes.CrashedWorker():
+            return "Look into the workers' logs before you replay it."
+        case _:
+            assert_never(cause)
+
+
+def problems_text(problems: tuple[Problem, ...]) -> str:
+    """The first problem, and how many more there are."""
+    first = problem_text(problems[0]) if problems else "(no details)"
+    return first + (f", and {len(problems) - 1} more" if len(problems) > 1 else "")

@@ -1,0 +1,15 @@
+"""What `outcome.unwrap()` raises where there is no answer; the text says what to do.
+
+OutcomeError              `outcome` is the event itself
+    RefusalError          the model or its provider declined
+    UnvalidatedError      the answer never became valid
+    DeadLetterError       the request could not be answered
+"""
+
+from typing import Any
+
+
+class OutcomeError(Exception):
+    """An outcome holds no answer, and one was asked of it."""
+
+    outcome: Any

@@ -1,0 +1,72 @@
+"""`answerbus profiles`: which profiles requests can name, and what each of them is."""
+
+import re
+from collections.abc import Mapping
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from services.command_line import AsJson, Config, stderr, stdout
+from services.escaping import json_lines
+from services.profiles import Profile, ScriptedProfile
+from services.settings import from_environment, secret
+
+_SHOWN_APART = {"provider", "model", "dialect", "base_url", "api_key_env", "script", "price"}
+
+
+def profiles(*, as_json: AsJson = False, config: Config = None) -> None:
+    """Show the profiles of the settings; keys and passwords are not shown."""
+    found = from_environment(config).profiles
+    if as_json:
+        typer.echo(json_lines([_as_data(name, found[name]) for name in found]))
+        return
+    if not found:
+        stderr().print("The settings have no profiles: add a table [profiles.default].")
+        return
+    table = Table("profile", "provider and model", "settings", show_lines=True)
+    for name, profile in found.items():
+        cells = (name, "\n".join(_who(profile)), "\n".join(_limits(profile)))
+        table.add_row(*map(Text, cells))
+    stdout().print(table)
+
+
+def _who(profile: Profile) -> list[str]:
+    lines = [f"{profile.provider}, {profile.model}", f"dialect {profile.dialect}"]
+    if isinstance(profile, ScriptedProfile):
+        return [*lines, f"plays {profile.script}"]
+    if profile.base_url:
+        lines.append(f"at {_address(profile.base_url)}")
+    if profile.api_key_env:
+        is_set = "is set" if secret(profile.api_key_env) else "is not set"
+        lines.append(f"key in {profile.api_key_env}, which {is_set}")
+    return lines
+
+
+def _limits(profile: Profile) -> list[str]:
+    lines = [f"{name} {value}" for name, value in _plain(profile).items()]
+    if profile.price:
+        price = profile.price
+        lines.append(f"a million tokens: ${price.input_usd:g} in, ${price.output_usd:g} out")
+    return lines
+
+
+def _plain(profile: Profile) -> Mapping[str, object]:
+    return profile.model_dump(mode="json", exclude=_SHOWN_APART, exclude_none=True)
+
+
+def _as_data(name: str, profile: Profile) -> Mapping[str, object]:
+    data = {"profile": name, **profile.model_dump(mode="json")}
+    if isinstance(profile, ScriptedProfile):
+        return data
+    variable = profile.api_key_env
+    return {
+        **data,
+        "base_url": profile.base_url and _address(profile.base_url),
+        "api_key_is_set": None if variable is None else secret(variable) is not None,
+    }
+
+
+def _address(url: str) -> str:
+    """Without the name and the password that may stand before its host."""
+    return re.sub(r"^([^/?#]*//)?[^/?#]*@", r"\1…@", url)

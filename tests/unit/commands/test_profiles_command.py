@@ -1,0 +1,75 @@
+"""`answerbus profiles`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from services import cli
+
+SETTINGS = """
+[profiles.default]
+provider = "openai"
+model = "gpt-4o-mini"
+api_key_env = "A_KEY"
+price = {input_usd = 0.15, output_usd = 0.60}
+
+[profiles.house]
+provider = "openai"
+base_url = "http://ada:geheim@gpu-1:8000/v1"
+model = "qwen"
+requests_per_minute = 60
+
+[profiles.played]
+provider = "scripted"
+script = "script.json"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("A_KEY", "sk-very-secret")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("COLUMNS", "140")
+    file = tmp_path / "answerbus.toml"
+    file.write_text(SETTINGS)
+    return str(file)
+
+
+def shown(config: str, *more: str) -> str:
+    done = CliRunner().invoke(cli.application(), ["profiles", "--config", config, *more])
+    assert done.exit_code == 0, done.output
+    assert "geheim" not in done.output
+    assert "very-secret" not in done.output
+    return done.stdout
+
+
+def test_each_says_who_answers_within_which_limits(config: str) -> None:
+    table = shown(config)
+
+    for said in (
+        *("default", "openai, gpt-4o-mini", "key in A_KEY, which is set", "$0.15 in, $0.6 out"),
+        *("house", "gpu-1:8000/v1", "key in OPENAI_API_KEY, which is not set"),
+        *("requests_per_minute 60", "played", "plays script.json"),
+    ):
+        assert said in table
+
+
+def test_programs_get_the_same(config: str) -> None:
+    default, house, played = json.loads(shown(config, "--json"))
+
+    assert (default["profile"], default["api_key_is_set"]) == ("default", True)
+    assert default["price"] == {"input_usd": 0.15, "output_usd": 0.6}
+    assert (house["api_key_is_set"], house["requests_per_minute"]) == (False, 60)
+    assert (played["provider"], "api_key_is_set" in played) == ("scripted", False)
+    assert house["base_url"].endswith("@gpu-1:8000/v1")
+
+
+def test_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "answerbus.toml").write_text("")
+    arguments = ["profiles", "--config", str(tmp_path / "answerbus.toml")]
+    done = CliRunner().invoke(cli.application(), arguments)
+
+    assert done.exit_code == 0
+    assert "no profiles" in done.output
