@@ -10,13 +10,13 @@ from aiokafka.errors import KafkaError
 from typer.core import TyperGroup
 
 from answerbus.client.errors import BusUnavailable
-from services.audit import verify_command
-from services.audit.workflow_command import workflow
 from services.command_line import stderr
+from services.commands import audit as verify_command
 from services.commands import contracts, lanes, topics
 from services.commands.ask import ask
 from services.commands.profiles import profiles
 from services.commands.watch import watch
+from services.commands.workflow import workflow
 from services.replay.command import app as replay
 from services.settings import SetUpError
 

@@ -6,8 +6,8 @@ import tracemalloc
 from collections.abc import Iterator
 
 from answerbus.topics import DEAD_LETTERS
-from services.dead_letters.index import DeadLetterIndex
-from services.records.stored import Stored
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.records.stored import Stored
 from tests.integration.dead_letters import WITH_REQUEST, letter, letters
 
 COUNT = 100_000

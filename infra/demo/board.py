@@ -12,7 +12,7 @@ from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from infra.demo.cases import Case
 from services.escaping import plain
-from services.records.decoded import DecodedRecord
+from services.operators.records.decoded import DecodedRecord
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answerbus.envelope import ReceivedRequest, decode_request
-from services.records.decoded import label
+from services.operators.records.decoded import label
 
 REQUESTS = Path(__file__).parent / "requests"
 SENT_TWICE = "dep-bump"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from infra.demo.board import Row, seconds
-from services.records.event_line import STYLES
+from services.operators.records.event_line import STYLES
 
 _REFRESHES_PER_S = 8
 _PLAIN_COLUMNS = 120  # where there is no terminal that has a width

@@ -11,8 +11,8 @@ from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RETRIES
 from infra.demo.board import Row
 from infra.demo.cases import Case
-from services.records.decoded import DecodedRecord, decoded
-from services.records.reader import reading
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import DecodedRecord, decoded
 
 FOLLOWED = (RESULTS, REFUSALS, DEAD_LETTERS, RETRIES, ATTEMPTS)
 _POLL_S = 0.1

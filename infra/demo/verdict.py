@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from infra.demo.board import Row, belongs
-from services.records.decoded import DecodedRecord
+from services.operators.records.decoded import DecodedRecord
 
 
 def broken_promises(rows: Sequence[Row], everything: Iterable[DecodedRecord]) -> list[str]:

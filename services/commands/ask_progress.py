@@ -12,9 +12,9 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.outcome import RetryRequest
 from answerbus.request import Request
 from answerbus.topics import RETRIES
-from services.records.decoded import decoded
-from services.records.event_line import retry_text
-from services.records.reader import reading
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
+from services.operators.records.event_line import retry_text
 
 
 @asynccontextmanager

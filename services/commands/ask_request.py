@@ -25,7 +25,7 @@ from answerbus.request import (
     SchemaRef,
     TextRef,
 )
-from services.explain import problem_text
+from services.operators.explain import problem_text
 
 Read = Callable[[str], bytes]
 

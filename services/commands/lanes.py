@@ -17,11 +17,11 @@ from answerbus.topics import LEDGER, RETRIES
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
-from services.dead_letter_actions.writer import SOURCE
 from services.digest import bytes_digest
 from services.escaping import json_lines, plain
-from services.records.private import excerpt
-from services.records.stored import Place, Stored
+from services.operators.adapters.writer import SOURCE
+from services.operators.records.stored import Place, Stored
+from services.private_records import excerpt
 from services.replay.options import operator
 from services.settings import from_environment
 

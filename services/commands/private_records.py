@@ -7,9 +7,9 @@ from answerbus.client.bus import Bus
 from answerbus.private.lane_records import KEPT, LaneRecords
 from answerbus.private.ledger import LANE_KEY, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
-from services.records.private import Fault, passes_by, private_event
-from services.records.reader import Reader, reading
-from services.records.stored import Place, Stored
+from services.operators.adapters.reader import Reader, reading
+from services.operators.records.stored import Place, Stored
+from services.private_records import Fault, passes_by, private_event
 
 PRIVATE = (LEDGER, RETRIES)
 _SHUT = "other lanes differ, and this one stays shut"

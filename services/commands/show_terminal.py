@@ -11,9 +11,9 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from services.command_line import json_shown
 from services.escaping import plain, plain_line
-from services.explain import cause_text, failure_text, problem_text, remedy
-from services.records.decoded import label
-from services.records.event_line import result_text
+from services.operators.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.records.decoded import label
+from services.operators.records.event_line import result_text
 
 NOTES_SHOWN_MAX = 3
 

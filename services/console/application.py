@@ -20,7 +20,7 @@ from services.console.pages import (
     tail,
     workflow,
 )
-from services.console.render import page
+from services.console.pages.render import page
 from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024

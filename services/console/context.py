@@ -7,11 +7,11 @@ from aiohttp import web
 from jinja2 import Environment
 
 from answerbus.registry import Registry
-from services.console.feed import Feed
 from services.console.guard import Guard
-from services.console.jobs import Jobs
-from services.console.polling import Poller
-from services.records.picker import Picker
+from services.console.tasks.feed import Feed
+from services.console.tasks.jobs import Jobs
+from services.console.tasks.polling import Poller
+from services.operators.adapters.picker import Picker
 from services.settings import Settings
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from services.console.access import SESSION_S, Origins, Role, Session, Sessions, TokenHolder, Tokens
+from services.console.access.login_throttle import WAIT_S_MAX, LoginThrottle
+from services.console.access.origins import Origins
+from services.console.access.sessions import SESSION_S, Session, Sessions
+from services.console.access.tokens import Role, TokenHolder, Tokens
 from services.console.form import form_of
-from services.console.login_throttle import WAIT_S_MAX, LoginThrottle
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"

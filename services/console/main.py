@@ -13,25 +13,19 @@ from urllib.parse import urlencode
 from answerbus.client.bus import Bus
 from services import plugins
 from services.command_line import bus_of
-from services.console.access import (
-    Origins,
-    Role,
-    Sessions,
-    Tokens,
-    advice_on,
-    may_start,
-    origins_of,
-)
+from services.console.access.origins import Origins, advice_on, origins_of
+from services.console.access.sessions import Sessions
+from services.console.access.tokens import Role, Tokens, may_start
 from services.console.application import application
 from services.console.context import ConsoleContext
-from services.console.feed import Feed
 from services.console.guard import Guard
-from services.console.jobs import Jobs
-from services.console.polling import Poller
-from services.console.render import environment
-from services.dead_letters.forecast import KnownNames
+from services.console.pages.render import environment
+from services.console.tasks.feed import Feed
+from services.console.tasks.jobs import Jobs
+from services.console.tasks.polling import Poller
 from services.http_server import HttpServer
-from services.records.picker import Picker, picking
+from services.operators.adapters.picker import Picker, picking
+from services.operators.dead_letters.forecast import KnownNames
 from services.settings import ConsoleSettings, Settings, SetUpError, secret
 
 

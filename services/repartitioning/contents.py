@@ -10,8 +10,8 @@ from answerbus.partition import partition_of
 from answerbus.private.ledger import AccountRecord, ClosedRecord, LedgerRecord, Skipped
 from answerbus.topics import Topic
 from services.digest import bytes_digest
-from services.records.private import Fault, private_event
-from services.records.stored import Stored
+from services.operators.records.stored import Stored
+from services.private_records import Fault, private_event
 from services.worker.core.budget.ledger import Ledger
 from services.worker.ports import OutRecord
 

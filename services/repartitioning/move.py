@@ -15,7 +15,7 @@ from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Topic
-from services.records.reader import Reader, reading
+from services.operators.adapters.reader import Reader, reading
 from services.repartitioning import lanes
 from services.repartitioning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.unread import forwarded

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.dead_letter_actions.dismissing import dismissing
-from services.dead_letter_actions.writer import Superseded, writing
-from services.dead_letters.row import DeadLetterRow
-from services.dead_letters.selection import Selection, select
+from services.operators.adapters.dismissing import dismissing
+from services.operators.adapters.writer import Superseded, writing
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.selection import Selection, select
 from services.replay import views
 from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.loading import loading

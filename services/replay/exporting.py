@@ -11,10 +11,10 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.dead_letter_actions.bodies import bodies
-from services.dead_letters.selection import Selection, select
 from services.escaping import plain_line
-from services.explain import cause_text
+from services.operators.adapters.bodies import bodies
+from services.operators.dead_letters.selection import Selection, select
+from services.operators.explain import cause_text
 from services.replay import views
 from services.replay.confirmation import report_unavailable_ids
 from services.replay.loading import loaded_once

@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.dead_letter import Replayed
-from services.dead_letters.forecast import Forecast
 from services.escaping import plain_line
+from services.operators.dead_letters.forecast import Forecast
 from services.replay import views
 from services.replay.stopping import HowEnded
 

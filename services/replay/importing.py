@@ -10,9 +10,9 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.limits import REQUEST_BYTES_MAX
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.dead_letter_actions.replaying import prepared_repairs
-from services.dead_letter_actions.writer import writing
-from services.dead_letters.prepare_replay import ReplayOrder
+from services.operators.adapters.replaying import prepared_repairs
+from services.operators.adapters.writer import writing
+from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.replay import forecast_views, views
 from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.exporting import SUFFIX

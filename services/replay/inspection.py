@@ -17,22 +17,22 @@ from answerbus.failure import Invalid
 from answerbus.request import Prior
 from answerbus.topics import ATTEMPTS, TOPICS
 from services.command_line import AsJson, Config, bus_of, json_shown, stdout
-from services.dead_letter_actions.bodies import Body, bodies
-from services.dead_letters import index
-from services.dead_letters.index import DeadLetterIndex
-from services.dead_letters.prepare_replay import Rejection
-from services.dead_letters.row import DeadLetterRow
 from services.escaping import plain, plain_line
-from services.explain import cause_text, failure_text, problem_text, remedy
-from services.records.reader import reading
-from services.records.stored import Stored
+from services.operators.adapters.bodies import Body, bodies
+from services.operators.adapters.reader import reading
+from services.operators.dead_letters import index
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.prepare_replay import Rejection
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.records.stored import Stored
+from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
+from services.operators.timeline.rendering import as_data, line_of
+from services.operators.timeline.timeline import may_concern, timeline
 from services.replay import views
 from services.replay.confirmation import report_unavailable_ids
 from services.replay.loading import loaded_once
 from services.settings import from_environment
-from services.timeline.entry import LETTER_SUFFIX, TimelineEntry
-from services.timeline.rendering import as_data, line_of
-from services.timeline.timeline import may_concern, timeline
 
 LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
 

@@ -8,10 +8,10 @@ import typer
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.dead_letters import index
-from services.dead_letters.groups import group
-from services.dead_letters.index import DeadLetterIndex
-from services.dead_letters.selection import Selection, select
+from services.operators.dead_letters import index
+from services.operators.dead_letters.groups import group
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.selection import Selection, select
 from services.replay import views
 from services.replay.loading import loaded_once
 from services.replay.options import (

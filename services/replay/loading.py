@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from answerbus.client.bus import Bus
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
-from services.dead_letters.index import DeadLetterIndex
-from services.dead_letters.row import DeadLetterRow
-from services.records.reader import Reader, reading
+from services.operators.adapters.reader import Reader, reading
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.row import DeadLetterRow
 from services.replay.progress import progress
 
 

@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from services import plugins
-from services.dead_letters.edit import Edits, edits_of
-from services.dead_letters.forecast import KnownNames
-from services.dead_letters.groups import KEYS, Key, key_of
-from services.dead_letters.money import micro_usd_of
-from services.dead_letters.patch import EditFault
-from services.dead_letters.prepare_replay import BudgetOverride
-from services.dead_letters.row import STATUSES, Status
-from services.dead_letters.selection import Selection
+from services.operators.dead_letters.edit import Edits, edits_of
+from services.operators.dead_letters.forecast import KnownNames
+from services.operators.dead_letters.groups import KEYS, Key, key_of
+from services.operators.dead_letters.money import micro_usd_of
+from services.operators.dead_letters.patch import EditFault
+from services.operators.dead_letters.prepare_replay import BudgetOverride
+from services.operators.dead_letters.row import STATUSES, Status
+from services.operators.dead_letters.selection import Selection
 from services.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"

@@ -9,12 +9,12 @@ import typer
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.dead_letter_actions.replaying import Prepared, prepared_replays
-from services.dead_letter_actions.writer import writing
-from services.dead_letters.forecast import Forecast, KnownNames
-from services.dead_letters.prepare_replay import ReplayOrder
-from services.dead_letters.row import DeadLetterRow
-from services.dead_letters.selection import Selection, select
+from services.operators.adapters.replaying import Prepared, prepared_replays
+from services.operators.adapters.writer import writing
+from services.operators.dead_letters.forecast import Forecast, KnownNames
+from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.selection import Selection, select
 from services.replay import forecast_views, views
 from services.replay.confirmation import confirm, report_unavailable_ids
 from services.replay.loading import loaded_once, loading

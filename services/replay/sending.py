@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from answerbus.dead_letter import Replayed
-from services.dead_letter_actions.replaying import Prepared, Step, replaying
-from services.dead_letter_actions.writer import CHANGES_MAX, Superseded, Writer
-from services.dead_letters.forecast import Forecast
+from services.operators.adapters.replaying import Prepared, Step, replaying
+from services.operators.adapters.writer import CHANGES_MAX, Superseded, Writer
+from services.operators.dead_letters.forecast import Forecast
 from services.replay.progress import progress
 from services.replay.stopping import HowEnded, slept, stopping
 

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 import typer
 
 from services.command_line import stderr
-from services.dead_letter_actions.writer import Superseded
+from services.operators.adapters.writer import Superseded
 
 EXIT_STOPPED = 130  # as shells have it for Ctrl-C
 HowEnded = Literal["done", "stopped", "superseded"]

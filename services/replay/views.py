@@ -11,10 +11,10 @@ from rich.text import Text
 
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
-from services.dead_letters.groups import Group, Key
-from services.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
-from services.dead_letters.row import DeadLetterRow, Funds
 from services.escaping import json_lines, plain_line
+from services.operators.dead_letters.groups import Group, Key
+from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
+from services.operators.dead_letters.row import DeadLetterRow, Funds
 
 DEAD_AGAIN_SHOWN_MAX = 10
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)

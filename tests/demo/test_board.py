@@ -16,7 +16,7 @@ from answerbus.topics import TOPIC_OF_KIND
 from infra.demo.board import Row, fold, outcome_text, retry_text, seconds
 from infra.demo.cases import Case, cases
 from infra.demo.verdict import broken_promises
-from services.records.decoded import DecodedRecord
+from services.operators.records.decoded import DecodedRecord
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 ASKED = Case("first", b"{}", "r-1", "w-1", "plan_proposal.v1")

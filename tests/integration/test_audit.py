@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer, ConsumerRecord
 from answerbus.account_id import replay_account
 from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
-from services.audit.workflow_command import UNREAD
+from services.commands.workflow import UNREAD
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
 

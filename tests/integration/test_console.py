@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaProducer
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import DEAD_LETTERS, REQUESTS
 from infra.kafka import Broker, start_broker
-from services.console.feed import Feed
 from services.console.main import serving
+from services.console.tasks.feed import Feed
 from services.settings import ConsoleSettings, KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
 from tests.unit.console.records import body_of

@@ -13,21 +13,21 @@ from answerbus.dead_letter import DeadLetter, Dismissed
 from answerbus.registry import Registry
 from answerbus.topics import DEAD_LETTERS, REQUESTS
 from answerbus.trace import Trace, read_trace
-from services.dead_letter_actions import bodies as module
-from services.dead_letter_actions.bodies import bodies
-from services.dead_letter_actions.replaying import prepared_replays, replaying
-from services.dead_letter_actions.writer import Change, Superseded, Writer, writing
-from services.dead_letters.forecast import KnownNames
-from services.dead_letters.index import DeadLetterIndex
-from services.dead_letters.prepare_replay import (
+from services.operators.adapters import bodies as module
+from services.operators.adapters.bodies import bodies
+from services.operators.adapters.reader import reading
+from services.operators.adapters.replaying import prepared_replays, replaying
+from services.operators.adapters.writer import Change, Superseded, Writer, writing
+from services.operators.dead_letters.forecast import KnownNames
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
     Rejection,
     ReplayOrder,
     prepare_replay,
 )
-from services.dead_letters.row import DeadLetterRow
-from services.dead_letters.selection import Selection
-from services.records.reader import reading
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.selection import Selection
 from services.replay import running
 from tests.integration.bus import Bus
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish

@@ -9,9 +9,9 @@ from aiokafka import AIOKafkaProducer
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.partition import partition_of
 from answerbus.topics import RESULTS, RETRIES
-from services.records.picker import picking
-from services.records.reader import Reader, reading
-from services.records.stored import Place, Stored
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import Reader, reading
+from services.operators.records.stored import Place, Stored
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.dead_letter_actions.writer import Superseded
+from services.operators.adapters.writer import Superseded
 from tests.integration.bus import Bus, request
 from tests.integration.command_line import ended, interrupt
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish

@@ -20,9 +20,9 @@ from answerbus.topics import (
     TOPICS,
     Topic,
 )
-from services.records.picker import picking
-from services.records.reader import reading
-from services.records.stored import Place
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import reading
+from services.operators.records.stored import Place
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
 from tests.fuzz.produce import RawProducer
 from tests.integration.bus import ANSWERED, Bus, Worker, request, until

@@ -21,8 +21,8 @@ from infra.local_model.serving import ALIAS
 from infra.ports import free_ports
 from infra.stack import Place, start_stack
 from infra.stack.stack import PARTITIONS
-from services.records.decoded import decoded
-from services.records.reader import reading
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
 from tests.model_survey.judging import judged
 from tests.model_survey.questions import PROFILE, UNSEEN, Question
 from tests.model_survey.recorder import Recorder, recording

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, TOPICS
-from services.audit_chain.findings import AuditFinding
-from services.audit_chain.verification import Verification
-from services.records.stored import Stored
-from services.timeline.timeline import timeline
+from services.operators.audit.findings import AuditFinding
+from services.operators.audit.verification import Verification
+from services.operators.records.stored import Stored
+from services.operators.timeline.timeline import timeline
 from tests.simulation.judge import judge
 
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)

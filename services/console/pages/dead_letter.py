@@ -9,10 +9,10 @@ from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import decode
 from answerbus.wire import clip
 from services.console.context import CONTEXT
-from services.console.render import page
-from services.console.replay_form import ReplayForm
+from services.console.pages.render import page
+from services.console.views.replay_form import ReplayForm
 from services.escaping import plain_json
-from services.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.explain import cause_text, failure_text, problem_text, remedy
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
 
@@ -30,7 +30,7 @@ async def letter(request: web.Request) -> web.Response:
     body = event if isinstance(event, DeadLetter) else None
     return page(
         request,
-        "letter.html",
+        "dead_letter.html",
         letter=found,
         body=body,
         fate=letters.replay_outcome(found),

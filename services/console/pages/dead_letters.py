@@ -3,11 +3,11 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.filters import filters_of
-from services.console.render import page
-from services.dead_letters.groups import KEYS, key_of
-from services.dead_letters.row import STATUSES
-from services.dead_letters.selection import select
+from services.console.pages.render import page
+from services.console.views.filters import filters_of
+from services.operators.dead_letters.groups import KEYS, key_of
+from services.operators.dead_letters.row import STATUSES
+from services.operators.dead_letters.selection import select
 
 PAGE_LETTERS = 50
 GROUPS_MAX = 200
@@ -23,7 +23,7 @@ async def groups(request: web.Request) -> web.Response:
     rows = [(one, filters.narrowed(keys, one.values).query) for one in found.groups[:GROUPS_MAX]]
     return page(
         request,
-        "groups.html",
+        "dead_letter_groups.html",
         filters=filters,
         keys=keys,
         all_keys=KEYS,
@@ -44,7 +44,7 @@ async def listed(request: web.Request) -> web.Response:
     number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
     return page(
         request,
-        "letters.html",
+        "dead_letters.html",
         filters=filters,
         count=len(found),
         shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],

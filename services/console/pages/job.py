@@ -3,15 +3,15 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT, ConsoleContext
-from services.console.filters import DeadLetterFilters, filters_of
 from services.console.form import Form, form_of
 from services.console.guard import operator_of
-from services.console.jobs import ACTIONS, LETTERS_MAX, Action
-from services.console.render import page
-from services.console.replay_form import ReplayForm, replay_form_of, replay_order_of
-from services.dead_letters.patch import EditFault
-from services.dead_letters.row import DeadLetterRow
-from services.dead_letters.selection import select
+from services.console.pages.render import page
+from services.console.tasks.jobs import ACTIONS, LETTERS_MAX, Action
+from services.console.views.filters import DeadLetterFilters, filters_of
+from services.console.views.replay_form import ReplayForm, replay_form_of, replay_order_of
+from services.operators.dead_letters.patch import EditFault
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.selection import select
 
 EVERYTHING = "everything"  # the field that says that all are meant
 
@@ -105,7 +105,7 @@ def _form(
     profiles = sorted(request.app[CONTEXT].settings.profiles)
     return page(
         request,
-        "plan.html",
+        "replay.html",
         400 if wrong else 200,
         filters=filters,
         replay_form=replay_form,

@@ -5,7 +5,7 @@ from aiohttp import web
 from services.console.context import CONTEXT
 from services.console.form import form_of
 from services.console.guard import COOKIE
-from services.console.render import page
+from services.console.pages.render import page
 
 
 async def ask(request: web.Request) -> web.Response:

@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
-from services.console.board import OUTCOMES
 from services.console.context import CONTEXT
-from services.console.plot import HEIGHT, WIDTH, stacked
-from services.console.render import page
+from services.console.pages.render import page
+from services.console.state.board import OUTCOMES
+from services.console.views.plot import HEIGHT, WIDTH, stacked
 
 WINDOWS = {60: "1 hour", 360: "6 hours", 1440: "24 hours"}  # minutes; multiples of STEPS
 STEPS = 60

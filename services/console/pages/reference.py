@@ -7,7 +7,7 @@ from aiohttp import web
 from answerbus import asyncapi as bus_document
 from answerbus.topics import TOPICS
 from services.console.context import CONTEXT
-from services.console.render import page
+from services.console.pages.render import page
 
 
 async def contracts(request: web.Request) -> web.Response:

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.render import page
+from services.console.pages.render import page
 
 SHOWN_MAX = 100
 KINDS = (

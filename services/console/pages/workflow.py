@@ -9,16 +9,16 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.topics import LEDGER
 from answerbus.wire import clip
-from services.console.access import Role
+from services.console.access.tokens import Role
 from services.console.context import CONTEXT
 from services.console.guard import session_of
-from services.console.index import WorkflowIndex, letter_key, retry_key
-from services.console.render import page
+from services.console.pages.render import page
+from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
 from services.escaping import plain_json
-from services.records.decoded import RetryEnded
-from services.records.stored import Place
-from services.timeline.entry import TimelineEntry
-from services.timeline.timeline import timeline
+from services.operators.records.decoded import RetryEnded
+from services.operators.records.stored import Place
+from services.operators.timeline.entry import TimelineEntry
+from services.operators.timeline.timeline import timeline
 
 RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
 LEDGER_MAX = 20

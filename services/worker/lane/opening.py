@@ -12,7 +12,7 @@ from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import LaneRecord, Skipped
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
-from services.records.private import Fault, private_event
+from services.private_records import Fault, private_event
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.ledger import Ledger

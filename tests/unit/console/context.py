@@ -9,17 +9,19 @@ from aiohttp.test_utils import TestServer, unused_port
 
 from answerbus.client.bus import Bus
 from answerbus.registry import Registry
-from services.console.access import Sessions, Tokens, origins_of
+from services.console.access.origins import origins_of
+from services.console.access.sessions import Sessions
+from services.console.access.tokens import Tokens
 from services.console.application import application
 from services.console.context import ConsoleContext
-from services.console.feed import Feed
 from services.console.guard import COOKIE, Guard
-from services.console.jobs import Jobs
-from services.console.polling import Poller
-from services.console.render import environment
-from services.dead_letters.forecast import KnownNames
-from services.records.picker import Picker
-from services.records.stored import Place, Stored
+from services.console.pages.render import environment
+from services.console.tasks.feed import Feed
+from services.console.tasks.jobs import Jobs
+from services.console.tasks.polling import Poller
+from services.operators.adapters.picker import Picker
+from services.operators.dead_letters.forecast import KnownNames
+from services.operators.records.stored import Place, Stored
 from services.settings import Settings
 from tests.unit.console.records import NOON_MS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from answerbus.topics import TOPIC_OF_KIND
-from services.records.stored import Stored
+from services.operators.records.stored import Stored
 
 EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 NOON_MS = 1_795_262_400_000  # 2026-11-21 12:00 UTC

@@ -7,16 +7,16 @@ from collections import Counter
 import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS, RETRIES, TOPICS
-from services.console.board import Minute
-from services.console.filters import DeadLetterFilters, filters_of
-from services.console.group_cache import Grouped
-from services.console.index import RUN_RECORDS, WorkflowIndex
-from services.console.lanes import Lanes, LaneSummary
-from services.console.plot import HEIGHT, Part, Plot, stacked
-from services.console.record_summary import TEXT_CHARS_MAX, RecordSummary, summarize
-from services.console.state import TAIL_RECORDS, ConsoleState
-from services.dead_letters.groups import Key
-from services.records.stored import Place, Stored
+from services.console.state.board import Minute
+from services.console.state.console_state import TAIL_RECORDS, ConsoleState
+from services.console.state.group_cache import Grouped
+from services.console.state.lanes import Lanes, LaneSummary
+from services.console.state.workflow_index import RUN_RECORDS, WorkflowIndex
+from services.console.views.filters import DeadLetterFilters, filters_of
+from services.console.views.plot import HEIGHT, Part, Plot, stacked
+from services.operators.dead_letters.groups import Key
+from services.operators.records.stored import Place, Stored
+from services.operators.records.summary import TEXT_CHARS_MAX, RecordSummary, summarize
 from tests.unit.console.records import EXAMPLES, NOON_MS, body_of, stored
 
 

@@ -7,19 +7,11 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from services.console.access import (
-    SESSIONS_MAX,
-    Role,
-    Session,
-    Sessions,
-    TokenHolder,
-    Tokens,
-    advice_on,
-    may_start,
-    origins_of,
-)
+from services.console.access.login_throttle import BURST, INTERVAL_S, WAIT_S_MAX
+from services.console.access.origins import advice_on, origins_of
+from services.console.access.sessions import SESSIONS_MAX, Session, Sessions
+from services.console.access.tokens import Role, TokenHolder, Tokens, may_start
 from services.console.guard import COOKIE
-from services.console.login_throttle import BURST, INTERVAL_S, WAIT_S_MAX
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, site
 from tests.unit.console.records import stored
 

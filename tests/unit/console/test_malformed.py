@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from services.console import form, login_throttle
+from services.console import form
+from services.console.access import login_throttle
 from services.console.application import application
 from services.console.guard import COOKIE
 from services.http_server import HttpServer

@@ -15,7 +15,7 @@ from answerbus.partition import Layout, partition_of
 from answerbus.private.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord, Skipped
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
 from services.digest import bytes_digest
-from services.records.stored import Stored
+from services.operators.records.stored import Stored
 from services.repartitioning import lanes
 from services.repartitioning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.unread import Retained, forwarded

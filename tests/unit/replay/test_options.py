@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from services.dead_letters.edit import Edits, replacing
-from services.dead_letters.groups import Key
-from services.dead_letters.prepare_replay import BudgetOverride
-from services.dead_letters.selection import Selection
+from services.operators.dead_letters.edit import Edits, replacing
+from services.operators.dead_letters.groups import Key
+from services.operators.dead_letters.prepare_replay import BudgetOverride
+from services.operators.dead_letters.selection import Selection
 from services.replay.options import allowance_of, edits_from, keys_of, operator, selection_of
 
 NOON_MS = 1_795_262_400_000

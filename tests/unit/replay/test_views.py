@@ -1,10 +1,10 @@
 """Letters as operators see them on a screen."""
 
-from services.dead_letters.groups import Key, group
-from services.dead_letters.row import STATUSES, Funds
-from services.dead_letters.selection import Selection, select
+from services.operators.dead_letters.groups import Key, group
+from services.operators.dead_letters.row import STATUSES, Funds
+from services.operators.dead_letters.selection import Selection, select
 from services.replay import views
-from tests.unit.dead_letters.examples import folded, letter_body, replayed_body
+from tests.unit.operators.dead_letters.examples import folded, letter_body, replayed_body
 
 LETTERS = folded(
     letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),

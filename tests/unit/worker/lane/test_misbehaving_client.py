@@ -14,10 +14,10 @@ from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.partition import Layout
 from answerbus.topics import TOPICS
-from services.dead_letter_actions.writer import COMMIT_TIMEOUT_S, Writer
 from services.doctor import broker as doctor
-from services.records.picker import PICK_TIMEOUT_S, Picker
-from services.records.stored import Place
+from services.operators.adapters.picker import PICK_TIMEOUT_S, Picker
+from services.operators.adapters.writer import COMMIT_TIMEOUT_S, Writer
+from services.operators.records.stored import Place
 from services.repartitioning import move
 from services.settings import KafkaSettings, SetUpError
 from services.topics import broker as topics

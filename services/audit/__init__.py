@@ -1,1 +1,0 @@
-"""The audit from the topics alone: whether attempts add up, and the story of one workflow."""

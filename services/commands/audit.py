@@ -1,0 +1,133 @@
+"""`answerbus audit verify`: do attempts, ledger and terminals tell the same, and where not."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.escaping import json_lines, plain_line
+from services.operators.adapters.verify import verify as verify_topics
+from services.operators.audit.findings import MEANINGS, AuditFinding
+from services.operators.audit.verification import Verified
+from services.settings import KafkaSettings, from_environment
+
+EXIT_BROKEN = 1
+BREAKS_SHOWN_MAX = 20
+
+app = typer.Typer(help="Verify what the topics say was spent.", no_args_is_help=True)
+
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This one alone.")]
+
+
+@app.callback()
+def audit() -> None:
+    """Keep `verify` a command of its own, since typer would melt a single one into the group."""
+
+
+@app.command()
+def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config = None) -> None:
+    """Recompute the chain of attempts of each account, and hold it against the other topics.
+
+    Exit code 0: all is whole; 1: something is not, and the first break of each account is named.
+    """
+    settings = from_environment(config).kafka
+    found = asyncio.run(_verified(settings, workflow))
+    if as_json:
+        typer.echo(json_lines(as_data(found, settings.topic_prefix)))
+    else:
+        console = stdout()
+        for line in lines(found, settings.topic_prefix):
+            console.print(line)
+    if found.breaks:
+        raise typer.Exit(EXIT_BROKEN)
+
+
+async def _verified(settings: KafkaSettings, workflow: str | None) -> Verified:
+    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = stderr()
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task("", total=None)
+        return await verify_topics(
+            bus_of(settings),
+            workflow,
+            lambda read, total: bar.update(task, completed=read, total=total),
+        )
+
+
+def lines(found: Verified, prefix: str) -> list[Text]:
+    """The verdict for people."""
+    counts = [f"{found.attempts:,} attempts of {found.accounts:,} accounts"]
+    if found.begun_in_the_middle:
+        counts.append(f"{found.begun_in_the_middle:,} begin in the middle (retention)")
+    if found.without_ledger:
+        counts.append(f"{found.without_ledger:,} are no longer in the ledger")
+    if found.in_flight:
+        counts.append(f"{found.in_flight:,} calls in flight")
+    if found.passed_by:
+        counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
+    said = "; ".join(counts)
+    if not found.breaks:
+        return [Text.assemble(("whole", "green"), f": {said}")]
+    places = "1 place" if len(found.breaks) == 1 else f"{len(found.breaks):,} places"
+    told = [Text.assemble(("broken", "bold red"), f" in {places}: {said}")]
+    for number, one in enumerate(found.breaks[:BREAKS_SHOWN_MAX], start=1):
+        told += _words(number, one, prefix)
+    if (more := len(found.breaks) - BREAKS_SHOWN_MAX) > 0:
+        told.append(Text(f"and {more:,} more (--json lists them all)"))
+    return told
+
+
+def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
+    """The verdict for programs."""
+    return {
+        "whole": not found.breaks,
+        "attempts": found.attempts,
+        "accounts": found.accounts,
+        "begun_in_the_middle": found.begun_in_the_middle,
+        "without_ledger": found.without_ledger,
+        "in_flight": found.in_flight,
+        "breaks": [
+            {
+                "kind": one.kind,
+                "meaning": MEANINGS[one.kind],
+                "account_id": one.account_id,
+                "event_id": one.event_id,
+                "topic": one.place.topic.full_name(prefix),
+                "partition": one.place.partition,
+                "offset": one.place.offset,
+                "expected": one.expected,
+            }
+            for one in found.breaks
+        ],
+        **({"passed_by": _passed_by(found, prefix)} if found.passed_by else {}),
+    }
+
+
+def _passed_by(found: Verified, prefix: str) -> list[Mapping[str, object]]:
+    return [
+        {
+            "topic": place.topic.full_name(prefix),
+            "partition": place.partition,
+            "offset": place.offset,
+            **skipped.model_dump(mode="json", include={"by", "reason", "problem", "at"}),
+        }
+        for place, skipped in found.passed_by.items()
+    ]
+
+
+def _words(number: int, one: AuditFinding, prefix: str) -> list[Text]:
+    place = one.place
+    named = (f"account {one.account_id}" if one.account_id else None, one.event_id)
+    whose = ", ".join(plain_line(name) for name in named if name)
+    topic = place.topic.full_name(prefix)
+    return [
+        Text.assemble(f"{number}. ", (MEANINGS[one.kind], "bold"), f": {whose}" if whose else ""),
+        Text(f"   at {topic}, partition {place.partition}, offset {place.offset}", "dim"),
+        Text(f"   expected {plain_line(one.expected)}"),
+    ]

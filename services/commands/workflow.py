@@ -1,0 +1,113 @@
+"""`answerbus workflow`: one timeline of everything that happened to a workflow."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.request import Request
+from answerbus.topics import TOPICS
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.escaping import json_lines, plain_line
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import reading
+from services.operators.records.stored import Place, Stored
+from services.operators.timeline.entry import TimelineEntry
+from services.operators.timeline.rendering import as_data, line_of
+from services.operators.timeline.timeline import may_concern, origin_of, timeline
+from services.settings import from_environment
+
+EXIT_UNKNOWN = 1
+
+# Clients hash keys differently; workers forward a stray, and only its owner's partition is read.
+UNREAD = (
+    "A request that no worker has read yet may stand in another partition: "
+    "`answerbus doctor` counts what is to be read."
+)
+
+WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow.")]
+ShowContent = Annotated[
+    bool, typer.Option("--show-content", help="Also contexts, answers and what the model said.")
+]
+
+
+def workflow(
+    workflow_id: WorkflowId,
+    *,
+    show_content: ShowContent = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Show everything that happened to a workflow, in one order. Exit code 1: nothing is kept."""
+    settings = from_environment(config).kafka
+    with stderr().status("reading"):
+        records = asyncio.run(_records(bus_of(settings), workflow_id))
+    moments = timeline(workflow_id, records)
+    if as_json:
+        data = [as_data(one, show_content=show_content) for one in moments]
+        typer.echo(json_lines(data))
+    else:
+        _show(stdout(), moments, show_content=show_content)
+    if not moments:
+        said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
+        stderr().print(said, markup=False, soft_wrap=True)
+        raise typer.Exit(EXIT_UNKNOWN)
+
+
+async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
+    """What may concern the workflow, and where forwarded copies stood first."""
+    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+        found = [
+            stored
+            async for batch in reader.to_end()
+            for stored in batch
+            if may_concern(workflow_id, stored)
+        ]
+    origins = {origin for stored in found if (origin := origin_of(stored))}
+    return found + await _picked(bus, origins) if origins else found
+
+
+async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
+    async with picking(bus) as picker:
+        return await picker.pick_all(places)
+
+
+def _show(console: Console, moments: Iterable[TimelineEntry], *, show_content: bool) -> None:
+    for one in moments:
+        console.print(line_of(one))
+        if show_content:
+            for said in _content(one):
+                console.print(Padding(said, (0, 0, 0, 4)))
+
+
+def _content(entry: TimelineEntry) -> Iterable[Text]:
+    if entry.said:
+        yield Text(entry.said, "italic")
+    content = _content_of(entry)
+    if content is not None:
+        yield Text(json_lines(content))
+
+
+def _content_of(entry: TimelineEntry) -> JsonValue:
+    match entry.seen.event:
+        case Request(context=context):
+            return {"context": context.model_dump(mode="json")}
+        case Result(answer=answer) | Refusal(answer=answer):
+            return {"answer": answer}
+        case UnvalidatedResult(unvalidated_answer=answer):
+            return {"unvalidated_answer": answer}
+        case RetryRequest(prior=prior) | DeadLetter(prior=prior):
+            return {"prior": [earlier.model_dump(mode="json") for earlier in prior]}
+        case Attempt() as attempt:
+            return attempt.model_dump(mode="json", exclude_none=True)
+        case _:
+            return None

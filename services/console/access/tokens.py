@@ -1,0 +1,85 @@
+"""Whose token it is, and which role that gives; pure."""
+
+import hmac
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from services.console.access.origins import LOOPBACK
+
+TOKEN_CHARS_MIN = 16
+_NONE_NAMED: Mapping[str, str] = MappingProxyType({})
+
+
+class Role(Enum):
+    """Operators see contexts and answers and may act; viewers see neither, and may not."""
+
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """Whose token it is; `name` is recorded with what they do."""
+
+    role: Role
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What is to be known to be let in; None lets nobody in as that.
+
+    `named` are operators with a token of their own, by name. `made_up_for` is who started a console
+    whose operators' token was made up for this start; only such a token may stand in an address.
+    """
+
+    operator: str | None = field(repr=False)
+    viewer: str | None = field(default=None, repr=False)
+    named: Mapping[str, str] = field(default_factory=lambda: _NONE_NAMED, repr=False)
+    made_up_for: str | None = None
+
+    def holder_of(self, given: str) -> TokenHolder | None:
+        """Whose token this is; takes as long for a wrong one as for a right one."""
+        found = None
+        for token, holder in self._all():
+            if hmac.compare_digest(given.encode(), token.encode()):
+                found = holder
+        return found
+
+    def is_for_address(self, given: str) -> bool:
+        """Whether this token may be given in an address: those are kept and logged."""
+        made_up = self.operator if self.made_up_for is not None else None
+        return made_up is not None and hmac.compare_digest(given.encode(), made_up.encode())
+
+    def _all(self) -> Iterator[tuple[str, TokenHolder]]:
+        for name, token in self.named.items():
+            yield token, TokenHolder(Role.OPERATOR, name)
+        if self.operator:
+            yield self.operator, TokenHolder(Role.OPERATOR, self.made_up_for or Role.OPERATOR.value)
+        if self.viewer:
+            yield self.viewer, TokenHolder(Role.VIEWER, Role.VIEWER.value)
+
+
+def may_start(
+    host: str,
+    operator: str | None,
+    viewer: str | None,
+    named: Mapping[str, str] = _NONE_NAMED,
+) -> str | None:
+    """Why the console must not be started like this; None if it may."""
+    given = [token for token in (operator, viewer, *named.values()) if token]
+    if any(len(token) < TOKEN_CHARS_MIN for token in given):
+        return (
+            f"A token of the console has less than {TOKEN_CHARS_MIN} characters: take a longer "
+            "one, such as `python -c 'import secrets; print(secrets.token_urlsafe())'` prints."
+        )
+    if len(set(given)) < len(given):
+        return "Two holders of a token of the console have the same token: give each their own."
+    if host not in LOOPBACK and operator is None and not named:
+        return (
+            f"Beyond this machine ({host}) the console needs a token: name the variable that "
+            "holds one with --token-env, in `console.operator_token_env` or in `console.operators`."
+        )
+    return None

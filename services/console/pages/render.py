@@ -1,0 +1,106 @@
+"""Templates into pages: everything is escaped, and shown to a role that may see it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from services.console.access.tokens import Role
+from services.console.context import CONTEXT
+from services.console.guard import SESSION
+from services.escaping import json_lines, plain
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_MICRO = 1_000_000
+
+
+def environment() -> Environment:
+    """The templates; a name that a page forgot to give is an error, not an empty place."""
+    made = Environment(
+        loader=PackageLoader("services.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,  # whatever a page shows, and whoever wrote the page
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        moment=moment, iso=iso, usd=usd, number=number, share=share, exact=exact, pretty=pretty
+    )
+    return made
+
+
+def exact(value: str) -> Markup:
+    """For fields of forms: what is sent back is the value itself, and not how it is shown."""
+    if plain(value) == value:
+        return escape(value)
+    return Markup("").join(
+        escape(sign) if plain(sign) == sign else Markup(f"&#{ord(sign)};")  # noqa: S704 - a number
+        for sign in value
+    )
+
+
+def _shown(value: object) -> object:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def page(request: web.Request, template: str, status: int = 200, **values: Any) -> web.Response:
+    """A page for the role that asks."""
+    context, session = request.app[CONTEXT], request.get(SESSION)
+    now_s = context.now()
+    common: Mapping[str, Any] = {
+        "here": request.path,
+        "session": session,
+        "operator": session is not None and session.role is Role.OPERATOR,
+        "progress": context.feed.progress,
+        "trouble": context.feed.progress.trouble or context.poller.results.trouble,
+        "now_ms": int(now_s * 1000),
+        "ago": partial(ago, now_ms=int(now_s * 1000)),
+    }
+    text = context.templates.get_template(template).render(**{**common, **values})
+    return web.Response(text=text, status=status, content_type="text/html")
+
+
+def ago(at_ms: int, now_ms: int) -> str:
+    """How long ago, in the largest unit that fits."""
+    seconds = max(0, (now_ms - at_ms) // 1000)
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), (1, "s"))
+    return f"{seconds // size} {unit} ago"
+
+
+def moment(at_ms: int) -> str:
+    """Date and time, UTC."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def iso(at_ms: int) -> str:
+    """For machines."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def usd(micro_usd: int | None) -> str:
+    """Money."""
+    if micro_usd is None:
+        return "no limit"
+    if micro_usd == 0:
+        return "$0"
+    return f"${micro_usd / _MICRO:,.2f}" if micro_usd >= _MICRO else f"${micro_usd / _MICRO:.4f}"
+
+
+def number(value: int | None) -> str:
+    """With thousands set apart; no number is no limit."""
+    return "no limit" if value is None else f"{value:,}"
+
+
+def pretty(value: object) -> str:
+    """JSON, to be read."""
+    return json_lines(value)
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole, in percent."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"

@@ -1,0 +1,1 @@
+"""What the pages know of the topics, folded from records; pure."""

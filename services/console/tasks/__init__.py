@@ -1,0 +1,1 @@
+"""What runs beside the pages: reading the topics, polling, replays."""

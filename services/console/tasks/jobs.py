@@ -1,0 +1,137 @@
+"""Dry runs, replays and dismissals asked for on the pages, each done in the background."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, assert_never
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from services.console.tasks.feed import Feed
+from services.console.views.replay_form import ReplayForm
+from services.operators.adapters.dismissing import dismissing
+from services.operators.adapters.replaying import Prepared, prepared_replays, replaying
+from services.operators.adapters.writer import Superseded, writing
+from services.operators.dead_letters.forecast import Forecast, KnownNames
+from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.dead_letters.row import DeadLetterRow
+
+Action = Literal["dry-run", "replay", "dismiss"]
+ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
+LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
+KEPT = 100  # runs whose pages can still be looked at
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Job:
+    """One run; `forecast` counts what was, or would be, sent, and what is held back."""
+
+    number: int
+    action: Action
+    ids: Sequence[str]
+    order: ReplayOrder
+    replay_form: ReplayForm
+    done: int = 0
+    forecast: Forecast = field(default_factory=Forecast)
+    trouble: str | None = None
+    finished: bool = False
+
+
+class Jobs:
+    """All runs since the console was started; one at a time is at work."""
+
+    def __init__(self, bus: Bus, feed: Feed, known: KnownNames, now: Callable[[], float]) -> None:
+        self._bus, self._feed, self._known, self._now = bus, feed, known, now
+        self._jobs: dict[int, Job] = {}
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, number: int) -> Job | None:
+        """A run by its number."""
+        return self._jobs.get(number)
+
+    def start(
+        self,
+        action: Action,
+        letters: Sequence[DeadLetterRow],
+        order: ReplayOrder,
+        replay_form: ReplayForm,
+    ) -> Job:
+        """Begin; the job tells how it goes."""
+        number = max(self._jobs, default=0) + 1
+        job = Job(number, action, [letter.id for letter in letters], order, replay_form)
+        self._jobs[number] = job
+        self._jobs.pop(number - KEPT, None)
+        task = asyncio.create_task(self._run(job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        _log.info("%s of %d letters by %s", action, len(letters), order.by)
+        return job
+
+    async def stop(self) -> None:
+        """Stop; what was written stays written, and no transaction is left half done."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, job: Job) -> None:
+        async with self._turn:
+            try:
+                await self._work(job)
+            except (BusUnavailable, Superseded, TimeoutError) as error:
+                job.trouble = str(error) or "Kafka took too long: try again."
+            except Exception as error:
+                job.trouble = f"It failed ({type(error).__name__}); the log says where."
+                _log.exception("%s failed", job.action)
+            finally:
+                job.finished = True
+
+    async def _work(self, job: Job) -> None:
+        match job.action:
+            case "dry-run":
+                await self._foresee(job)
+            case "replay":
+                await self._replay(job)
+            case "dismiss":
+                await self._dismiss(job)
+            case other:
+                assert_never(other)
+
+    async def _foresee(self, job: Job) -> None:
+        async for letter, outcome in self._revived(job, list(self._letters(job))):
+            job.forecast.take(letter.id, outcome)
+            job.done += 1
+            await asyncio.sleep(0)  # let the pages in
+
+    async def _replay(self, job: Job) -> None:
+        async with writing(self._bus) as writer:
+            await self._feed.catch_up_with_dead_letters()
+            async for step in replaying(writer, self._revived(job, self._open(job))):
+                for letter, outcome in step.outcomes:
+                    job.forecast.take(letter.id, outcome)
+                    job.done += 1
+
+    def _revived(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
+        return prepared_replays(self._bus, letters, job.order, self._known, self._time)
+
+    async def _dismiss(self, job: Job) -> None:
+        async with writing(self._bus) as writer:
+            await self._feed.catch_up_with_dead_letters()
+            by, reason = job.order.by, job.order.reason
+            async for step in dismissing(writer, self._open(job), by, reason, self._time):
+                job.done += len(step)
+
+    def _open(self, job: Job) -> list[DeadLetterRow]:
+        return [letter for letter in self._letters(job) if letter.status == "open"]
+
+    def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
+        """As they are now."""
+        found = map(self._feed.state.dead_letters.get, job.ids)
+        return (letter for letter in found if letter is not None)
+
+    def _time(self) -> datetime:
+        return datetime.fromtimestamp(self._now(), UTC)

@@ -1,0 +1,1 @@
+"""What is shown and what forms ask for, as values: filters, plots, the form of a replay; pure."""

@@ -1,1 +1,0 @@
-"""Dead letters read again whole, and what operators decide written back."""

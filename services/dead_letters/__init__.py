@@ -1,1 +1,0 @@
-"""Dead letters as operators work with them: folded, grouped, chosen, edited, revived; pure."""

@@ -1,0 +1,1 @@
+"""What operators read and do, below the command line and the console."""

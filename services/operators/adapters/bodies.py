@@ -1,0 +1,75 @@
+"""Dead letters as they stand in their topic, bodies and all."""
+
+from collections.abc import AsyncIterator, Collection
+
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import Undecodable, decode
+from answerbus.topics import DEAD_LETTERS
+from answerbus.trace import read_trace
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import reading
+from services.operators.dead_letters.prepare_replay import Rejection
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.explain import problem_text
+from services.operators.records.stored import Stored
+
+PICKED_MAX = 50  # dead letters; for more, to read the topic from its start is faster
+
+Body = DeadLetter | Rejection
+
+
+async def bodies(
+    bus: Bus, letters: Collection[DeadLetterRow]
+) -> AsyncIterator[tuple[DeadLetterRow, Body]]:
+    """Each dead letter whole, or why it cannot be had; those of a partition in their order there.
+
+    Raises BusUnavailable.
+    """
+    if not letters:
+        return
+    found = _picked if len(letters) <= PICKED_MAX else _read
+    async for letter, stored in found(bus, letters):
+        letter.trace = read_trace(stored.headers) if stored else None
+        yield letter, _body(stored)
+
+
+async def _picked(
+    bus: Bus, letters: Collection[DeadLetterRow]
+) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
+    async with picking(bus) as picker:
+        for letter in letters:
+            yield letter, await picker.pick(letter.place)
+
+
+async def _read(
+    bus: Bus, letters: Collection[DeadLetterRow]
+) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
+    missing = {(letter.place.partition, letter.place.offset): letter for letter in letters}
+    async with reading(bus, (DEAD_LETTERS,)) as reader:
+        async for batch in reader.to_end():
+            for stored in batch:
+                letter = missing.pop((stored.partition, stored.offset), None)
+                if letter is not None:
+                    yield letter, stored
+            if not missing:
+                return
+    for letter in missing.values():
+        yield letter, None
+
+
+def _body(stored: Stored | None) -> Body:
+    if stored is None:
+        return Rejection("gone", "Its record is no longer kept")
+    if stored.fault is not None:
+        said = problem_text(stored.fault)
+        return Rejection("unreadable", f"Its record cannot be read: {said}")
+    event = decode(stored.value, stored.headers)
+    match event:
+        case DeadLetter():
+            return event
+        case Undecodable():
+            said = problem_text(event.problems[0])
+            return Rejection("unreadable", f"Its record is no dead letter that we can read: {said}")
+        case _:
+            return Rejection("unreadable", "Its record is another event")

@@ -1,0 +1,37 @@
+"""Dead letters dismissed, a transaction at a time."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+
+from answerbus.dead_letter import Dismissed
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.operators.adapters.writer import CHANGES_MAX, Change, Writer
+from services.operators.dead_letters.row import DeadLetterRow
+
+
+async def dismissing(
+    writer: Writer,
+    letters: Sequence[DeadLetterRow],
+    by: str,
+    reason: str,
+    now: Callable[[], datetime],
+) -> AsyncIterator[Sequence[DeadLetterRow]]:
+    """Each step that is given is committed; to stop, ask for no further one.
+
+    Raises Superseded and BusUnavailable, as `Writer.commit`.
+    """
+    by, reason = clip(by, REASON_BYTES_MAX), clip(reason, REASON_BYTES_MAX)
+    for first in range(0, len(letters), CHANGES_MAX):
+        step = letters[first : first + CHANGES_MAX]
+        at = now()
+        await writer.commit(
+            [
+                Change(
+                    Dismissed(dead_letter_id=letter.id, by=by, reason=reason, at=at),
+                    letter.place.partition,
+                )
+                for letter in step
+            ]
+        )
+        yield step

@@ -1,0 +1,133 @@
+"""Topics read from the outside: each committed record once, in the order of its partition."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from aiokafka import TopicPartition
+
+from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.topics import Topic
+from services.operators.records.stored import Stored
+
+BATCH_RECORDS_MAX = 500  # so that a reader can let others in between two batches
+_POLL_MS = 500
+_PARTITION_FETCH_BYTES = 1024 * 1024
+_FETCH_WAIT_MS = 100  # a question about offsets waits behind a fetch that waits for records
+
+
+class Reader:
+    """Goes on where it stopped. Every method raises BusUnavailable if Kafka cannot be used."""
+
+    def __init__(self, bus: Bus, consumer: RecordConsumer, topics: Mapping[str, Topic]) -> None:
+        self._bus, self._consumer, self._topics = bus, consumer, topics
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The numbers of the partitions that are read."""
+        return sorted({at.partition for at in self._consumer.assignment()})
+
+    async def to_end(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> AsyncIterator[Sequence[Stored]]:
+        """What is committed by now and was not read yet, in batches; then it ends.
+
+        Of some of the topics, or of one partition, if they are named.
+        """
+        ends = await self.end(topics, partition)
+        # What is fetched and not taken would hold up the fetches of all others of its broker.
+        self._consumer.pause(*(self._consumer.assignment() - ends.keys()))
+        self._consumer.resume(*(self._consumer.paused() & ends.keys()))
+        while behind := await self._behind(ends):
+            if found := await self._poll(behind):
+                yield found
+            ends = {place: ends[place] for place in behind}
+
+    async def follow(self) -> AsyncIterator[Sequence[Stored]]:
+        """What was not read yet and what comes, for ever, in batches; empty ones mark time."""
+        self._consumer.resume(*self._consumer.paused())
+        while True:
+            yield await self._poll()
+
+    async def end(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Where the partitions end by now, for `has_reached`."""
+        with self._bus.explained():
+            return dict(await self._consumer.end_offsets(self._places(topics, partition)))
+
+    async def has_reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        """Whether all before that end was given; what has come since does not matter."""
+        return not await self._behind(end)
+
+    async def left(self) -> int:
+        """How many offsets are still to be read up to the present end; a few hold no record."""
+        with self._bus.explained():
+            ends = await self._consumer.end_offsets(list(self._consumer.assignment()))
+            return sum(
+                [max(0, end - await self._consumer.position(at)) for at, end in ends.items()]
+            )
+
+    async def cut(self, partition: int) -> frozenset[Topic]:
+        """The topics of which retention has deleted the beginning of a partition."""
+        with self._bus.explained():
+            starts = await self._consumer.beginning_offsets(self._places(None, partition))
+        return frozenset(self._topics[at.topic] for at, start in starts.items() if start > 0)
+
+    def _places(
+        self, topics: Collection[Topic] | None, partition: int | None
+    ) -> list[TopicPartition]:
+        return [
+            at
+            for at in self._consumer.assignment()
+            if partition in (None, at.partition)
+            and (topics is None or self._topics[at.topic] in topics)
+        ]
+
+    async def _behind(self, ends: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        with self._bus.explained():
+            return [at for at, end in ends.items() if await self._consumer.position(at) < end]
+
+    async def _poll(self, places: Collection[TopicPartition] = ()) -> list[Stored]:
+        with self._bus.explained():
+            found = await self._consumer.getmany(
+                *places, timeout_ms=_POLL_MS, max_records=BATCH_RECORDS_MAX
+            )
+        return [
+            Stored.of(self._topics[place.topic], record)
+            for place, records in found.items()
+            for record in records
+        ]
+
+
+@asynccontextmanager
+async def reading(
+    bus: Bus,
+    topics: Collection[Topic],
+    *,
+    workflow_id: str | None = None,
+    from_start: bool = True,
+) -> AsyncIterator[Reader]:
+    """A reader of the topics (of a workflow's partitions alone), from retention's start or now.
+
+    When the block is entered, the reader is in place. Raises BusUnavailable.
+    """
+    counts = await bus.counts(*topics)
+    homes = None if workflow_id is None else (await bus.layout(*topics)).homes(workflow_id)
+    consumer = bus.consumer(
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
+        fetch_max_wait_ms=_FETCH_WAIT_MS,
+    )
+    async with bus.running(consumer):
+        places = [
+            bus.place(topic, number)
+            for topic, count in counts.items()
+            for number in (range(count) if homes is None else homes)
+        ]
+        consumer.assign(places)
+        with bus.explained():
+            seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
+            await seek(*places)
+        names = {topic.full_name(bus.prefix): topic for topic in topics}
+        yield Reader(bus, consumer, names)

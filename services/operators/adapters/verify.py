@@ -1,0 +1,109 @@
+"""Reads ledger, terminals and attempts, one partition after the other, and has them verified."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+from answerbus.client.bus import Bus
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, RETRIES, Topic
+from services.operators.adapters.reader import Reader, reading
+from services.operators.audit.claims import ClaimedSpending
+from services.operators.audit.verification import Verification, Verified
+from services.operators.records.stored import Stored
+
+PRIVATE = (LEDGER, RETRIES)
+TERMINALS = (RESULTS, REFUSALS, DEAD_LETTERS)
+LOOKS_AGAIN_MAX = 3  # the end of a transaction may be visible in one topic a moment before another
+LOOK_AGAIN_S = 1.0
+_OF_A_PLACE = re.compile(r"-\d+-\d+\.dead-letter\Z")  # such a letter may stand in any partition
+
+Progress = Callable[[int, int], None]
+
+
+async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verified:
+    """All accounts, or those of a workflow; `progress` is told (records read, of about how many).
+
+    Holds what is known of the accounts of one partition at a time, and the ids of all replays;
+    where a move has left accounts in several (`answerbus topics move`), of all of them, and their
+    attempts. Raises BusUnavailable.
+    """
+    total = Verified()
+    was_moved = bool((await bus.layout(LEDGER)).earlier)
+    async with reading(bus, (*PRIVATE, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
+        told = _ProgressReport(progress, await reader.left())
+        each = [[partition] for partition in reader.partitions]
+        for partitions in [reader.partitions] if was_moved else each:
+            total.add(await _together(reader, partitions, workflow_id, told))
+        await _replays(reader, total, whole=workflow_id is None)
+    return total
+
+
+async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
+    """Note the replays that no operator made; what was made meanwhile is read before."""
+    for _ in range(LOOKS_AGAIN_MAX):
+        if not any(total.replays.unmade()):
+            return
+        await asyncio.sleep(LOOK_AGAIN_S)
+        claims = ClaimedSpending()
+        async for batch in reader.to_end((DEAD_LETTERS,)):
+            for stored in batch:
+                claims.take(stored)
+        total.replays.made |= claims.replays.made
+    for (letter_id, _), found in total.replays.unmade():
+        if whole or not _OF_A_PLACE.search(letter_id):
+            total.breaks.append(found)
+
+
+class _ProgressReport:
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._read = progress, total, 0
+        progress(0, total)
+
+    def more(self, count: int) -> None:
+        self._read += count
+        self._progress(self._read, max(self._total, self._read))
+
+
+async def _together(
+    reader: Reader, partitions: Sequence[int], workflow_id: str | None, told: _ProgressReport
+) -> Verified:
+    """The verdict on partitions that share no account with others."""
+    cut = frozenset[Topic]().union(*[await reader.cut(partition) for partition in partitions])
+    verification = Verification(cut=cut, workflow_id=workflow_id)
+    for topics in (PRIVATE, TERMINALS):
+        async for stored in _read(reader, topics, partitions, told):
+            verification.claim(stored)
+    for _ in range(1 + LOOKS_AGAIN_MAX):
+        attempts = _read(reader, (ATTEMPTS,), partitions, told)
+        if len(partitions) > 1:
+            attempts = _in_order_of_time(attempts)
+        async for stored in attempts:
+            verification.attempt(stored)
+        if verification.is_settled():
+            break
+        await asyncio.sleep(LOOK_AGAIN_S)
+    return verification.end()
+
+
+async def _read(
+    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], told: _ProgressReport
+) -> AsyncIterator[Stored]:
+    for partition in partitions:
+        async for batch in reader.to_end(topics, partition):
+            for stored in batch:
+                yield stored
+            told.more(len(batch))
+
+
+async def _in_order_of_time(found: AsyncIterator[Stored]) -> AsyncIterator[Stored]:
+    """An account that was moved has attempts in one partition, then in another.
+
+    Those of one partition stay in their order, whatever the clocks of their workers said.
+    """
+    timed: list[tuple[int, Stored]] = []
+    latest: dict[int, int] = {}
+    async for stored in found:
+        at_ms = latest[stored.partition] = max(stored.at_ms, latest.get(stored.partition, 0))
+        timed.append((at_ms, stored))
+    for _, stored in sorted(timed, key=lambda it: it[0]):
+        yield stored

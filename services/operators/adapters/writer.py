@@ -1,0 +1,145 @@
+"""Replays and dismissals written to Kafka, each whole or not at all, by one writer at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiokafka import TopicPartition
+from aiokafka.errors import ProducerFenced
+
+from answerbus.client.bounded import bounded
+from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.dead_letter import Dismissed
+from answerbus.envelope import Encoded, encode
+from answerbus.partition import Layout
+from answerbus.topics import DEAD_LETTERS, REQUESTS, Topic
+from answerbus.trace import Trace
+from services.operators.dead_letters.prepare_replay import PreparedReplay
+
+SOURCE = "/answerbus/replay"
+TRANSACTION_TIMEOUT_MS = 15_000
+COMMIT_TIMEOUT_S = 10.0
+DECIDED_TIMEOUT_S = 60.0  # a worker's transaction lasts 15 s at most, its end is noticed within 10
+DECIDED_POLL_S = 0.05
+CHANGES_MAX = 100  # in a transaction
+RETRY_BACKOFF_MS = 20
+_BATCH_BYTES = 256 * 1024
+_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
+
+
+class Superseded(Exception):
+    """Another writer has begun since; what this one had not committed was not done."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another operator's replay or dismissal has begun and has ended this one. What was "
+            "done so far stays done; run the same command again for the rest."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is done with one letter, which stands in `partition`; a replay goes on in its trace."""
+
+    done: PreparedReplay | Dismissed
+    partition: int
+    trace: Trace | None = None
+
+
+class Writer:
+    """Made by `writing` alone."""
+
+    def __init__(self, bus: Bus, producer: TransactionalProducer, layout: Layout) -> None:
+        self._bus, self._producer, self._layout = bus, producer, layout
+
+    async def commit(self, changes: Sequence[Change]) -> None:
+        """All changes in one transaction; at most CHANGES_MAX. Raises Superseded, BusUnavailable.
+
+        After either the writer is of no use, and whether the changes were made is known to who
+        reads the dead letters to their end after opening another writer.
+        """
+        with self._bus.explained():
+            try:
+                await bounded(self._commit(changes), COMMIT_TIMEOUT_S)
+            except ProducerFenced:
+                raise Superseded from None
+
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        await self._producer.begin_transaction()
+        sent = [
+            await self._producer.send(
+                topic.full_name(self._bus.prefix),
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                partition=partition,
+            )
+            for change in changes
+            for topic, partition, record in self._records(change)
+        ]
+        # Each one: a record that the broker refused is otherwise missing from a transaction that
+        # commits all the same.
+        await asyncio.gather(*sent)
+        await self._producer.commit_transaction()
+
+    def _records(self, change: Change) -> Iterator[tuple[Topic, int, Encoded]]:
+        trace = None if change.trace is None else change.trace.headers()
+        match change.done:
+            case Dismissed() as dismissed:
+                yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE, trace=trace)
+            case PreparedReplay(request, replayed):
+                owner = self._layout.owner(request.workflow_id)
+                yield REQUESTS, owner, encode(request, source=SOURCE, trace=trace)
+                yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE, trace=trace)
+
+
+@asynccontextmanager
+async def writing(bus: Bus) -> AsyncIterator[Writer]:
+    """The one writer: the one before is cut off, and what it left half done is undone.
+
+    Read the dead letters to their end after entering the block, not before: only then it is certain
+    that no one else replays what you still find open. Raises BusUnavailable.
+
+    A reader of committed records sees nothing behind a transaction that is still open, be it a
+    worker's: what predecessors have written could be hidden there. So the block is entered when
+    what stands in the dead letters by now is decided.
+    """
+    layout = await bus.layout(REQUESTS, DEAD_LETTERS)
+    count = (await bus.counts(DEAD_LETTERS))[DEAD_LETTERS]
+    producer = TransactionalProducer(
+        bootstrap_servers=bus.servers,
+        transactional_id=f"{bus.prefix}.replay",
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        retry_backoff_ms=RETRY_BACKOFF_MS,
+        max_batch_size=_BATCH_BYTES,
+        max_request_size=_REQUEST_BYTES_MAX,
+        **bus.options,
+    )
+    async with bus.running(producer):
+        await _decided(bus, [bus.place(DEAD_LETTERS, partition) for partition in range(count)])
+        yield Writer(bus, producer, layout)
+
+
+async def _decided(bus: Bus, places: Sequence[TopicPartition]) -> None:
+    """Wait until all that was written to these places by now is committed or aborted."""
+    written = bus.consumer(isolation_level="read_uncommitted")
+    committed = bus.consumer()
+    async with bus.running(written), bus.running(committed):
+        with bus.explained():
+            await bounded(_caught_up(written, committed, places), DECIDED_TIMEOUT_S)
+
+
+async def _caught_up(
+    written: RecordConsumer, committed: RecordConsumer, places: Sequence[TopicPartition]
+) -> None:
+    ends = await written.end_offsets(places)
+    while await _is_behind(committed, ends):
+        await asyncio.sleep(DECIDED_POLL_S)
+
+
+async def _is_behind(committed: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    stable = await committed.end_offsets(list(ends))
+    return any(stable[place] < end for place, end in ends.items())

@@ -1,0 +1,127 @@
+"""The attempts of one account as a chain: each links to the one before it; pure."""
+
+from dataclasses import dataclass, field
+
+from answerbus.attempt import Attempt
+from answerbus.topics import LEDGER
+from services.operators.audit.findings import FindingKind
+
+ACCOUNT_MEMORY_MS = LEDGER.retention_ms or 0  # an account that rested for longer begins anew
+ENDING = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
+_PRINT_BYTES = 8  # of each hash, enough to know one again
+
+Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
+
+
+@dataclass(slots=True)
+class Total:
+    """What attempts used of one unit; a lower bound where a provider did not report all."""
+
+    used: int = 0
+    is_exact: bool = True
+
+    def add(self, *amounts: int | None) -> None:
+        """Charge one attempt; None is what was not reported, and charged at its worst case."""
+        known = [amount for amount in amounts if amount is not None]
+        self.is_exact = self.is_exact and len(known) == len(amounts)
+        if len(known) == len(amounts):
+            self.used += sum(known)
+
+    def allows(self, charged: int) -> bool:
+        """Whether the ledger may say so."""
+        return charged == self.used if self.is_exact else charged >= self.used
+
+
+@dataclass(slots=True)
+class AttemptChain:
+    """What is known of an account after the attempts so far; of those themselves, little is kept.
+
+    `is_whole` tells whether the first attempt is there: totals mean nothing without it.
+    """
+
+    is_whole: bool = True
+    head: str | None = None
+    attempts: int = 0
+    tokens: Total = field(default_factory=Total)
+    micro_usd: Total = field(default_factory=Total)
+    numbers: dict[str, int] = field(default_factory=dict)  # of requests that have not ended
+    is_broken: bool = False
+    _at_ms: int = 0
+    _prints: bytes = b""
+
+    def follow(
+        self, attempt: Attempt, at_ms: int, *, was_cut: bool, asked_anew: bool
+    ) -> Fault | None:
+        """Add the next attempt, whose own hash is right, or say why it does not follow.
+
+        `was_cut`: the topic does not reach back to its beginning. `asked_anew`: the request may
+        have ended without an attempt, and its id may be used again.
+        """
+        fault = self._link(attempt, at_ms, was_cut=was_cut)
+        fault = fault or self._number(attempt, asked_anew=asked_anew)
+        if fault:
+            return fault
+        self.head, self._at_ms = attempt.hash, at_ms
+        self._prints += _print(attempt.hash)
+        if attempt.counted:
+            usage = attempt.usage
+            self.attempts += 1
+            self.tokens.add(usage.input_tokens, usage.output_tokens)
+            self.micro_usd.add(usage.micro_usd)
+        return None
+
+    def spent_otherwise(self, attempts: int, tokens: int, micro_usd: int) -> str | None:
+        """What should have been said of what was charged so far; None if it is right."""
+        if not self.is_whole:
+            return None
+        right = self.tokens.allows(tokens) and self.micro_usd.allows(micro_usd)
+        if right and attempts == self.attempts:
+            return None
+        at_least = "" if self.tokens.is_exact and self.micro_usd.is_exact else "at least "
+        return (
+            f"{self.attempts} attempts, {at_least}{self.tokens.used} tokens and "
+            f"{self.micro_usd.used} micro-USD, not {attempts}, {tokens} and {micro_usd}"
+        )
+
+    def _link(self, attempt: Attempt, at_ms: int, *, was_cut: bool) -> Fault | None:
+        if self._has(attempt.hash):
+            return "twice", "this very attempt once"
+        if attempt.previous == self.head:
+            return None
+        if attempt.previous is None and at_ms - self._at_ms > ACCOUNT_MEMORY_MS:
+            self._begin_anew()
+            return None
+        if self.head is None and was_cut:
+            self.is_whole = False
+            return None
+        return "link", f"`previous` to be {self.head or 'null'}, the attempt before it"
+
+    def _number(self, attempt: Attempt, *, asked_anew: bool) -> Fault | None:
+        request_id, number = attempt.request_id, attempt.attempt
+        last = self.numbers.get(request_id)
+        expected = 1 if last is None else last + 1
+        begins = number == 1 and asked_anew
+        if number != expected and not begins and (self.is_whole or last is not None):
+            return "number", f"attempt {expected} of {request_id}"
+        if attempt.outcome in ENDING:
+            self.numbers.pop(request_id, None)
+        else:
+            self.numbers[request_id] = number
+        return None
+
+    def _begin_anew(self) -> None:
+        self.is_whole, self.attempts = True, 0
+        self.tokens, self.micro_usd = Total(), Total()
+        self.numbers.clear()
+
+    def _has(self, digest: str) -> bool:
+        """Whether an attempt of this hash was there already."""
+        wanted, at = _print(digest), -1
+        while (at := self._prints.find(wanted, at + 1)) >= 0:
+            if at % _PRINT_BYTES == 0:
+                return True
+        return False
+
+
+def _print(digest: str) -> bytes:
+    return bytes.fromhex(digest.removeprefix("sha256:")[: 2 * _PRINT_BYTES])

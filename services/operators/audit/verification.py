@@ -1,0 +1,232 @@
+"""Whether the attempts of one partition, its ledger and its terminals tell the same; pure."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from answerbus import json_text
+from answerbus.account_id import belongs
+from answerbus.attempt import Attempt
+from answerbus.private.ledger import Skipped
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, TOPIC_OF_KIND, Topic
+from services.digest import canonical_digest
+from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
+from services.operators.audit.claims import Balance, ClaimedSpending, Ended
+from services.operators.audit.findings import AuditFinding, FindingKind
+from services.operators.audit.replay_links import ReplayLinks
+from services.operators.records.stored import Place, Stored
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was looked at, and the first break of each account that has one."""
+
+    attempts: int = 0
+    accounts: int = 0
+    begun_in_the_middle: int = 0
+    without_ledger: int = 0
+    in_flight: int = 0
+    breaks: list[AuditFinding] = field(default_factory=list)
+    replays: ReplayLinks = field(default_factory=ReplayLinks)
+    passed_by: dict[Place, Skipped] = field(default_factory=dict)
+
+    def add(self, other: "Verified") -> None:
+        """Both together."""
+        self.attempts += other.attempts
+        self.accounts += other.accounts
+        self.begun_in_the_middle += other.begun_in_the_middle
+        self.without_ledger += other.without_ledger
+        self.in_flight += other.in_flight
+        self.breaks += other.breaks
+        self.replays.add(other.replays)
+        self.passed_by.update(other.passed_by)
+
+
+class Verification:
+    """Takes what the ledger and the terminals claim first, then the attempts in their order.
+
+    In that order nothing that is written meanwhile looks like a break: who claims an attempt has
+    been read before it. `cut` are the topics that no longer reach back to their beginning.
+    """
+
+    def __init__(self, *, cut: Collection[Topic], workflow_id: str | None = None) -> None:
+        self._cut, self._workflow_id = cut, workflow_id
+        self._claims = ClaimedSpending(workflow_id)
+        self._chains: dict[str, AttemptChain] = {}
+        self._balances: dict[str, Balance] | None = None
+        self._unmet: set[str] = set()  # accounts whose head, as the ledger had it, is not read yet
+        self._begins_at_ms: int | None = None
+        self._verified = Verified()
+
+    def claim(self, stored: Stored) -> None:
+        """A record of the ledger or of a topic of terminals; not after the first attempt."""
+        self._claims.take(stored)
+
+    def attempt(self, stored: Stored) -> None:
+        """The next record of the attempts."""
+        if self._begins_at_ms is None:
+            self._begins_at_ms = stored.at_ms
+        read = _read(stored)
+        if isinstance(read, AuditFinding):
+            self._note(read)
+        elif self._workflow_id in (None, read[0].workflow_id):
+            self._verified.attempts += 1
+            self._judge(stored, *read)
+
+    def is_settled(self) -> bool:
+        """Whether everything that was claimed has been met; if not, more may be about to come."""
+        self._known_balances()
+        return not self._unmet and not any(self._unanswered())
+
+    def end(self) -> Verified:
+        """The verdict."""
+        balances = self._known_balances()
+        for found in self._claims.foreign:
+            self._fault(found.account_id, found.kind, None, found.place, found.expected)
+        self._verified.replays = self._claims.replays
+        self._verified.passed_by = self._claims.passed_by
+        if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
+            self._verified.replays.ignore(DEAD_LETTERS)
+        for account_id in sorted(self._unmet):
+            self._head_is_missing(account_id, balances[account_id])
+        for request_id, ended in self._unanswered():
+            event_id = f"{request_id}.attempt.{ended.attempt}"
+            expected = f"{event_id}, which became this {ended.kind}"
+            self._fault(ended.account_id, "terminal", event_id, ended.place, expected)
+        chains = self._chains
+        self._verified.accounts = len(chains)
+        self._verified.begun_in_the_middle = sum(not chain.is_whole for chain in chains.values())
+        self._verified.without_ledger = len(chains.keys() - balances.keys())
+        self._verified.in_flight = sum(len(balance.in_flight) for balance in balances.values())
+        return self._verified
+
+    def _known_balances(self) -> dict[str, Balance]:
+        if self._balances is None:
+            self._balances = self._claims.balances()
+            self._unmet = {name for name, it in self._balances.items() if it.head is not None}
+            for name, balance in self._balances.items():
+                used = balance.spent.attempts + len(balance.in_flight)
+                if used > balance.attempts_max:
+                    expected = f"at most {balance.attempts_max} attempts, not {used}"
+                    self._fault(name, "limit", None, balance.place, expected)
+        return self._balances
+
+    def _judge(self, stored: Stored, attempt: Attempt, computed: str) -> None:
+        balance = self._known_balances().get(attempt.account_id)
+        chain = self._chains.setdefault(attempt.account_id, AttemptChain())
+        if chain.is_broken:
+            return
+        fault = _changed(attempt, computed) or _charged_elsewhere(attempt)
+        fault = fault or chain.follow(
+            attempt,
+            stored.at_ms,
+            was_cut=ATTEMPTS in self._cut,
+            asked_anew=self._claims.has_letter(attempt.request_id),
+        )
+        fault = fault or self._ended_otherwise(attempt, chain)
+        if balance and attempt.account_id in self._unmet:
+            fault = fault or _booked_otherwise(attempt, chain, balance)
+            if balance.head == attempt.hash:
+                self._unmet.discard(attempt.account_id)
+        if fault:
+            self._fault(attempt.account_id, fault[0], attempt.event_id, stored.place, fault[1])
+
+    def _ended_otherwise(self, attempt: Attempt, chain: AttemptChain) -> Fault | None:
+        if attempt.outcome not in ENDING:
+            return None
+        ended = self._claims.answered(attempt.request_id, attempt.outcome, attempt.attempt)
+        if ended is None:
+            is_past = attempt.account_id in self._unmet  # or it came after the terminals were read
+            was_kept = TOPIC_OF_KIND[attempt.outcome] not in self._cut
+            text = f"the {attempt.outcome} of {attempt.request_id}"
+            return ("no_terminal", text) if is_past and was_kept else None
+        if ended.account_id not in (None, attempt.account_id):
+            return "account", f"{ended.account_id}, as its {attempt.outcome} says"
+        spent = ended.spent
+        said = spent and chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
+        return ("spent", f"its {attempt.outcome} to say {said}") if said else None
+
+    def _unanswered(self) -> Iterator[tuple[str, Ended]]:
+        """Terminals that name an attempt which should have been read."""
+        broken = {name for name, chain in self._chains.items() if chain.is_broken}
+        for request_id, waiting in self._claims.terminals.items():
+            for ended in waiting:
+                was_read = ended.attempt is not None and not self._is_before_the_cut(ended.at_ms)
+                if was_read and ended.account_id not in broken:
+                    yield request_id, ended
+
+    def _is_before_the_cut(self, at_ms: int) -> bool:
+        begins = self._begins_at_ms
+        return ATTEMPTS in self._cut and (begins is None or at_ms <= begins)
+
+    def _head_is_missing(self, account_id: str, balance: Balance) -> None:
+        chain = self._chains.get(account_id)
+        if chain is None and ATTEMPTS in self._cut:
+            return
+        last = chain.head if chain else None
+        expected = f"the ledger's {balance.head}; the last that is there is {last or 'none'}"
+        self._fault(account_id, "head", None, balance.place, expected)
+
+    def _fault(
+        self,
+        account_id: str | None,
+        kind: FindingKind,
+        event_id: str | None,
+        place: Place,
+        expected: str,
+    ) -> None:
+        """Note a break, unless the account has one already: one makes many others."""
+        chain = self._chains.setdefault(account_id, AttemptChain()) if account_id else None
+        if chain is None or not chain.is_broken:
+            self._note(AuditFinding(kind, account_id, event_id, place, expected))
+        if account_id and chain:
+            chain.is_broken = True
+            self._unmet.discard(account_id)
+
+    def _note(self, found: AuditFinding) -> None:
+        self._verified.breaks.append(found)
+
+
+def _read(stored: Stored) -> tuple[Attempt, str] | AuditFinding:
+    """The attempt, and the hash that its body has."""
+    parsed = json_text.parse(stored.value or b"")
+    try:
+        attempt = Attempt.model_validate_json(stored.value or b"")
+    except ValidationError as error:
+        expected = f"an attempt ({error.error_count()} of its fields are not as they should be)"
+        return AuditFinding("unreadable", None, None, stored.place, expected)
+    if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict):
+        return AuditFinding(
+            "unreadable", attempt.account_id, attempt.event_id, stored.place, "strict JSON"
+        )
+    body = {name: value for name, value in parsed.value.items() if name != "hash"}
+    return attempt, canonical_digest(body)
+
+
+def _changed(attempt: Attempt, computed: str) -> Fault | None:
+    return None if attempt.hash == computed else ("changed", f"its hash to be {computed}")
+
+
+def _charged_elsewhere(attempt: Attempt) -> Fault | None:
+    if belongs(attempt.account_id, attempt.workflow_id):
+        return None
+    return "account", f"an account of {attempt.workflow_id}"
+
+
+def _booked_otherwise(attempt: Attempt, chain: AttemptChain, balance: Balance) -> Fault | None:
+    """What the ledger says, held against the chain up to the ledger's own head."""
+    if (attempt.request_id, attempt.attempt) in balance.in_flight:
+        return "in_flight", f"the ledger to have settled {attempt.event_id}"
+    if balance.head != attempt.hash:
+        return None
+    spent = balance.spent
+    said = chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
+    if said:
+        return "spent", f"the ledger to say {said}"
+    for request_id, used in balance.open:
+        pending = (number for name, number in balance.in_flight if name == request_id)
+        told = max(chain.numbers.get(request_id, 0), *pending, 0)
+        if chain.is_whole and told != used:
+            return "number", f"attempts of {request_id} up to {used}, as the ledger says"
+    return None

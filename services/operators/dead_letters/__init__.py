@@ -1,0 +1,1 @@
+"""The read model of dead letters, and what a replay would send; pure."""

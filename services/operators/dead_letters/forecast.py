@@ -1,0 +1,113 @@
+"""What a replay would do, before it is done: how many, the worst cost, and what is in vain."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from answerbus.dead_letter import ANY_DIALECT, DeadLetter, HostileSchema, UnsupportedSchema
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from services.operators.dead_letters.prepare_replay import (
+    PreparedReplay,
+    Rejection,
+    RejectionCode,
+    ReplayOrder,
+)
+from services.operators.dead_letters.row import Funds
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """What the workers know, as far as these settings tell; `profiles` None if they do not."""
+
+    profiles: Collection[str] | None
+    registry: Registry
+
+
+def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rejection | None:
+    """Why this request would fail again at once; None if nothing is known against it."""
+    if known.profiles is not None and request.profile not in known.profiles:
+        said = f"The settings have no profile {request.profile}"
+        return Rejection("unknown_profile", said, forcible=True)
+    if request.budget.attempts == 0:
+        return Rejection("no_budget", "Its budget allows no attempt", forcible=True)
+    match request.answer_schema:
+        case ContractRef() as ref:
+            if known.registry.find(ref) is None:
+                said = f"No contract {ref.name}.v{ref.version} is installed here"
+                return Rejection("unknown_contract", said, forcible=True)
+        case InlineRef() as schema:
+            if _same_fate(letter, request, schema):
+                said = "Its schema is the one that was turned down"
+                return Rejection("schema", said, forcible=True)
+        case TextRef():
+            pass
+        case other:
+            assert_never(other)
+    return None
+
+
+def _same_fate(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
+    """A schema that could harm a worker always can; what one profile cannot say, another may."""
+    if letter.request is None or letter.request.answer_schema != schema:
+        return False
+    match letter.cause:
+        case HostileSchema():
+            return True
+        case UnsupportedSchema(dialect=dialect):
+            return dialect == ANY_DIALECT or letter.request.profile == request.profile
+        case _:
+            return False
+
+
+def checked_replay(
+    letter: DeadLetter, outcome: PreparedReplay | Rejection, order: ReplayOrder, known: KnownNames
+) -> PreparedReplay | Rejection:
+    """The outcome of reviving, held back if it would be in vain and the order does not insist."""
+    if isinstance(outcome, Rejection) or order.force:
+        return outcome
+    return rejection_of(letter, outcome.request, known) or outcome
+
+
+NOTHING = Funds(0, 0, 0)
+
+
+@dataclass(slots=True)
+class RejectedGroup:
+    """Dead letters that are held back for one reason, and one of them."""
+
+    trouble: Rejection
+    sample: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Forecast:
+    """The sum over all dead letters; `worst` is None where a budget has no limit."""
+
+    sendable: int = 0
+    worst: Funds = NOTHING
+    held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
+
+    def take(self, letter_id: str, outcome: PreparedReplay | Rejection) -> None:
+        """Count one dead letter."""
+        if isinstance(outcome, Rejection):
+            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter_id))
+            held.count += 1
+            return
+        budget = outcome.request.budget
+        self.sendable += 1
+        self.worst = Funds(
+            self.worst.attempts + budget.attempts,
+            _sum(self.worst.tokens, budget.tokens),
+            _sum(self.worst.micro_usd, budget.micro_usd),
+        )
+
+    @property
+    def held_back_count(self) -> int:
+        """How many dead letters would not be sent."""
+        return sum(held.count for held in self.held_back.values())
+
+
+def _sum(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more

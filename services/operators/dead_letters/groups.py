@@ -1,0 +1,116 @@
+"""Dead letters counted by what they have in common."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from types import MappingProxyType
+
+from services.operators.dead_letters.row import DeadLetterRow, Funds
+
+LABEL = "label:"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What dead letters are grouped and chosen by; `label` names one where the kind is `label:`."""
+
+    kind: str
+    label: str = ""
+
+    def __str__(self) -> str:
+        return self.kind + self.label
+
+    @property
+    def read(self) -> Callable[[DeadLetterRow], str | None]:
+        """Gives a dead letter's value; None where it has none."""
+        return _READ.get(self.kind) or partial(_labelled, self.label)
+
+
+def _labelled(name: str, letter: DeadLetterRow) -> str | None:
+    return next((text for label, text in letter.labels if label == name), None)
+
+
+# Read by C code where that can be: lists of 100,000 are grouped while someone waits.
+_READ: Mapping[str, Callable[[DeadLetterRow], str | None]] = MappingProxyType(
+    {
+        "cause": attrgetter("cause"),
+        "failure": attrgetter("failure"),
+        "contract": attrgetter("schema"),
+        "profile": attrgetter("profile"),
+        "model": attrgetter("model"),
+        "workflow": attrgetter("workflow_id"),
+        "round": lambda letter: str(letter.round),
+        "status": attrgetter("status"),
+    }
+)
+KEYS = tuple(_READ)
+
+
+def key_of(text: str) -> Key | None:
+    """`cause`, `label:tenant` and so on; None for anything else."""
+    if text in KEYS:
+        return Key(text)
+    label = text.removeprefix(LABEL)
+    return Key(LABEL, label) if label and label != text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Letters with the same values; `sample` is the id of the newest, times are in ms since 1970.
+
+    `spent` is what the accounts behind them had spent, each account counted once.
+    """
+
+    values: tuple[str | None, ...]
+    count: int
+    oldest_ms: int
+    newest_ms: int
+    sample: str
+    spent: Funds
+
+
+def group(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> list[Group]:
+    """The groups, largest first."""
+    ungrouped = list(letters)
+    columns = [map(key.read, ungrouped) for key in keys]
+    rows = zip(*columns, strict=True) if columns else repeat(())
+    members: defaultdict[tuple[str | None, ...], list[DeadLetterRow]] = defaultdict(list)
+    for letter, values in zip(ungrouped, rows, strict=False):
+        members[values].append(letter)
+    groups = [_group(values, found) for values, found in members.items()]
+    return sorted(groups, key=lambda found: (-found.count, [value or "" for value in found.values]))
+
+
+def _group(values: tuple[str | None, ...], letters: Sequence[DeadLetterRow]) -> Group:
+    newest = max(letters, key=_AT_MS)
+    return Group(
+        values,
+        len(letters),
+        min(map(_AT_MS, letters)),
+        newest.at_ms,
+        newest.id,
+        _spent(letters),
+    )
+
+
+def _spent(letters: Iterable[DeadLetterRow]) -> Funds:
+    accounts: dict[str, Funds] = {}
+    for letter in letters:
+        spent, account_id = letter.spent, letter.account_id
+        if spent is None or account_id is None:
+            continue
+        known = accounts.setdefault(account_id, spent)
+        if spent.attempts > known.attempts:
+            accounts[account_id] = spent
+    attempts = tokens = micro_usd = 0
+    for funds in accounts.values():
+        attempts += funds.attempts
+        tokens += funds.tokens or 0
+        micro_usd += funds.micro_usd or 0
+    return Funds(attempts, tokens, micro_usd)
+
+
+_AT_MS = attrgetter("at_ms")

@@ -1,0 +1,130 @@
+"""The dead letters of a topic as one list: who died, what was done about it, what came of that."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
+from services.operators.dead_letters import projection
+from services.operators.dead_letters.row import DeadLetterRow, Dismissal, ReplayInfo
+from services.operators.dead_letters.row_builder import RowBuilder
+from services.operators.records.stored import Stored
+
+TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
+"""What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
+
+RECENT_MODELS_MAX = 10_000  # of requests whose dead letter may stand in the next batch
+
+Ending = Literal["pending", "answered", "refused", "dead"]
+_RANK: Mapping[Ending, int] = {"pending": 0, "dead": 1, "refused": 2, "answered": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """What came of a replay; `letter_id` is the new dead letter of one that died again."""
+
+    ending: Ending
+    letter_id: str | None = None
+
+
+PENDING = ReplayOutcome("pending")
+
+
+class DeadLetterIndex:
+    """Records in, dead letters out; records may come in any order, and more than once."""
+
+    def __init__(self) -> None:
+        self._letters: dict[str, DeadLetterRow] = {}
+        self._replays: dict[str, ReplayInfo] = {}  # by letter, of letters that were not read yet
+        self._dismissals: dict[str, Dismissal] = {}  # likewise
+        self._replay_outcomes: dict[str, ReplayOutcome] = {}  # by the request that was sent
+        self._of_request: dict[str, DeadLetterRow] = {}
+        self._models: OrderedDict[str, str] = OrderedDict()  # by request, without a letter so far
+        self._rows = RowBuilder()
+        self.undecodable = 0
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def __iter__(self) -> Iterator[DeadLetterRow]:
+        return iter(self._letters.values())
+
+    def get(self, letter_id: str) -> DeadLetterRow | None:
+        """The dead letter of that id."""
+        return self._letters.get(letter_id)
+
+    def replay_outcome(self, letter: DeadLetterRow) -> ReplayOutcome | None:
+        """What came of a dead letter's replay; None if there was none."""
+        return (
+            self._replay_outcomes.get(letter.replay.request_id, PENDING) if letter.replay else None
+        )
+
+    def take(self, stored: Stored) -> None:
+        """Learn from a record; what is none of the events of its topic is counted."""
+        head = projection.head_of(stored.value)
+        if head is None:
+            self.undecodable += 1
+        elif head["kind"] == "dead_letter":
+            self._take_letter(head, stored)
+        elif head["kind"] == "replayed":
+            self._take_replayed(head)
+        elif head["kind"] == "dismissed":
+            self._take_dismissed(head)
+        elif head["kind"] == "attempt":
+            self._take_attempt(head)
+        else:
+            self._take_answer(head)
+
+    def _take_letter(self, head: projection.DeadLetterHead, stored: Stored) -> None:
+        letter = self._rows.row(head, stored.place)
+        if letter.id in self._letters:
+            return
+        self._letters[letter.id] = letter
+        letter.replay = self._replays.pop(letter.id, None)
+        letter.dismissal = self._dismissals.pop(letter.id, None)
+        if letter.request_id is None:
+            return
+        self._of_request[letter.request_id] = letter
+        letter.model = self._models.pop(letter.request_id, None)
+        if letter.round or not letter.has_request:
+            self._end(letter.request_id, ReplayOutcome("dead", letter.id))
+
+    def _take_replayed(self, head: projection.ReplayedHead) -> None:
+        sent = self._rows.replay(head)
+        letter = self._letters.get(head["dead_letter_id"])
+        if letter is None:
+            self._replays.setdefault(head["dead_letter_id"], sent)
+        elif letter.replay is None:
+            letter.replay = sent
+
+    def _take_dismissed(self, head: projection.DismissedHead) -> None:
+        aside = self._rows.dismissal(head)
+        letter = self._letters.get(head["dead_letter_id"])
+        if letter is None:
+            self._dismissals.setdefault(head["dead_letter_id"], aside)
+        elif letter.dismissal is None:
+            letter.dismissal = aside
+
+    def _take_answer(self, head: projection.AnswerHead) -> None:
+        if head.get("replay"):
+            ending: Ending = "refused" if head["kind"] == "refusal" else "answered"
+            self._end(head["request_id"], ReplayOutcome(ending))
+
+    def _take_attempt(self, head: projection.AttemptHead) -> None:
+        if head["model"] is None:
+            return
+        model = self._rows.interned(head["model"]["model"])
+        letter = self._of_request.get(head["request_id"])
+        if letter is not None:
+            letter.model = model
+            return
+        self._models[head["request_id"]] = model
+        if len(self._models) > RECENT_MODELS_MAX:
+            self._models.popitem(last=False)
+
+    def _end(self, request_id: str, fate: ReplayOutcome) -> None:
+        """A request has one terminal; a stray record that claims its id must not hide it."""
+        known = self._replay_outcomes.get(request_id, PENDING)
+        if _RANK[fate.ending] > _RANK[known.ending]:
+            self._replay_outcomes[request_id] = fate

@@ -1,0 +1,195 @@
+"""From a dead letter to a request: its own id, its own account, and a link to the dead letter."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from answerbus.account_id import replay_account, short_digest
+from answerbus.dead_letter import ConflictingId, DeadLetter, PatchOperation, Replayed
+from answerbus.envelope import Undecodable, decode_request
+from answerbus.limits import REASON_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_ID_CHARS_MAX
+from answerbus.request import Prior, Replay, Request
+from answerbus.wire import clip
+from services.operators.dead_letters.edit import Edits, edited, replacing
+from services.operators.dead_letters.patch import EditFault
+from services.operators.explain import problem_text
+
+ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
+
+RejectionCode = Literal[
+    "no_request", "has_request", "edit", "invalid", "too_large", "cut", "gone", "unreadable",
+    "rounds", "unknown_profile", "unknown_contract", "schema", "no_budget",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a dead letter is held back; `forcible` if an operator may insist."""
+
+    code: RejectionCode
+    text: str
+    forcible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOverride:
+    """A budget in place of the request's own, as far as it is given."""
+
+    attempts: int | None = None
+    tokens: int | None = None
+    micro_usd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOrder:
+    """What an operator wants done with the dead letters that were chosen, and in whose name."""
+
+    by: str
+    reason: str
+    edits: Edits = field(default_factory=Edits)
+    profile: str | None = None
+    budget: BudgetOverride = BudgetOverride()
+    keep_prior: bool = True
+    force: bool = False
+
+    def operations(self, letter_id: str) -> tuple[PatchOperation, ...]:
+        """All that is changed in a dead letter's request, as one patch, for the record, too."""
+        changes: dict[str, str | int | None] = {
+            "/profile": self.profile,
+            "/budget/attempts": self.budget.attempts,
+            "/budget/tokens": self.budget.tokens,
+            "/budget/micro_usd": self.budget.micro_usd,
+        }
+        wanted = (replacing(path, value) for path, value in changes.items() if value is not None)
+        return (*self.edits.of(letter_id), *wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedReplay:
+    """The two records of one replay: they are written together or not at all."""
+
+    request: Request
+    replayed: Replayed
+
+
+def prepare_replay(
+    letter: DeadLetter, order: ReplayOrder, at: datetime
+) -> PreparedReplay | Rejection:
+    """The dead letter's request, edited, as another request.
+
+    What earlier attempts came to is handed on, so that the model is told, unless the order says
+    otherwise or the request would become too large with it.
+    """
+    request = letter.request
+    if request is None:
+        return Rejection(
+            "no_request", "The dead letter holds no request: export it, repair it, import it"
+        )
+    if letter.round >= ROUNDS_MAX and not order.force:
+        said = f"It was replayed {letter.round} times already"
+        return Rejection("rounds", said, forcible=True)
+    found = _edited(letter, request, letter.prior if order.keep_prior else (), order, at)
+    if isinstance(found, Rejection) and found.code == "too_large":
+        return _edited(letter, request, (), order, at)
+    return found
+
+
+def prepare_repair(
+    letter: DeadLetter, repaired: bytes, order: ReplayOrder, at: datetime
+) -> PreparedReplay | Rejection:
+    """A repaired record in place of the one that was no request.
+
+    It keeps its request id, for which someone may be waiting; but one whose id is known with
+    another body gets an id of its own.
+    """
+    if letter.request is not None:
+        return Rejection(
+            "has_request", "The dead letter holds its request: replay it, with an edit"
+        )
+    request = _read(repaired)
+    if isinstance(request, Rejection):
+        return request
+    rounds = max(letter.round, request.replay.round if request.replay else 0)
+    replay = _replay(letter, rounds + 1, request.workflow_id, order.by, is_edited=True)
+    new_id = request.request_id
+    if isinstance(letter.cause, ConflictingId):
+        new_id = _id(request, f".replay.{replay.round}.{short_digest(letter.dead_letter_id)}")
+    body = {**request.model_dump(mode="json"), "request_id": new_id}
+    return _revived(body, replay, (), order, at)
+
+
+def _edited(
+    letter: DeadLetter, request: Request, prior: Sequence[Prior], order: ReplayOrder, at: datetime
+) -> PreparedReplay | Rejection:
+    operations = order.operations(letter.dead_letter_id)
+    before = request.model_copy(update={"prior": tuple(prior)}).model_dump(mode="json")
+    after = edited(before, operations)
+    if isinstance(after, EditFault):
+        return Rejection("edit", f"The edit does not fit: {after.reason}")
+    round_, is_edited = letter.round + 1, after != before
+    replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
+    body = {**after, "request_id": _id(request, f".replay.{round_}")}
+    return _revived(body, replay, operations, order, at)
+
+
+def _revived(
+    body: Mapping[str, JsonValue],
+    replay: Replay,
+    operations: tuple[PatchOperation, ...],
+    order: ReplayOrder,
+    at: datetime,
+) -> PreparedReplay | Rejection:
+    request = _read(to_json({**body, "replay": replay.model_dump(mode="json")}))
+    if isinstance(request, Rejection):
+        return request
+    replayed = Replayed(
+        dead_letter_id=replay.dead_letter_id,
+        request_id=request.request_id,
+        round=replay.round,
+        by=replay.by,
+        reason=clip(order.reason, REASON_BYTES_MAX),
+        edit=operations,
+        at=at,
+    )
+    return PreparedReplay(request, replayed)
+
+
+def _read(text: bytes) -> Request | Rejection:
+    """A request as the workers will read it."""
+    if len(text) > REQUEST_BYTES_MAX:
+        return Rejection(
+            "too_large", f"The request would have more than {REQUEST_BYTES_MAX:,} bytes"
+        )
+    received = decode_request(text)
+    if isinstance(received, Undecodable):
+        return Rejection("invalid", f"No valid request: {problem_text(received.problems[0])}")
+    if received.unknown_fields:
+        return Rejection("invalid", f"Requests have no {', '.join(received.unknown_fields)}")
+    return received.request
+
+
+def _replay(
+    letter: DeadLetter, round_: int, workflow_id: str, by: str, *, is_edited: bool
+) -> Replay:
+    return Replay(
+        dead_letter_id=letter.dead_letter_id,
+        round=round_,
+        account=replay_account(workflow_id, letter.dead_letter_id),
+        by=clip(by, REASON_BYTES_MAX),
+        edited=is_edited,
+    )
+
+
+def _id(request: Request, suffix: str) -> str:
+    """`<id>.replay.2`: of the first request's id, whichever round it is."""
+    first = request.request_id
+    if request.replay:
+        first = first.removesuffix(f".replay.{request.replay.round}")
+    if len(first) + len(suffix) > REQUEST_ID_CHARS_MAX:
+        digest = "-" + short_digest(first)
+        first = first[: REQUEST_ID_CHARS_MAX - len(suffix) - len(digest)] + digest
+    return first + suffix

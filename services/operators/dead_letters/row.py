@@ -1,0 +1,82 @@
+"""One dead letter as an operator's list has it: what it is about, small enough for 100,000."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from answerbus.trace import Trace
+from services.operators.records.stored import Place
+
+Status = Literal["open", "replayed", "dismissed"]
+STATUSES: tuple[Status, ...] = ("open", "replayed", "dismissed")
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """What an account may spend, or has spent; `None` is no limit."""
+
+    attempts: int
+    tokens: int | None
+    micro_usd: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayInfo:
+    """The dead letter was replayed, as `request_id`; `at_ms` is milliseconds since 1970."""
+
+    request_id: str
+    round: int
+    by: str
+    reason: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """The dead letter was dismissed; `at_ms` is milliseconds since 1970."""
+
+    by: str
+    reason: str
+    at_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class DeadLetterRow:
+    """One dead letter without its bodies, which stand at `place`.
+
+    `failure` is that of its last attempt, `at_ms` milliseconds since 1970, `model` who was asked
+    last (known once its attempts were read), `spent` what the account had spent by then. `profile`,
+    `schema` and `limit` are None where the letter holds no request. `trace` is the one it ended
+    (known once its body was read).
+    """
+
+    id: str
+    place: Place
+    at_ms: int
+    cause: str
+    failure: str | None
+    request_id: str | None
+    workflow_id: str | None
+    schema: str | None
+    profile: str | None
+    labels: Sequence[tuple[str, str]]
+    account_id: str | None
+    limit: Funds | None
+    spent: Funds | None
+    round: int
+    model: str | None = None
+    trace: Trace | None = None
+    replay: ReplayInfo | None = None
+    dismissal: Dismissal | None = None
+
+    @property
+    def status(self) -> Status:
+        """What operators did about it; a letter that was dismissed and replayed is replayed."""
+        if self.replay:
+            return "replayed"
+        return "dismissed" if self.dismissal else "open"
+
+    @property
+    def has_request(self) -> bool:
+        """Whether there is a request to replay; else its bytes are to be repaired."""
+        return self.schema is not None

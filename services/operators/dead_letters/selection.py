@@ -1,0 +1,62 @@
+"""Which dead letters are meant."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+
+from services.operators.dead_letters.groups import Key
+from services.operators.dead_letters.row import DeadLetterRow, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What must hold of a letter, all of it; times are in ms since 1970, `until_ms` is excluded.
+
+    Each entry of `where` is a key with the value that is wanted, None for letters without one. A
+    contract may be given without its version. `ids` empty is any.
+    """
+
+    where: tuple[tuple[Key, str | None], ...] = ()
+    ids: frozenset[str] = frozenset()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    statuses: frozenset[Status] = frozenset({"open"})
+    limit: int | None = None
+
+    @property
+    def needs_models(self) -> bool:
+        """Whether the attempts must be read, which alone say who was asked."""
+        return any(key.kind == "model" for key, _ in self.where)
+
+    def of(self, letters: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
+        """The dead letters that are meant, leaving the limit aside.
+
+        One condition after the other, each over all that is left: 100,000 are chosen from while
+        someone waits.
+        """
+        found = [letter for letter in letters if letter.status in self.statuses]
+        if self.ids:
+            found = [letter for letter in found if letter.id in self.ids]
+        if self.since_ms is not None:
+            found = [letter for letter in found if letter.at_ms >= self.since_ms]
+        if self.until_ms is not None:
+            found = [letter for letter in found if letter.at_ms < self.until_ms]
+        for key, wanted in self.where:
+            read = key.read
+            fitting = {value for value in set(map(read, found)) if _fits(key, value, wanted)}
+            found = [letter for letter in found if read(letter) in fitting]
+        return found
+
+
+def select(letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadLetterRow]:
+    """The dead letters that are meant, oldest first; the limit keeps the oldest."""
+    chosen = sorted(
+        selection.of(letters), key=attrgetter("at_ms", "place.partition", "place.offset")
+    )
+    return chosen[: selection.limit]
+
+
+def _fits(key: Key, found: str | None, wanted: str | None) -> bool:
+    if key.kind == "contract" and found is not None and wanted is not None:
+        return wanted in (found, found.rpartition(".v")[0])
+    return found == wanted

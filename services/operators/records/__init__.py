@@ -1,0 +1,1 @@
+"""Records of any topic as operators see them; pure."""

@@ -1,0 +1,91 @@
+"""One line about one record, for people; pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.envelope import Undecodable
+from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.request import Request
+from services.escaping import plain_line
+from services.operators.explain import cause_text, failure_text, problem_text
+from services.operators.records.decoded import DecodedRecord, RetryEnded, label
+
+STYLES: Mapping[str, str] = MappingProxyType(
+    {
+        "result": "green",
+        "unvalidated_result": "yellow",
+        "refusal": "magenta",
+        "retry_request": "cyan",
+        "retry_ended": "dim",
+        "dead_letter": "red",
+        "replayed": "blue",
+        "dismissed": "blue",
+        "undecodable": "bold red",
+    }
+)
+_KIND_WIDTH = max(map(len, STYLES))
+
+
+def line_of(seen: DecodedRecord) -> Text:
+    """Time, kind, workflow, request, schema and what matters of that kind."""
+    return Text.assemble(
+        (f"{seen.at.astimezone():%H:%M:%S} ", "dim"),
+        (seen.kind.ljust(_KIND_WIDTH), STYLES.get(seen.kind, "")),
+        (f" {plain_line(seen.workflow_id or '-')}", "bold"),
+        (f" {plain_line(seen.subject or '-')} ", "dim"),
+        *((f"{plain_line(label(schema))} ", "blue") for schema in (seen.schema,) if schema),
+        _detail(seen).replace("\n", " "),
+    )
+
+
+def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
+    """How much work an answer was, and whose."""
+    usage = result.usage
+    parts = [f"attempt {result.attempt}", plain_line(result.model.model)]
+    if usage.input_tokens is not None and usage.output_tokens is not None:
+        parts.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
+    if usage.micro_usd is not None:
+        parts.append(f"${usage.micro_usd / 1_000_000:.4f}")
+    parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")
+    return ", ".join(parts)
+
+
+def retry_text(retry: RetryRequest) -> str:
+    """Which attempt is next, when, and why."""
+    why = failure_text(retry.failure)
+    return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
+
+
+def _detail(seen: DecodedRecord) -> str:  # noqa: C901 - one arm for each event
+    match seen.event:
+        case Undecodable() as found:
+            return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
+                problem_text(problem) for problem in found.problems
+            )
+        case Result() as event:
+            tag = event.answer.get("kind") if isinstance(event.answer, dict) else None
+            return (f"{plain_line(tag)}, " if isinstance(tag, str) else "") + result_text(event)
+        case UnvalidatedResult() as event:
+            return f"{len(event.problems)} problems, {result_text(event)}"
+        case Refusal() as event:
+            return f"by the {event.by}: {plain_line(event.reason)}"
+        case RetryRequest() as event:
+            return retry_text(event)
+        case DeadLetter() as event:
+            return cause_text(event.cause)
+        case Replayed() as event:
+            return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
+        case Dismissed() as event:
+            return plain_line(f"by {event.by}: {event.reason}")
+        case Skipped() as event:
+            return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
+        case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
+            return ""
+        case other:
+            assert_never(other)

@@ -1,0 +1,1 @@
+"""Everything that happened to a workflow, in one order; pure."""

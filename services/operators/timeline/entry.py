@@ -1,0 +1,160 @@
+"""One entry of a workflow's timeline, in words for people; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import assert_never
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.envelope import Undecodable
+from answerbus.event import happened_at
+from answerbus.failure import Refused
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.request import Request
+from services.escaping import plain, plain_line
+from services.operators.explain import cause_text, failure_text, problem_text
+from services.operators.records.decoded import DecodedRecord, RetryEnded, label
+from services.operators.records.event_line import STYLES as OUTCOME_STYLES
+from services.operators.records.event_line import result_text, retry_text
+from services.operators.records.stored import Place
+
+LETTER_SUFFIX = ".dead-letter"
+STYLES: Mapping[str, str] = MappingProxyType(
+    {**OUTCOME_STYLES, "request": "bold", "attempt": "cyan", "in_flight": "bold cyan"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """Something that happened, and the request (or the place of a record) that it is about.
+
+    `said` are words of the model, for those who may see answers.
+    """
+
+    at: datetime
+    kind: str
+    request_id: str | None
+    text: str
+    seen: DecodedRecord
+    said: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the record stands that tells it."""
+        return Place(self.seen.topic, self.seen.partition, self.seen.offset)
+
+
+def entry_of(
+    seen: DecodedRecord, kind: str | None = None, text: str | None = None
+) -> TimelineEntry:
+    """What one record says, unless `text` says it better."""
+    event = seen.event
+    told = None if isinstance(event, Undecodable | RetryEnded) else happened_at(event)
+    return TimelineEntry(
+        told or seen.at, kind or seen.kind, _about(seen), text or _text(seen), seen, _said(seen)
+    )
+
+
+def _about(seen: DecodedRecord) -> str | None:
+    """Operators' events are about the request that ended, not about the one that they make."""
+    match seen.event:
+        case (Replayed() | Dismissed()) as event:
+            return event.dead_letter_id.removesuffix(LETTER_SUFFIX)
+        case ClosedRecord() as event:
+            return event.closes
+        case _:
+            return seen.subject
+
+
+def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
+    match seen.event:
+        case Request() as event:
+            return _asked(event)
+        case Attempt() as event:
+            return _attempt(event)
+        case RetryRequest() as event:
+            why = _failed(event)
+            return f"to be tried again: {why}" if why else f"to be tried again: {retry_text(event)}"
+        case Result() as event:
+            return f"answered: {result_text(event)}"
+        case UnvalidatedResult() as event:
+            return f"published with {len(event.problems)} problems: {result_text(event)}"
+        case Refusal() as event:
+            of = "" if event.category is None else f" ({plain_line(event.category)})"
+            return f"declined by the {event.by}{of}: {result_text(event)}"
+        case DeadLetter() as event:
+            return f"ended as a dead letter: {cause_text(event.cause)}"
+        case Replayed() as event:
+            edited = ", edited" if event.edit else ""
+            who = f"by {event.by}: {event.reason}"
+            return plain_line(f"replayed as {event.request_id} (round {event.round}{edited}) {who}")
+        case Dismissed() as event:
+            return plain_line(f"dismissed by {event.by}: {event.reason}")
+        case RetryEnded():
+            return "taken off the list of retries"
+        case ClosedRecord() as event:
+            return f"closed in the ledger as {event.outcome}; later copies are dropped"
+        case AccountRecord() as event:
+            return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
+        case LaneRecord() as event:
+            return f"the lane is opened by {plain_line(event.worker)}"
+        case Skipped() as event:
+            said = f"the record at offset {event.offset} is passed by, by {event.by}"
+            return plain_line(f"{said}: {event.reason}")
+        case Undecodable() as event:
+            return "no event: " + "; ".join(map(problem_text, event.problems))
+        case other:
+            assert_never(other)
+
+
+def _asked(request: Request) -> str:
+    asked = f"asked for {label(request.answer_schema)} on profile {plain_line(request.profile)}"
+    if request.replay is None:
+        return asked
+    # Not `by`: who replayed is said by the Replayed event, since a request may say anything.
+    letter = plain_line(request.replay.dead_letter_id)
+    return f"{asked}, round {request.replay.round} of {letter}"
+
+
+def _attempt(attempt: Attempt) -> str:
+    name = f"attempt {attempt.attempt}"
+    took = "" if attempt.duration_ms is None else f" after {attempt.duration_ms / 1000:.1f} s"
+    failure = attempt.failure
+    why = f": {_without_words(failure_text(failure), failure)}" if failure else ""
+    match attempt.outcome:
+        case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry":
+            model = "" if attempt.model is None else f" by {plain_line(attempt.model.model)}"
+            article = "an" if attempt.outcome == "unvalidated_result" else "a"
+            became = f"{article} {attempt.outcome.replace('_', ' ')}"
+            ended = f"{name}{model} became {became}{took}{why}"
+        case "unknown":
+            ended = f"{name} was lost with its worker, and is charged at its worst case"
+        case "released":
+            ended = f"{name} was given back{why}"
+        case other:
+            assert_never(other)
+    return ended if attempt.counted else f"{ended}; not counted"
+
+
+def _failed(retry: RetryRequest) -> str | None:
+    """What `retry_text` would say, if it would quote the model."""
+    if not isinstance(retry.failure, Refused):
+        return None
+    return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, declined"
+
+
+def _without_words(text: str, failure: object) -> str:
+    return "declined" if isinstance(failure, Refused) else text
+
+
+def _said(seen: DecodedRecord) -> str | None:
+    match seen.event:
+        case Refusal(reason=reason):
+            return plain(reason)
+        case Attempt(failure=Refused(reason=reason)) | RetryRequest(failure=Refused(reason=reason)):
+            return plain(reason)
+        case _:
+            return None

@@ -1,0 +1,41 @@
+"""A moment as a line for people and as JSON data for programs; pure."""
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from answerbus.wire import format_timestamp
+from services.escaping import plain_line
+from services.operators.records.event_data import event_data
+from services.operators.timeline.entry import STYLES, TimelineEntry
+
+_KIND_WIDTH = max(map(len, STYLES))
+
+
+def as_data(entry: TimelineEntry, *, show_content: bool) -> Mapping[str, object]:
+    """An entry for programs."""
+    place = entry.place
+    data: dict[str, object] = {
+        "at": format_timestamp(entry.at),
+        "kind": entry.kind,
+        "request_id": entry.request_id,
+        "text": entry.text,
+        "topic": place.topic.name,
+        "partition": place.partition,
+        "offset": place.offset,
+    }
+    if show_content:
+        data["event"] = event_data(entry.seen)
+    return data
+
+
+def line_of(entry: TimelineEntry) -> Text:
+    """An entry for people."""
+    place = entry.place
+    return Text.assemble(
+        (f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+        (entry.kind.ljust(_KIND_WIDTH), STYLES.get(entry.kind, "")),
+        (f" {plain_line(entry.request_id or '-')} ", "bold"),
+        entry.text.replace("\n", " "),
+        (f" [{place.topic.name}-{place.partition}@{place.offset}]", "dim"),
+    )

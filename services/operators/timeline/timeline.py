@@ -1,0 +1,195 @@
+"""Everything that happened to a workflow, from the records of all topics, in one order; pure."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import assert_never
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.envelope import Undecodable
+from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.request import Request
+from answerbus.topics import REQUESTS
+from services.forwarding import first_place
+from services.operators.records.decoded import DecodedRecord, RetryEnded, decoded
+from services.operators.records.stored import Place, Stored
+from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
+
+CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
+_SIGNS_MAX = 64  # workflows
+_AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is no cause of what follows
+
+
+def may_concern(workflow_id: str, stored: Stored) -> bool:
+    """Whether a record is worth being decoded for `timeline`: cheap, and never wrongly False.
+
+    The id stands in what concerns it, unless the writer has escaped some of its characters.
+    Operators' events and the ends of retries do not name their workflow.
+    """
+    value = stored.value
+    if value is None or workflow_id.encode() in value:
+        return True
+    return any(sign in value for sign in _signs(workflow_id))
+
+
+@lru_cache(_SIGNS_MAX)
+def _signs(workflow_id: str) -> tuple[bytes, ...]:
+    """What a record has in it that may be about the workflow without spelling its id."""
+    is_plain = workflow_id.isprintable() and not set(workflow_id) & set('"/\\')
+    escapes = b"\\u" if is_plain else b"\\"
+    return (escapes, b'"replayed"', b'"dismissed"', b'"workflow_id":null')
+
+
+def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[TimelineEntry, ...]:
+    """What happened to the workflow, causes before effects, also where clocks disagree a little.
+
+    Records of other workflows may be among those given; a record that is given twice counts once.
+    """
+    held = {one.place: one for one in records if may_concern(workflow_id, one)}
+    found = [(one, decoded(one)) for one in held.values()]
+    own = [(one, told) for one, told in found if told.workflow_id == workflow_id]
+    events = [told for _, told in own]
+    moments = [*_requests(own), *_calls_in_flight(events)]
+    moments += [
+        entry_of(told)
+        for told in (*events, *_related(events, (told for _, told in found)))
+        if not isinstance(told.event, Request | AccountRecord | LaneRecord | Skipped)
+    ]
+    return tuple(_in_order(moments))
+
+
+def origin_of(stored: Stored) -> Place | None:
+    """Where a forwarded copy stood first."""
+    if stored.topic is not REQUESTS:
+        return None
+    here = Origin(topic="", partition=stored.partition, offset=stored.offset, timestamp=stored.at)
+    origin = first_place(stored.headers, here)
+    return Place(REQUESTS, origin.partition, origin.offset) if origin else None
+
+
+def _related(
+    own: Sequence[DecodedRecord], found: Iterable[DecodedRecord]
+) -> Iterator[DecodedRecord]:
+    """What belongs to the workflow without naming it."""
+    requests = {told.subject for told in own}
+    letters = {f"{request}{LETTER_SUFFIX}" for request in requests}
+    letters |= {told.event.dead_letter_id for told in own if isinstance(told.event, DeadLetter)}
+    places = tuple(
+        f"{REQUESTS.full_name('')}-{told.partition}-{told.offset}"
+        for told in own
+        if told.topic is REQUESTS
+    )
+    for told in found:
+        match told.event:
+            case RetryEnded(request_id=request) if request in requests:
+                yield told
+            case (Replayed() | Dismissed()) as event if event.dead_letter_id in letters:
+                yield told
+            case ClosedRecord(workflow_id=None, closes=closed) if closed.endswith(places):
+                yield told
+            case _:
+                pass
+
+
+def _requests(own: Iterable[tuple[Stored, DecodedRecord]]) -> Iterator[TimelineEntry]:
+    """The requests: as they were asked first, forwarded, and asked again."""
+    asked: dict[str, Request] = {}
+    for stored, told in sorted(own, key=lambda pair: (pair[1].at, pair[1].offset)):
+        request = told.event
+        if not isinstance(request, Request):
+            continue
+        first = asked.setdefault(request.request_id, request)
+        if origin := origin_of(stored):
+            place = f"partition {origin.partition}, offset {origin.offset}"
+            yield entry_of(told, "forwarded", f"forwarded from {place}, to where it belongs")
+        elif first is request:
+            yield entry_of(told)
+        elif first == request:
+            yield entry_of(told, "duplicate", "asked again with the same body: a duplicate")
+        else:
+            yield entry_of(told, "conflict", "asked with another body under a known id: a conflict")
+
+
+def _calls_in_flight(own: Iterable[DecodedRecord]) -> Iterator[TimelineEntry]:
+    """The spends that the ledger, as it was written last, has not settled."""
+    accounts: dict[str, tuple[DecodedRecord, AccountRecord]] = {}
+    settled: set[tuple[str, int]] = set()
+    for told in own:
+        match told.event:
+            case AccountRecord() as account:
+                known = accounts.get(account.account_id)
+                if known is None or known[0].offset < told.offset:
+                    accounts[account.account_id] = told, account
+            case Attempt() as attempt:
+                settled.add((attempt.request_id, attempt.attempt))
+            case _:
+                pass
+    for told, account in accounts.values():
+        for spend in account.in_flight:
+            if (spend.request_id, spend.attempt) not in settled:
+                text = f"attempt {spend.attempt} is paid for, and its outcome is not known yet"
+                yield TimelineEntry(spend.at, "in_flight", spend.request_id, text, told)
+
+
+def _in_order(moments: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """By time, but what follows from something comes after it, as far as clocks may disagree."""
+    groups: dict[str | None, list[TimelineEntry]] = defaultdict(list)
+    for one in moments:
+        groups[one.request_id].append(one)
+    replayed_at: dict[str | None, datetime] = {}
+    placed: list[tuple[datetime, int, TimelineEntry]] = []
+    for request in sorted(groups, key=lambda name: _first_told(groups[name])):
+        latest = replayed_at.get(request)
+        for one in sorted(groups[request], key=_stage):
+            at = one.at
+            if one.kind not in _AGAIN:
+                at = latest = _not_before(one.at, latest)
+            placed.append((at, len(placed), one))
+            if isinstance(one.seen.event, Replayed):
+                replayed_at[one.seen.event.request_id] = at
+    return (one for _, _, one in sorted(placed, key=lambda entry: entry[:2]))
+
+
+def _not_before(at: datetime, cause: datetime | None) -> datetime:
+    return cause if cause is not None and timedelta() < cause - at <= CLOCK_SKEW_MAX else at
+
+
+def _first_told(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
+    """Rounds of a replay one after the other, since one's end is the next one's cause."""
+    events = (one.seen.event for one in group)
+    replays = (event.replay for event in events if isinstance(event, Request))
+    rounds = [replay.round for replay in replays if replay]
+    return max(rounds, default=0), min(one.at for one in group)
+
+
+def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:
+    """How far a request has come: the number of its attempt, what is told of it, and when."""
+    return *_step(entry.seen), entry.at, entry.seen.offset
+
+
+def _step(told: DecodedRecord) -> tuple[float, int]:
+    match told.event:
+        case Request() | Undecodable() | LaneRecord() | Skipped():
+            return 0, 0
+        case Attempt() as event:
+            return event.attempt, 0
+        case RetryRequest() as event:
+            return event.next_attempt - 1, 1
+        case (Result() | UnvalidatedResult() | Refusal()) as event:
+            return event.attempt, 2
+        case AccountRecord():
+            return math.inf, 0
+        case DeadLetter():
+            return math.inf, 1
+        case RetryEnded():
+            return math.inf, 2
+        case ClosedRecord():
+            return math.inf, 3
+        case Replayed() | Dismissed():
+            return math.inf, 4
+        case other:
+            assert_never(other)

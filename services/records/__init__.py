@@ -1,1 +1,0 @@
-"""What stands in the topics, read from the outside: by commands, operators and their pages."""

@@ -1,0 +1,189 @@
+"""What the pages show: to whom, and that what stands in it stays text."""
+
+import base64
+import re
+from html import escape
+
+import pytest
+
+from services.operators.records.stored import Stored
+from tests.unit.console.context import OPERATOR, VIEWER, Site, site
+from tests.unit.console.records import NOON_MS, body_of, stored
+
+SAID = "what-was-said-in-confidence"
+EVIL = "\"'><script>alert(1)</script><svg onload=alert(1)>"
+LETTER, RAW = f"lost-{EVIL}", "raw.dead-letter"
+PROBLEM = {"path": f"/{SAID}", "code": "wrong", "expected": f"{SAID} {EVIL}"}
+FAILURE = {"kind": "invalid", "problems": [PROBLEM]}
+ASKED = {
+    **body_of("dead_letter/invalid_answer")["request"],
+    "workflow_id": EVIL,
+    "context": {"instructions": f"{SAID} {EVIL}"},
+    "labels": {EVIL: EVIL},
+}
+MODEL = {"profile": EVIL, "provider": EVIL, "model": EVIL, "dialect": EVIL}
+
+
+def records() -> list[Stored]:
+    """A workflow and its letter, with scripts in every text, and content in every place for it."""
+    prior = [{"attempt": 1, "failure": FAILURE, "answer": {SAID: EVIL}}]
+    raw = {
+        **body_of("dead_letter/undecodable")["raw"],
+        "base64": base64.b64encode(f"{SAID} {EVIL}".encode()).decode(),
+    }
+    return [
+        stored("request/minimal", workflow_id=EVIL, context={"instructions": f"{SAID} {EVIL}"}),
+        stored("attempt/retry", workflow_id=EVIL, failure=FAILURE, model=MODEL, worker=EVIL),
+        stored(
+            "attempt/refusal",
+            offset=1,
+            workflow_id=EVIL,
+            failure={"kind": "refused", "reason": f"{SAID} {EVIL}"},
+        ),
+        stored("refusal/by_model", workflow_id=EVIL, reason=f"{SAID} {EVIL}", answer={SAID: EVIL}),
+        stored("result/text", workflow_id=EVIL, answer=f"{SAID} {EVIL}", model=MODEL),
+        stored(
+            "dead_letter/invalid_answer",
+            dead_letter_id=LETTER,
+            workflow_id=EVIL,
+            request=ASKED,
+            cause={"kind": "invalid_answer", "failure": FAILURE},
+            prior=prior,
+            labels={EVIL: EVIL},
+        ),
+        stored("dead_letter/undecodable", offset=1, dead_letter_id=RAW, raw=raw),
+        stored(
+            "replayed/edited",
+            offset=2,
+            dead_letter_id=LETTER,
+            by=EVIL,
+            reason=EVIL,
+            edit=[{"op": "replace", "path": "/context/instructions", "value": SAID}],
+        ),
+        stored("lane/lane", worker=EVIL),
+    ]
+
+
+PAGES = {
+    "/": {},
+    "/letters": {"by": "label:x"},
+    "/letters/list": {"status": "any"},
+    "/letters/one": {"id": LETTER},
+    "/letters/one#raw": {"id": RAW},
+    "/workflow": {"id": EVIL},
+    "/tail": {"workflow": EVIL},
+}
+
+
+async def text_of(here: Site, path: str, query: dict[str, str], token: str) -> str:
+    cookie = await here.log_in(token)
+    async with here.client.get(
+        here.url + path.partition("#")[0],
+        params=query,
+        headers={"Cookie": f"answerbus_console={cookie}"},
+    ) as response:
+        assert response.status == 200, await response.text()
+        return await response.text()
+
+
+@pytest.mark.parametrize(("path", "query"), PAGES.items(), ids=PAGES)
+@pytest.mark.parametrize("token", [OPERATOR, VIEWER])
+async def test_what_stands_in_records_stays_text(
+    path: str, query: dict[str, str], token: str
+) -> None:
+    async with site(*records()) as here:
+        text = await text_of(here, path, query, token)
+
+    # Of ours there is one script, by its address, and no handler, style or svg with either.
+    assert re.findall(r"<script[^>]*>", text) == ['<script src="/static/console.js" defer>']
+    assert "<svg onload" not in text
+    assert not re.search(r"<[^>]*\s(on\w+|style)=[^>]*>", re.sub(r'"[^"]*"', '""', text))
+
+
+@pytest.mark.parametrize(("path", "query"), PAGES.items(), ids=PAGES)
+async def test_viewers_do_not_see_what_was_asked_and_answered(
+    path: str, query: dict[str, str]
+) -> None:
+    async with site(*records()) as here:
+        assert SAID not in await text_of(here, path, query, VIEWER)
+
+
+@pytest.mark.parametrize("path", ["/letters/one", "/letters/one#raw", "/workflow"])
+async def test_operators_do(path: str) -> None:
+    async with site(*records()) as here:
+        text = await text_of(here, path, PAGES[path], OPERATOR)
+
+    assert SAID in text
+    assert escape("<script>alert(1)</script>") in text
+
+
+async def test_a_page_says_how_far_the_topics_are_read() -> None:
+    async with site() as here:
+        progress = here.context.feed.progress
+        progress.caught_up, progress.total, progress.left = False, 1_000, 570
+
+        text = await text_of(here, "/", {}, VIEWER)
+
+    assert "43 %" in text
+
+
+async def test_letters_are_grouped_listed_and_counted() -> None:
+    many = [
+        stored("dead_letter/unknown_profile", NOON_MS, n, dead_letter_id=f"lost-{n}.dead-letter")
+        for n in range(120)
+    ]
+    async with site(*many, stored("dead_letter/unknown_schema", offset=500)) as here:
+        groups = await text_of(here, "/letters", {}, OPERATOR)
+        first = await text_of(here, "/letters/list", {"cause": "unknown_profile"}, OPERATOR)
+        last = await text_of(
+            here, "/letters/list", {"cause": "unknown_profile", "page": "2"}, OPERATOR
+        )
+        none = await text_of(here, "/letters/list", {"cause": "crashed_worker"}, OPERATOR)
+
+    assert "<b>121</b> dead letters" in groups
+    assert groups.index("unknown profile") < groups.index("unknown schema")
+    assert "Page 1 of 3" in first
+    assert first.count('<input type="checkbox" name="id"') == 50
+    assert last.count('<input type="checkbox" name="id"') == 20
+    assert "No dead letters." in none
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/letters/one?id=nobody", 404),
+        ("/workflow?id=nobody", 404),
+        ("/letters/jobs/7", 404),
+        ("/nothing", 404),
+        ("/letters/list?page=99999999999999999999", 200),
+        ("/letters/list?page=-1", 200),
+        ("/letters?by=nonsense", 200),
+        ("/letters?none=label%3Ax&none=nonsense&status=nonsense", 200),
+        ("/?minutes=1000000000000", 200),
+        ("/tail?kind=nonsense", 200),
+        ("/workflow?id=", 404),
+        ("/workflow", 404),
+    ],
+)
+async def test_odd_addresses_are_answered_with_a_page(path: str, status: int) -> None:
+    async with site(*records()) as here:
+        response = await here.get(path, await here.log_in(OPERATOR))
+
+        assert response.status == status
+        assert "<h1>" in await response.text()
+
+
+async def test_what_fails_is_said_without_what_it_failed_with(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site(*records()) as here:
+
+        def fail() -> None:
+            raise ValueError(SAID)
+
+        monkeypatch.setattr(here.context.feed.state, "tail", fail)
+        response = await here.get("/tail", await here.log_in(OPERATOR))
+
+        assert response.status == 500
+        assert SAID not in await response.text()
+        assert "ValueError" in await response.text()

@@ -1,0 +1,83 @@
+"""The feed when its connection is made anew: whoever is to write must not see the old state."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from aiokafka import TopicPartition
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import Topic
+from services.console.tasks import feed as feed_module
+from services.console.tasks.feed import Feed
+from services.operators.adapters.reader import Reader
+from services.operators.records.stored import Stored
+from tests.unit.console.context import NOWHERE
+from tests.unit.console.records import stored
+
+LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
+DISMISSED = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")
+OTHER_TOPICS_BATCHES = 50
+
+
+class Script(Reader):
+    """Gives the letters first and the other topics, which are long, after them."""
+
+    def __init__(self, letters: Sequence[Stored], *, breaks: bool) -> None:
+        self._letters, self._breaks = letters, breaks
+        self.gave_letters = asyncio.Event()
+
+    async def to_end(
+        self,
+        topics: Collection[Topic] | None = None,
+        partition: int | None = None,
+    ) -> AsyncIterator[Sequence[Stored]]:
+        yield self._letters
+        self.gave_letters.set()
+        for _ in range(OTHER_TOPICS_BATCHES):
+            yield []
+
+    async def follow(self) -> AsyncIterator[Sequence[Stored]]:
+        while not self._breaks:
+            yield []
+        raise BusUnavailable("away")
+
+    async def end(
+        self,
+        topics: Collection[Topic] | None = None,
+        partition: int | None = None,
+    ) -> Mapping[TopicPartition, int]:
+        return {}
+
+    async def has_reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        return self.gave_letters.is_set()
+
+    async def left(self) -> int:
+        return 0
+
+
+async def test_letters_are_reached_only_in_the_picture_that_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = Script([LETTER], breaks=True), Script([LETTER, DISMISSED], breaks=False)
+    scripts = iter([first, second])
+
+    @asynccontextmanager
+    async def reading(_: Bus, __: Collection[Topic]) -> AsyncIterator[Reader]:
+        yield next(scripts)
+
+    monkeypatch.setattr(feed_module, "reading", reading)
+    monkeypatch.setattr(feed_module, "AGAIN_S", 0.0)
+    feed = Feed(NOWHERE)
+    running = asyncio.create_task(feed.run())
+    try:
+        await second.gave_letters.wait()
+
+        await feed.catch_up_with_dead_letters()
+
+        assert [letter.status for letter in feed.state.dead_letters] == ["dismissed"]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

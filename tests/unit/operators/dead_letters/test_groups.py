@@ -1,0 +1,104 @@
+"""Letters grouped and chosen."""
+
+import pytest
+
+from services.operators.dead_letters.groups import Group, Key, group, key_of
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.selection import Selection, select
+from tests.unit.operators.dead_letters.examples import at, folded, letter_body, replayed_body
+
+CONTRACT = {"kind": "contract", "name": "plan_proposal", "version": 2}
+HOUR_MS = 3_600_000
+NOW_MS = 1_795_255_200_000
+
+
+def some() -> DeadLetterIndex:
+    """Three of acme: two in one workflow; one of another tenant, which was replayed."""
+    return folded(
+        letter_body("r-1", "w-1", labels={"tenant": "acme"}, at=at(3600)),
+        letter_body("r-2", "w-1", labels={"tenant": "acme"}, at=at(0)),
+        letter_body(
+            "r-3",
+            "w-2",
+            labels={"tenant": "acme"},
+            cause={"kind": "deadline_passed"},
+            prior=[],
+            request={"answer_schema": CONTRACT, "profile": "large"},
+        ),
+        letter_body("r-4", "w-3", labels={"tenant": "zeta"}),
+        replayed_body("r-4"),
+    )
+
+
+def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
+    groups = group(some(), [Key("cause"), Key("label:", "tenant")])
+
+    assert groups == [
+        Group(
+            ("budget_exhausted", "acme"),
+            2,
+            NOW_MS,
+            NOW_MS + HOUR_MS,
+            "r-1.dead-letter",
+            Funds(1, 10, 0),
+        ),
+        Group(("budget_exhausted", "zeta"), 1, NOW_MS, NOW_MS, "r-4.dead-letter", Funds(1, 10, 0)),
+        Group(("deadline_passed", "acme"), 1, NOW_MS, NOW_MS, "r-3.dead-letter", Funds(1, 10, 0)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "counts"),
+    [
+        ("cause", {"budget_exhausted": 3, "deadline_passed": 1}),
+        ("failure", {"unknown": 3, None: 1}),
+        ("contract", {"text": 3, "plan_proposal.v2": 1}),
+        ("profile", {"default": 3, "large": 1}),
+        ("model", {None: 4}),
+        ("workflow", {"w-1": 2, "w-2": 1, "w-3": 1}),
+        ("round", {"0": 4}),
+        ("status", {"open": 3, "replayed": 1}),
+        ("label:tenant", {"acme": 3, "zeta": 1}),
+        ("label:absent", {None: 4}),
+    ],
+)
+def test_every_key_groups(key: str, counts: dict[str | None, int]) -> None:
+    known = key_of(key)
+
+    assert known is not None
+    assert str(known) == key
+    assert {found.values[0]: found.count for found in group(some(), [known])} == counts
+
+
+@pytest.mark.parametrize("text", ["", "label", "label:", "causes", "Cause"])
+def test_what_is_no_key_is_none(text: str) -> None:
+    assert key_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("selection", "ids"),
+    [
+        (Selection(), ["r-2", "r-3", "r-1"]),
+        (Selection(limit=2), ["r-2", "r-3"]),
+        (Selection(limit=0), []),
+        (Selection(where=((Key("cause"), "deadline_passed"),)), ["r-3"]),
+        (Selection(where=((Key("failure"), None),)), ["r-3"]),
+        (Selection(where=((Key("contract"), "plan_proposal"),)), ["r-3"]),
+        (Selection(where=((Key("contract"), "plan_proposal.v2"),)), ["r-3"]),
+        (Selection(where=((Key("contract"), "plan_proposal.v1"),)), []),
+        (
+            Selection(where=((Key("label:", "tenant"), "acme"), (Key("workflow"), "w-1"))),
+            ["r-2", "r-1"],
+        ),
+        (Selection(ids=frozenset({"r-1.dead-letter", "r-4.dead-letter"})), ["r-1"]),
+        (Selection(statuses=frozenset({"replayed"})), ["r-4"]),
+        (Selection(statuses=frozenset({"open", "replayed"})), ["r-2", "r-3", "r-4", "r-1"]),
+        (Selection(since_ms=NOW_MS + 1), ["r-1"]),
+        (Selection(until_ms=NOW_MS + HOUR_MS), ["r-2", "r-3"]),
+    ],
+)
+def test_a_selection_takes_what_meets_all_of_it_oldest_first(
+    selection: Selection, ids: list[str]
+) -> None:
+    assert [letter.request_id for letter in select(some(), selection)] == ids

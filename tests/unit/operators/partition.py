@@ -1,0 +1,125 @@
+"""A partition whose records a real lane's books have written, as readers from outside see them."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
+from services.operators.records.stored import Stored
+from services.worker.core.budget.audit import write_off
+from services.worker.core.budget.ledger import Ledger
+from services.worker.core.counters import WorkerCounters
+from services.worker.core.outcome.decide import Decision
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.watermark import Watermark
+from tests.unit.worker import builders
+from tests.unit.worker.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
+
+WORKFLOW = workflow_of(0)
+
+
+class Partition:
+    """Each step takes a second, unless `clock` is moved."""
+
+    def __init__(self) -> None:
+        self.clock = NOW
+        self.stored: list[Stored] = []
+        self.lane_state = LaneState(
+            partition=0,
+            partitions=PARTITIONS,
+            worker="me",
+            backoff=builders.BACKOFF,
+            counters=WorkerCounters(),
+            ledger=Ledger(),
+            watermark=Watermark(0),
+            queue=Queue(),
+        )
+        self._ends: Counter[Topic] = Counter()
+
+    def of(self, topic: Topic) -> list[Stored]:
+        return [stored for stored in self.stored if stored.topic is topic]
+
+    def put(
+        self, topic: Topic, key: bytes | None, value: bytes | None, headers: Any = ()
+    ) -> Stored:
+        at_ms = int(self.clock.timestamp() * 1000)
+        stored = Stored(topic, 0, self._ends[topic], at_ms, key, value, headers)
+        self._ends[topic] += 1
+        self.stored.append(stored)
+        return stored
+
+    def tell(self, event: Event) -> Stored:
+        record = encode(event)
+        return self.put(TOPIC_OF_KIND[event.kind], record.key, record.value, record.headers)
+
+    def ask(self, request_id: str = "r-1", headers: Any = (), **more: Any) -> None:
+        self.clock += timedelta(seconds=1)
+        value = json.dumps(body(request_id, WORKFLOW, **more)).encode()
+        stored = self.put(REQUESTS, None, value, headers)
+        arrival = builders.arrival(value, stored.offset, 0, self.clock, headers)
+        self._write(self.lane_state.arrive(arrival, self.clock))
+
+    def spend(self) -> tuple[Ticket, Any]:
+        self.clock += timedelta(seconds=1)
+        self.lane_state.queue.wake(self.clock)
+        ticket = self.lane_state.queue.take()
+        assert ticket
+        charged = self.lane_state.spend(ticket, plan(), prompt(ticket.request), self.clock)
+        assert isinstance(charged, tuple)
+        self._write(charged[1])
+        return ticket, charged[0]
+
+    def call(self, *outcome: Any) -> Decision:
+        """Take the next request, pay, call, and write down what became of it."""
+        ticket, spend = self.spend()
+        return self.settle(ticket, spend, *outcome)
+
+    def settle(self, ticket: Ticket, spend: Any, *outcome: Any) -> Decision:
+        self.clock += timedelta(seconds=1)
+        call = builders.call(ticket, spend, *outcome)
+        decision, writing = self.lane_state.settle(call, self.clock, 0.0)
+        self._write(writing)
+        self.lane_state.apply_decision(ticket, decision)
+        return decision
+
+    def lose(self, spend: Any) -> None:
+        """A successor writes off what a crashed worker had in flight."""
+        self.clock += timedelta(seconds=1)
+        attempt = write_off(self.lane_state.ledger, spend, self.clock, "successor")
+        assert self.lane_state.ledger.lane is None
+        self.tell(attempt)
+        account = self.lane_state.ledger.accounts[spend.account_id]
+        self.put(TOPIC_OF_KIND["account"], f"account:{account.id}".encode(), account.json())
+
+    def dead_letter(self, ticket: Ticket, cause: Any) -> DeadLetter:
+        self.clock += timedelta(seconds=1)
+        letter, writing = self.lane_state.dead_letter(ticket, cause, self.clock)
+        self._write(writing)
+        self.lane_state.queue.finish(ticket)
+        return letter
+
+    def _write(self, writing: LaneWrite | None) -> None:
+        for record in writing.records if writing else ():
+            out = record.written()
+            self.put(out.topic, out.key, out.value, out.headers)
+
+
+def changed(stored: Stored, **fields: Any) -> Stored:
+    """The record with other fields in its body."""
+    value = json.dumps({**json.loads(stored.value or b""), **fields}).encode()
+    return Stored(
+        stored.topic, stored.partition, stored.offset, stored.at_ms, stored.key, value, ()
+    )
+
+
+def attempt_of(partition: Partition, number: int) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(partition.of(ATTEMPTS)[number].value or b"")
+    return found
