@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from answerbus.topics import DEAD_LETTERS
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
 from tests.integration.dead_letters import WITH_REQUEST, letter, letters
 
 COUNT = 100_000
@@ -32,13 +33,13 @@ def main() -> None:
         size = len(records[0].value or b"")
         folded, began = DeadLetterIndex(), time.perf_counter()
         for record in records:
-            folded.take(record)
+            folded.take(summarize(record))
         took_us = (time.perf_counter() - began) / len(records) * 1e6
         print(f"{size:,} bytes: {took_us:.0f} µs a letter")  # noqa: T201
     tracemalloc.start()
     folded = DeadLetterIndex()
     for record in stored(COUNT, 0):
-        folded.take(record)
+        folded.take(summarize(record))
     held_mb = tracemalloc.get_traced_memory()[0] / 1e6
     print(f"{len(folded):,} letters: {held_mb:.0f} MB")  # noqa: T201
 

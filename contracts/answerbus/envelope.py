@@ -15,7 +15,8 @@ from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.problems import pointer, problems_of
-from answerbus.request import ContractId, ContractRef, Request, SchemaId, SchemaRef
+from answerbus.request import Request
+from answerbus.schema_name import schema_name
 from answerbus.wire import format_timestamp
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -159,25 +160,18 @@ def _time(moment: datetime | None) -> str | None:
 def _schema_headers(event: Event) -> Mapping[str, str | None]:
     match event:
         case Result() | Refusal():
-            return {"ce_contract": _name(event.answered_schema), "ce_variant": _tag(event.answer)}
+            name = schema_name(event.answered_schema)
+            return {"ce_contract": name.header, "ce_variant": _tag(event.answer)}
         case UnvalidatedResult():
-            return {"ce_contract": _name(event.answered_schema)}
+            return {"ce_contract": schema_name(event.answered_schema).header}
         case Request():
-            return {"ce_contract": _name(event.answer_schema)}
+            return {"ce_contract": schema_name(event.answer_schema).header}
         case RetryRequest():
-            return {"ce_contract": _name(event.request.answer_schema)}
+            return {"ce_contract": schema_name(event.request.answer_schema).header}
         case DeadLetter():
             return {"ce_cause": event.cause.kind}
         case _:
             return {}
-
-
-def _name(schema: SchemaRef | SchemaId) -> str:
-    match schema:
-        case ContractRef() | ContractId():
-            return f"{schema.name}.v{schema.version}"
-        case _:
-            return schema.kind
 
 
 def _tag(answer: JsonValue) -> str | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answerbus.envelope import ReceivedRequest, decode_request
-from services.operators.records.decoded import label
+from answerbus.schema_name import schema_name
 
 REQUESTS = Path(__file__).parent / "requests"
 SENT_TWICE = "dep-bump"
@@ -38,6 +38,6 @@ def _case(name: str, value: bytes, *, is_duplicate: bool = False) -> Case:
     read = decode_request(value)
     if isinstance(read, ReceivedRequest):
         request = read.request
-        asked = label(request.answer_schema)
+        asked = schema_name(request.answer_schema).label
         return Case(name, value, request.request_id, request.workflow_id, asked, is_duplicate)
     return Case(name, value, read.request_id, read.workflow_id, "-", is_duplicate)

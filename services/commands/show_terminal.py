@@ -9,10 +9,10 @@ from rich.text import Text
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.schema_name import schema_name
 from services.command_line import json_shown
 from services.escaping import plain, plain_line
 from services.operators.explain import cause_text, failure_text, problem_text, remedy
-from services.operators.records.decoded import label
 from services.operators.records.event_line import result_text
 
 NOTES_SHOWN_MAX = 3
@@ -59,7 +59,7 @@ def _json(answer: object) -> RenderableType:
 
 
 def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
-    lines = [f"{plain_line(label(result.answered_schema))}, {result_text(result)}"]
+    lines = [f"{plain_line(schema_name(result.answered_schema).label)}, {result_text(result)}"]
     lines += [f"Note: {plain_line(note)}" for note in result.notes[:NOTES_SHOWN_MAX]]
     if len(result.notes) > NOTES_SHOWN_MAX:
         lines.append(f"and {len(result.notes) - NOTES_SHOWN_MAX} more notes, which --json shows")

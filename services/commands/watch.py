@@ -9,9 +9,10 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.escaping import json_line
 from services.operators.adapters.reader import reading
-from services.operators.records.decoded import RecordFilter, decoded
+from services.operators.records.decoded import decoded
 from services.operators.records.event_data import as_data
 from services.operators.records.event_line import STYLES, line_of
+from services.operators.records.record_filter import RecordFilter
 from services.settings import KafkaSettings, from_environment
 
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)

@@ -26,6 +26,7 @@ from services.operators.dead_letters.prepare_replay import Rejection
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.explain import cause_text, failure_text, problem_text, remedy
 from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
 from services.operators.timeline.rendering import as_data, line_of
 from services.operators.timeline.timeline import may_concern, timeline
@@ -75,7 +76,7 @@ async def _story(bus: Bus, letter_id: str) -> DeadLetterHistory:
     records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
     for stored in records:
         if stored.topic is ATTEMPTS:
-            letters.take(stored)  # they say the model
+            letters.take(summarize(stored))  # they say the model
     about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
     if letter.replay:
         about.add(letter.replay.request_id)

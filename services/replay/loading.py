@@ -9,6 +9,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
 from services.operators.adapters.reader import Reader, reading
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.summary import summarize
 from services.replay.progress import progress
 
 
@@ -61,5 +62,5 @@ async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
     with progress(what, await reader.left()) as advance:
         async for batch in reader.to_end():
             for stored in batch:
-                letters.take(stored)
+                letters.take(summarize(stored))
             advance(len(batch))

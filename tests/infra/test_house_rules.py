@@ -72,6 +72,23 @@ def test_the_contracts_install_alone() -> None:
         assert roots <= allowed, path
 
 
+def test_events_are_half_read_in_one_place() -> None:
+    """Operators' code reads a record by its summary, or whole by the codec: no third form of it."""
+    forms = {"BaseModel", "TypedDict", "Struct", "Wire"}
+    partial = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules("services/operators", "services/console")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & forms
+    }
+
+    assert partial == {
+        "services/operators/records/event_parts.py",
+        "services/operators/records/stored.py",
+        "services/operators/records/summary.py",
+    }
+
+
 def test_audit_only_text_has_no_way_into_a_prompt() -> None:
     """`rationale` is known to the few modules that take it to the Attempt, and to no other."""
     knowing = {

@@ -17,7 +17,7 @@ from services.console.main import serving
 from services.console.tasks.feed import Feed
 from services.settings import ConsoleSettings, KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
-from tests.unit.console.records import body_of
+from tests.unit.operators.stored_examples import body_of
 
 pytestmark = pytest.mark.kafka
 

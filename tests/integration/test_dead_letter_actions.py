@@ -28,6 +28,7 @@ from services.operators.dead_letters.prepare_replay import (
 )
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import Selection
+from services.operators.records.summary import summarize
 from services.replay import running
 from tests.integration.bus import Bus
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish
@@ -48,7 +49,7 @@ async def found(outside: ClientBus) -> list[DeadLetterRow]:
     async with reading(outside, (DEAD_LETTERS,)) as reader:
         async for batch in reader.to_end():
             for stored in batch:
-                folded.take(stored)
+                folded.take(summarize(stored))
     return sorted(folded, key=lambda letter: letter.id)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, assert_never
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -17,6 +17,7 @@ from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
 from answerbus.problems import problems_of
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, SchemaId, SchemaRef, TextRef
+from answerbus.schema_name import schema_name
 from answerbus.wire import clip
 
 AnswerT = TypeVar("AnswerT")
@@ -51,13 +52,7 @@ class AnswerType(Generic[AnswerT]):
     @property
     def contract_header(self) -> bytes:
         """What the header `ce_contract` says on answers of this type."""
-        match self.ref:
-            case ContractRef():
-                return f"{self.ref.name}.v{self.ref.version}".encode()
-            case InlineRef() | TextRef():
-                return self.ref.kind.encode()
-            case _:
-                assert_never(self.ref)
+        return schema_name(self.ref).header.encode()
 
     def covers(self, schema: SchemaId | SchemaRef) -> bool:
         """Whether `schema` asks for answers of this type; inline schemas go by their name."""

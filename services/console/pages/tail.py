@@ -1,9 +1,13 @@
 """The live tail: the newest records, without anything that was said in them."""
 
+from itertools import islice
+
 from aiohttp import web
 
 from services.console.context import CONTEXT
 from services.console.pages.render import page
+from services.console.views.record_line import what_of
+from services.operators.records.record_filter import RecordFilter
 
 SHOWN_MAX = 100
 KINDS = (
@@ -15,18 +19,16 @@ KINDS = (
 
 async def tail(request: web.Request) -> web.Response:
     """All kinds, or those asked for."""
-    wanted = [kind for kind in request.query.getall("kind", []) if kind in KINDS]
+    kinds = frozenset(KINDS).intersection(request.query.getall("kind", []))
     workflow_id = request.query.get("workflow", "").strip()
-    seen = [
-        one
-        for one in request.app[CONTEXT].feed.state.tail()
-        if (not wanted or one.kind in wanted) and workflow_id in ("", one.workflow_id)
-    ]
+    wanted = RecordFilter(workflow_id or None, kinds=kinds or None)
+    found = filter(wanted.admits, request.app[CONTEXT].feed.state.tail())
     return page(
         request,
         "tail.html",
-        seen=seen[:SHOWN_MAX],
+        seen=list(islice(found, SHOWN_MAX)),
+        what_of=what_of,
         kinds=KINDS,
-        wanted=wanted,
+        wanted=kinds,
         workflow=workflow_id,
     )

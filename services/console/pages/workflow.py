@@ -15,8 +15,7 @@ from services.console.guard import session_of
 from services.console.pages.render import page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
 from services.escaping import plain_json
-from services.operators.records.decoded import RetryEnded
-from services.operators.records.stored import Place
+from services.operators.records.stored import Place, RetryEnded
 from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.timeline import timeline
 

@@ -3,8 +3,25 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
-from services.operators.records.summary import RETRY_ENDED, RecordSummary
+from services.operators.records.event_summary import (
+    AccountSummary,
+    AnswerSummary,
+    AttemptSummary,
+    ClosedSummary,
+    DeadLetterSummary,
+    DismissedSummary,
+    LaneRecordSummary,
+    RefusalSummary,
+    ReplayedSummary,
+    RequestSummary,
+    ResultSummary,
+    RetrySummary,
+    SkippedSummary,
+)
+from services.operators.records.stored import RetryEnded
+from services.operators.records.summary import RecordSummary, UndecodableRecord
 
 MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60
@@ -77,21 +94,25 @@ class Board:
         self._profiles: set[str] = set()
         self._waiting: dict[str, tuple[str, str]] = {}
 
-    def take(self, seen: RecordSummary) -> None:
+    def take(self, record: RecordSummary) -> None:
         """Count one record."""
-        match seen.kind:
-            case "result" | "unvalidated_result" | "refusal" | "dead_letter":
-                self._terminal(seen)
-            case "attempt":
-                self._attempt(seen)
-            case "retry_request" if seen.request_id:
-                if minute := self._minute(seen.at_ms):
+        match record.event:
+            case (AnswerSummary() | DeadLetterSummary()) as event:
+                self._terminal(event, record.at_ms)
+            case AttemptSummary() as event:
+                self._attempt(event, record.at_ms)
+            case RetrySummary() as event:
+                if minute := self._minute(record.at_ms):
                     minute.retries += 1
-                self._waiting[seen.request_id] = (seen.profile or "?", seen.why or "?")
-            case kind if kind == RETRY_ENDED and seen.request_id:
-                self._waiting.pop(seen.request_id, None)
-            case _:
+                self._waiting[event.request_id] = (event.request.profile, event.failure.kind)
+            case RetryEnded() as event:
+                self._waiting.pop(event.request_id, None)
+            case RequestSummary() | ReplayedSummary() | DismissedSummary() | UndecodableRecord():
                 pass
+            case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+                pass
+            case other:
+                assert_never(other)
 
     @property
     def waiting(self) -> Counter[tuple[str, str]]:
@@ -119,7 +140,7 @@ class Board:
         )
 
     def unhealthy(self, now_ms: int) -> tuple[str, ...]:
-        """Profiles whose calls of the last SICK_MINUTES all came to nothing."""
+        """Profiles whose calls of the last UNHEALTHY_MINUTES all came to nothing."""
         recent = self.window(now_ms, UNHEALTHY_MINUTES, 1).total.profiles
         return tuple(
             sorted(
@@ -129,38 +150,44 @@ class Board:
             )
         )
 
-    def _terminal(self, seen: RecordSummary) -> None:
-        minute = self._minute(seen.at_ms)
+    def _terminal(self, event: AnswerSummary | DeadLetterSummary, at_ms: int) -> None:
+        minute = self._minute(at_ms)
         if minute is None:
             return
-        minute.outcomes[seen.kind] += 1
-        pair = (seen.schema or NONE, seen.model or NONE)
+        minute.outcomes[event.kind] += 1
+        answer = event if isinstance(event, AnswerSummary) else None
+        name = event.answer_schema.label if event.answer_schema else NONE
+        pair = (name, answer.model.model if answer and answer.model else NONE)
         if pair not in self._rates:
             if len(self._rates) >= NAMES_MAX:
                 pair = (OTHERS, OTHERS)
             self._rates.add(pair)
         rate = minute.rates.setdefault(pair, Rate())
         rate.terminals += 1
-        rate.refusals += seen.kind == "refusal"
-        rate.results += seen.kind == "result"
-        rate.after_retries += seen.kind == "result" and (seen.attempt or 1) > 1
+        rate.refusals += isinstance(event, RefusalSummary)
+        if isinstance(event, ResultSummary):
+            rate.results += 1
+            rate.after_retries += (event.attempt or 1) > 1
 
-    def _attempt(self, seen: RecordSummary) -> None:
-        minute = self._minute(seen.at_ms)
+    def _attempt(self, event: AttemptSummary, at_ms: int) -> None:
+        minute = self._minute(at_ms)
         if minute is None:
             return
         minute.calls += 1
-        minute.tokens += seen.tokens
-        minute.micro_usd += seen.micro_usd
-        if (profile := seen.profile) is None:
+        minute.tokens += event.usage.tokens
+        minute.micro_usd += event.usage.micro_usd or 0
+        if event.model is None:
             return
+        profile = event.model.profile
         if profile not in self._profiles:
             if len(self._profiles) >= NAMES_MAX:
                 profile = OTHERS
             self._profiles.add(profile)
         calls = minute.profiles.setdefault(profile, Calls())
         calls.made += 1
-        calls.answered += seen.outcome in _ANSWERED or seen.why in _READ_BY_THE_MODEL
+        calls.answered += event.outcome in _ANSWERED or (
+            event.failure is not None and event.failure.kind in _READ_BY_THE_MODEL
+        )
 
     def _minute(self, at_ms: int) -> Minute | None:
         """Where to count; None if it is too long ago."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from services.operators.records.event_summary import AccountSummary, LaneRecordSummary
 from services.operators.records.summary import RecordSummary
 
 
@@ -23,24 +24,26 @@ class Lanes:
         self._lanes: dict[int, LaneSummary] = {}
         self._in_flight: dict[str, tuple[int, int]] = {}
 
-    def take(self, seen: RecordSummary) -> None:
+    def take(self, record: RecordSummary) -> None:
         """Take one record of the ledger."""
-        partition = seen.place.partition
-        if seen.kind == "lane":
-            self._lanes[partition] = self._lane(seen)
-        elif seen.kind == "account" and seen.account_id:
-            if seen.in_flight:
-                self._in_flight[seen.account_id] = (partition, seen.in_flight)
-            else:
-                self._in_flight.pop(seen.account_id, None)
+        partition = record.place.partition
+        match record.event:
+            case LaneRecordSummary() as event:
+                self._lanes[partition] = self._lane(event, partition, record.at_ms)
+            case AccountSummary(in_flight=()) as event:
+                self._in_flight.pop(event.account_id, None)
+            case AccountSummary() as event:
+                self._in_flight[event.account_id] = (partition, len(event.in_flight))
+            case _:
+                pass
 
-    def _lane(self, seen: RecordSummary) -> LaneSummary:
+    def _lane(self, event: LaneRecordSummary, partition: int, at_ms: int) -> LaneSummary:
         """A worker writes its lane's record again now and then; an opening is one that counts."""
-        worker, before = seen.worker or "?", self._lanes.get(seen.place.partition)
-        opened_ms = seen.at_ms
-        if before and before.worker == worker and seen.openings <= before.openings_without_progress:
-            opened_ms = before.opened_ms
-        return LaneSummary(seen.place.partition, worker, seen.openings, opened_ms)
+        worker, openings = event.worker, event.openings_without_progress
+        before = self._lanes.get(partition)
+        if before and before.worker == worker and openings <= before.openings_without_progress:
+            at_ms = before.opened_ms
+        return LaneSummary(partition, worker, openings, at_ms)
 
     @property
     def lanes(self) -> tuple[LaneSummary, ...]:

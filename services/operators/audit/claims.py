@@ -2,22 +2,29 @@
 
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from answerbus.account_id import belongs, replay_account, workflow_account
-from answerbus.budget import AccountState, Spent
-from answerbus.dead_letter import Replayed
+from answerbus.budget import Spent
 from answerbus.private.ledger import AccountRecord, Skipped
-from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES, TOPIC_OF_KIND, Topic
-from answerbus.wire import Wire
+from answerbus.topics import LEDGER, RETRIES
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.replay_links import ReplayLinks
+from services.operators.records.event_parts import ReplaySummary, SpentSummary
+from services.operators.records.event_summary import (
+    AnswerSummary,
+    DeadLetterSummary,
+    ReplayedSummary,
+)
 from services.operators.records.stored import Place, Stored
+from services.operators.records.summary import summarize
 
 _ACCOUNT_KEY = b"account:"
 _SKIPPED_KEY = b"skipped:@"
+
+_Terminal = AnswerSummary | DeadLetterSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +48,7 @@ class Ended:
     kind: str
     account_id: str | None
     attempt: int | None
-    spent: Spent | None
-
-
-class _DeadLetterId(Wire):
-    """The dead letter that a request replays."""
-
-    dead_letter_id: str
-
-
-class _Asked(Wire):
-    """The request in a dead letter."""
-
-    replay: _DeadLetterId | None = None
-
-
-class _Terminal(Wire):
-    """The few fields that matter here; the rest of an event may be large, and is not made."""
-
-    kind: str
-    request_id: str | None = None
-    workflow_id: str | None = None
-    attempt: int | None = None
-    account: AccountState | None = None
-    replay: _DeadLetterId | None = None
-    request: _Asked | None = None
-
-    @property
-    def letter_id(self) -> str | None:
-        """The dead letter that the request replays, if it says so."""
-        replay = self.request.replay if self.request else self.replay
-        return replay.dead_letter_id if replay else None
+    spent: SpentSummary | None
 
 
 @dataclass(slots=True)
@@ -87,7 +64,6 @@ class ClaimedSpending:
     foreign: list[AuditFinding] = field(default_factory=list)
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
-    unreadable: int = 0
     _accounts: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
@@ -95,27 +71,15 @@ class ClaimedSpending:
         if stored.topic in {LEDGER, RETRIES}:
             self._private(stored, stored.key or b"")
             return
-        try:
-            said = _Terminal.model_validate_json(stored.value or b"")
-        except ValidationError:
-            self.unreadable += 1
-            return
-        if said.kind == "replayed" and stored.topic is DEAD_LETTERS:
-            self._replayed(stored)
-        if said.request_id is None or not _is_terminal(said.kind, stored.topic):
-            return
-        if self.workflow_id in (None, said.workflow_id):
-            account = said.account
-            self._judge_account(said, stored.place)
-            ended = Ended(
-                stored.place,
-                stored.at_ms,
-                said.kind,
-                account.id if account else None,
-                said.attempt,
-                account.spent if account else None,
-            )
-            self.terminals[said.request_id].append(ended)
+        match summarize(stored).event:
+            case ReplayedSummary() as event:
+                self.replays.take(event)
+            case (AnswerSummary() | DeadLetterSummary()) as event:
+                if event.request_id and self.workflow_id in (None, event.workflow_id):
+                    self._judge_account(event, event.request_id, stored.place)
+                    self.terminals[event.request_id].append(_ended(event, stored))
+            case _:
+                pass
 
     def balances(self) -> dict[str, Balance]:
         """The accounts by their ids."""
@@ -124,7 +88,6 @@ class ClaimedSpending:
             try:
                 record = AccountRecord.model_validate_json(stored.value or b"")
             except ValidationError:
-                self.unreadable += 1
                 continue
             if self.workflow_id in (None, record.workflow_id):
                 found[record.account_id] = _balance(record, stored.place)
@@ -136,29 +99,25 @@ class ClaimedSpending:
         if key.startswith(_SKIPPED_KEY):
             with suppress(ValidationError):
                 skipped = Skipped.model_validate_json(stored.value or b"")
-                self.passed_by[replace(stored.place, offset=skipped.offset)] = skipped
+                place = Place(stored.topic, stored.partition, skipped.offset)
+                self.passed_by[place] = skipped
         elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
             self._accounts.pop((stored.partition, key), None)
             if stored.value is not None:  # null: it was moved to another partition
                 self._accounts[stored.partition, key] = stored
 
-    def _replayed(self, stored: Stored) -> None:
-        try:
-            self.replays.take(Replayed.model_validate_json(stored.value or b""))
-        except ValidationError:
-            self.unreadable += 1
-
-    def _judge_account(self, said: _Terminal, place: Place) -> None:
+    def _judge_account(self, event: _Terminal, request_id: str, place: Place) -> None:
         """Whether the request was charged to the account of its workflow, or of its dead letter."""
-        if said.account is None or said.workflow_id is None or said.request_id is None:
+        account, workflow_id = event.account, event.workflow_id
+        if account is None or workflow_id is None:
             return
-        if said.letter_id is None:
-            expected = workflow_account(said.workflow_id)
+        if (replay := _replay_of(event)) is None:
+            expected = workflow_account(workflow_id)
         else:
-            expected = replay_account(said.workflow_id, said.letter_id)
-            self.replays.claim(said.letter_id, said.request_id, said.account.id, place)
-        if said.account.id != expected:
-            self.foreign.append(_foreign(said.account.id, place, f"{expected}, its own"))
+            expected = replay_account(workflow_id, replay.dead_letter_id)
+            self.replays.claim(replay.dead_letter_id, request_id, account.id, place)
+        if account.id != expected:
+            self.foreign.append(_foreign(account.id, place, f"{expected}, its own"))
 
     def answered(self, request_id: str, kind: str, attempt: int) -> Ended | None:
         """The terminal that this attempt became, which is then no longer waited for."""
@@ -178,8 +137,16 @@ def _foreign(account_id: str, place: Place, expected: str) -> AuditFinding:
     return AuditFinding("account", account_id, None, place, expected)
 
 
-def _is_terminal(kind: str, topic: Topic) -> bool:
-    return TOPIC_OF_KIND.get(kind) is topic and kind not in {"replayed", "dismissed"}
+def _ended(event: _Terminal, stored: Stored) -> Ended:
+    attempt = event.attempt if isinstance(event, AnswerSummary) else None
+    account_id, spent = (event.account.id, event.account.spent) if event.account else (None, None)
+    return Ended(stored.place, stored.at_ms, event.kind, account_id, attempt, spent)
+
+
+def _replay_of(event: _Terminal) -> ReplaySummary | None:
+    if isinstance(event, AnswerSummary):
+        return event.replay
+    return event.request.replay if event.request else None
 
 
 def _balance(record: AccountRecord, place: Place) -> Balance:

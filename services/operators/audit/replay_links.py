@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from answerbus.dead_letter import Replayed
 from answerbus.topics import Topic
 from services.operators.audit.findings import AuditFinding
+from services.operators.records.event_summary import ReplayedSummary
 from services.operators.records.stored import Place
 
 Link = tuple[str, str]  # of a dead letter to the request that it became
@@ -18,7 +18,7 @@ class ReplayLinks:
     made: set[Link] = field(default_factory=set)
     claimed: dict[Link, AuditFinding] = field(default_factory=dict)
 
-    def take(self, event: Replayed) -> None:
+    def take(self, event: ReplayedSummary) -> None:
         """What an operator did."""
         self.made.add((event.dead_letter_id, event.request_id))
 

@@ -3,13 +3,27 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
-from services.operators.dead_letters import projection
 from services.operators.dead_letters.row import DeadLetterRow, Dismissal, ReplayInfo
 from services.operators.dead_letters.row_builder import RowBuilder
-from services.operators.records.stored import Stored
+from services.operators.records.event_summary import (
+    AccountSummary,
+    AnswerSummary,
+    AttemptSummary,
+    ClosedSummary,
+    DeadLetterSummary,
+    DismissedSummary,
+    LaneRecordSummary,
+    RefusalSummary,
+    ReplayedSummary,
+    RequestSummary,
+    RetrySummary,
+    SkippedSummary,
+)
+from services.operators.records.stored import Place, RetryEnded
+from services.operators.records.summary import RecordSummary, UndecodableRecord
 
 TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
 """What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
@@ -60,26 +74,32 @@ class DeadLetterIndex:
             self._replay_outcomes.get(letter.replay.request_id, PENDING) if letter.replay else None
         )
 
-    def take(self, stored: Stored) -> None:
+    def take(self, record: RecordSummary) -> None:
         """Learn from a record; what is none of the events of its topic is counted."""
-        head = projection.head_of(stored.value)
-        if head is None:
-            self.undecodable += 1
-        elif head["kind"] == "dead_letter":
-            self._take_letter(head, stored)
-        elif head["kind"] == "replayed":
-            self._take_replayed(head)
-        elif head["kind"] == "dismissed":
-            self._take_dismissed(head)
-        elif head["kind"] == "attempt":
-            self._take_attempt(head)
-        else:
-            self._take_answer(head)
+        match record.event:
+            case DeadLetterSummary() as event:
+                self._take_letter(event, record.place)
+            case ReplayedSummary() as event:
+                self._take_replayed(event)
+            case DismissedSummary() as event:
+                self._take_dismissed(event)
+            case AttemptSummary() as event:
+                self._take_attempt(event)
+            case AnswerSummary() as event:
+                self._take_answer(event)
+            case UndecodableRecord():
+                self.undecodable += 1
+            case RequestSummary() | RetrySummary() | RetryEnded():
+                pass
+            case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+                pass
+            case other:
+                assert_never(other)
 
-    def _take_letter(self, head: projection.DeadLetterHead, stored: Stored) -> None:
-        letter = self._rows.row(head, stored.place)
-        if letter.id in self._letters:
+    def _take_letter(self, event: DeadLetterSummary, place: Place) -> None:
+        if event.dead_letter_id in self._letters:
             return
+        letter = self._rows.row(event, place)
         self._letters[letter.id] = letter
         letter.replay = self._replays.pop(letter.id, None)
         letter.dismissal = self._dismissals.pop(letter.id, None)
@@ -90,41 +110,41 @@ class DeadLetterIndex:
         if letter.round or not letter.has_request:
             self._end(letter.request_id, ReplayOutcome("dead", letter.id))
 
-    def _take_replayed(self, head: projection.ReplayedHead) -> None:
-        sent = self._rows.replay(head)
-        letter = self._letters.get(head["dead_letter_id"])
+    def _take_replayed(self, event: ReplayedSummary) -> None:
+        sent = self._rows.replay(event)
+        letter = self._letters.get(event.dead_letter_id)
         if letter is None:
-            self._replays.setdefault(head["dead_letter_id"], sent)
+            self._replays.setdefault(event.dead_letter_id, sent)
         elif letter.replay is None:
             letter.replay = sent
 
-    def _take_dismissed(self, head: projection.DismissedHead) -> None:
-        aside = self._rows.dismissal(head)
-        letter = self._letters.get(head["dead_letter_id"])
+    def _take_dismissed(self, event: DismissedSummary) -> None:
+        dismissal = self._rows.dismissal(event)
+        letter = self._letters.get(event.dead_letter_id)
         if letter is None:
-            self._dismissals.setdefault(head["dead_letter_id"], aside)
+            self._dismissals.setdefault(event.dead_letter_id, dismissal)
         elif letter.dismissal is None:
-            letter.dismissal = aside
+            letter.dismissal = dismissal
 
-    def _take_answer(self, head: projection.AnswerHead) -> None:
-        if head.get("replay"):
-            ending: Ending = "refused" if head["kind"] == "refusal" else "answered"
-            self._end(head["request_id"], ReplayOutcome(ending))
+    def _take_answer(self, event: AnswerSummary) -> None:
+        if event.replay is not None:
+            ending: Ending = "refused" if isinstance(event, RefusalSummary) else "answered"
+            self._end(event.request_id, ReplayOutcome(ending))
 
-    def _take_attempt(self, head: projection.AttemptHead) -> None:
-        if head["model"] is None:
+    def _take_attempt(self, event: AttemptSummary) -> None:
+        if event.model is None:
             return
-        model = self._rows.interned(head["model"]["model"])
-        letter = self._of_request.get(head["request_id"])
+        model = self._rows.interned(event.model.model)
+        letter = self._of_request.get(event.request_id)
         if letter is not None:
             letter.model = model
             return
-        self._models[head["request_id"]] = model
+        self._models[event.request_id] = model
         if len(self._models) > RECENT_MODELS_MAX:
             self._models.popitem(last=False)
 
-    def _end(self, request_id: str, fate: ReplayOutcome) -> None:
+    def _end(self, request_id: str, outcome: ReplayOutcome) -> None:
         """A request has one terminal; a stray record that claims its id must not hide it."""
         known = self._replay_outcomes.get(request_id, PENDING)
-        if _RANK[fate.ending] > _RANK[known.ending]:
-            self._replay_outcomes[request_id] = fate
+        if _RANK[outcome.ending] > _RANK[known.ending]:
+            self._replay_outcomes[request_id] = outcome

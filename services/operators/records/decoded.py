@@ -1,32 +1,16 @@
-"""A record on the bus as a watcher sees it, and which ones are wanted; pure."""
+"""A record with its event, read whole; pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
 
 from answerbus.dead_letter import DeadLetter, Dismissed
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event, request_of, workflow_of
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from answerbus.request import (
-    ContractId,
-    ContractRef,
-    InlineId,
-    InlineRef,
-    SchemaId,
-    SchemaRef,
-    TextId,
-    TextRef,
-)
-from answerbus.topics import RETRIES, Topic
-from services.operators.records.stored import Stored
-
-
-@dataclass(frozen=True, slots=True)
-class RetryEnded:
-    """A null value in the retries: the request is no longer being retried."""
-
-    request_id: str
+from answerbus.request import Request
+from answerbus.schema_name import SchemaName, schema_name
+from answerbus.topics import Topic
+from services.operators.records.stored import RetryEnded, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +26,7 @@ class DecodedRecord:
     @property
     def kind(self) -> str:
         """The event's kind, or what stands in for one."""
-        match self.event:
-            case Undecodable():
-                return "undecodable"
-            case RetryEnded():
-                return "retry_ended"
-            case event:
-                return event.kind
+        return "undecodable" if isinstance(self.event, Undecodable) else self.event.kind
 
     @property
     def workflow_id(self) -> str | None:
@@ -73,15 +51,17 @@ class DecodedRecord:
                 return request_of(event)
 
     @property
-    def schema(self) -> SchemaRef | SchemaId | None:
+    def schema_name(self) -> SchemaName | None:
         """The schema that was asked for, if the record says it."""
         match self.event:
+            case Request() as event:
+                return schema_name(event.answer_schema)
             case (Result() | UnvalidatedResult() | Refusal()) as event:
-                return event.answered_schema
+                return schema_name(event.answered_schema)
             case RetryRequest() as event:
-                return event.request.answer_schema
-            case DeadLetter() as event:
-                return event.request.answer_schema if event.request else None
+                return schema_name(event.request.answer_schema)
+            case DeadLetter(request=Request() as request):
+                return schema_name(request.answer_schema)
             case _:
                 return None
 
@@ -94,46 +74,4 @@ def decoded(stored: Stored) -> DecodedRecord:
 def _event(stored: Stored) -> Event | RetryEnded | Undecodable:
     if stored.fault is not None:
         return Undecodable((stored.fault,))
-    if stored.topic is RETRIES and stored.value is None and stored.key is not None:
-        return RetryEnded(stored.key.decode(errors="replace"))
-    return decode(stored.value, stored.headers)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFilter:
-    """What someone wants to see; None is anything."""
-
-    workflow_id: str | None = None
-    contract: str | None = None
-    kinds: frozenset[str] | None = None
-
-    def admits(self, seen: DecodedRecord) -> bool:
-        """Whether a record is wanted; one that does not say its workflow or contract is not."""
-        return (
-            (self.kinds is None or seen.kind in self.kinds)
-            and self.workflow_id in (None, seen.workflow_id)
-            and (self.contract is None or self.contract in _names(seen.schema))
-        )
-
-
-def label(schema: SchemaRef | SchemaId) -> str:
-    """A schema's name for people, such as `plan_proposal.v1`, `inline search` or `text`."""
-    match schema:
-        case ContractRef() | ContractId():
-            return f"{schema.name}.v{schema.version}"
-        case InlineRef() | InlineId():
-            return f"inline {schema.name}"
-        case TextRef() | TextId():
-            return schema.kind
-        case _:
-            assert_never(schema)
-
-
-def _names(schema: SchemaRef | SchemaId | None) -> tuple[str, ...]:
-    match schema:
-        case None:
-            return ()
-        case TextRef() | TextId():
-            return (schema.kind,)
-        case _:
-            return (schema.kind, schema.name, label(schema))
+    return stored.retry_ended or decode(stored.value, stored.headers)

@@ -4,7 +4,8 @@ from pydantic_core import to_jsonable_python
 
 from answerbus.envelope import Undecodable
 from answerbus.wire import format_timestamp
-from services.operators.records.decoded import DecodedRecord, RetryEnded
+from services.operators.records.decoded import DecodedRecord
+from services.operators.records.stored import RetryEnded
 
 
 def as_data(seen: DecodedRecord) -> dict[str, object]:

@@ -14,7 +14,8 @@ from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Sk
 from answerbus.request import Request
 from services.escaping import plain_line
 from services.operators.explain import cause_text, failure_text, problem_text
-from services.operators.records.decoded import DecodedRecord, RetryEnded, label
+from services.operators.records.decoded import DecodedRecord
+from services.operators.records.stored import RetryEnded
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {
@@ -39,7 +40,7 @@ def line_of(seen: DecodedRecord) -> Text:
         (seen.kind.ljust(_KIND_WIDTH), STYLES.get(seen.kind, "")),
         (f" {plain_line(seen.workflow_id or '-')}", "bold"),
         (f" {plain_line(seen.subject or '-')} ", "dim"),
-        *((f"{plain_line(label(schema))} ", "blue") for schema in (seen.schema,) if schema),
+        *((f"{plain_line(name.label)} ", "blue") for name in (seen.schema_name,) if name),
         _detail(seen).replace("\n", " "),
     )
 

@@ -3,22 +3,31 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
+from typing import ClassVar, Literal, Self
+
+from msgspec import Struct
 
 from answerbus.broker_time import bounded_ms, moment
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.failure import Problem
-from answerbus.topics import Topic
+from answerbus.topics import RETRIES, Topic
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True, gc=False):
     """Where a record stands."""
 
     topic: Topic
     partition: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryEnded:
+    """A null value in the retries: the request is no longer being retried."""
+
+    request_id: str
+    kind: ClassVar[Literal["retry_ended"]] = "retry_ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +72,10 @@ class Stored:
     def place(self) -> Place:
         """Where it stands."""
         return Place(self.topic, self.partition, self.offset)
+
+    @property
+    def retry_ended(self) -> RetryEnded | None:
+        """What a record without a value says among the retries."""
+        if self.topic is RETRIES and self.value is None and self.key is not None:
+            return RetryEnded(self.key.decode(errors="replace"))
+        return None

@@ -14,12 +14,13 @@ from answerbus.failure import Refused
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.request import Request
+from answerbus.schema_name import schema_name
 from services.escaping import plain, plain_line
 from services.operators.explain import cause_text, failure_text, problem_text
-from services.operators.records.decoded import DecodedRecord, RetryEnded, label
+from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import result_text, retry_text
-from services.operators.records.stored import Place
+from services.operators.records.stored import Place, RetryEnded
 
 LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -111,7 +112,8 @@ def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each
 
 
 def _asked(request: Request) -> str:
-    asked = f"asked for {label(request.answer_schema)} on profile {plain_line(request.profile)}"
+    name = schema_name(request.answer_schema).label
+    asked = f"asked for {name} on profile {plain_line(request.profile)}"
     if request.replay is None:
         return asked
     # Not `by`: who replayed is said by the Replayed event, since a request may say anything.

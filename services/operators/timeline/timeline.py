@@ -15,8 +15,8 @@ from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Sk
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.forwarding import first_place
-from services.operators.records.decoded import DecodedRecord, RetryEnded, decoded
-from services.operators.records.stored import Place, Stored
+from services.operators.records.decoded import DecodedRecord, decoded
+from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none

@@ -23,7 +23,7 @@ from services.operators.adapters.picker import Picker
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.stored import Place, Stored
 from services.settings import Settings
-from tests.unit.console.records import NOON_MS
+from tests.unit.operators.stored_examples import NOON_MS
 
 OPERATOR, VIEWER = "the-operators-own-token", "the-viewers-own-token"
 NIGHT = "the-token-of-one-operator"  # whose name is night@acme

@@ -13,7 +13,7 @@ from services.console.access.sessions import SESSIONS_MAX, Session, Sessions
 from services.console.access.tokens import Role, TokenHolder, Tokens, may_start
 from services.console.guard import COOKIE
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, site
-from tests.unit.console.records import stored
+from tests.unit.operators.stored_examples import stored
 
 LETTER = "lost.dead-letter"
 LOST = stored("dead_letter/unknown_profile", dead_letter_id=LETTER)

@@ -8,7 +8,7 @@ import pytest
 
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
-from tests.unit.console.records import NOON_MS, body_of, stored
+from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 
 SAID = "what-was-said-in-confidence"
 EVIL = "\"'><script>alert(1)</script><svg onload=alert(1)>"

@@ -8,7 +8,7 @@ from answerbus.topics import RETRIES
 from services.console.state.board import KEPT_MINUTES, NAMES_MAX, NONE, OTHERS, Board, Calls, Rate
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
-from tests.unit.console.records import MINUTE_MS, NOON_MS, body_of, stored
+from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
 
 def board_of(*records: Stored) -> Board:

@@ -15,7 +15,7 @@ from services.console.tasks.feed import Feed
 from services.operators.adapters.reader import Reader
 from services.operators.records.stored import Stored
 from tests.unit.console.context import NOWHERE
-from tests.unit.console.records import stored
+from tests.unit.operators.stored_examples import stored
 
 LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
 DISMISSED = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")

@@ -18,7 +18,7 @@ from services.operators.adapters.writer import Change
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from tests.unit.console.context import NOWHERE
-from tests.unit.console.records import NOON_MS, stored
+from tests.unit.operators.stored_examples import NOON_MS, stored
 
 
 class Writer:

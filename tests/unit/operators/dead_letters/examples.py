@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from answerbus.dead_letter import DeadLetter
-from answerbus.topics import DEAD_LETTERS, Topic
+from answerbus.topics import DEAD_LETTERS, TOPIC_OF_KIND
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
 from tests.unit.worker.builders import NOW, body
 
 EXAMPLES = Path(__file__).parents[4] / "contracts" / "examples"
@@ -67,17 +68,18 @@ def at(seconds: float) -> str:
 def stored(
     event: JsonObject | bytes | None,
     offset: int = 0,
-    topic: Topic = DEAD_LETTERS,
     partition: int = 0,
 ) -> Stored:
+    """In the topic of its kind; what has none, among the dead letters."""
     value = json.dumps(event).encode() if isinstance(event, dict) else event
+    topic = TOPIC_OF_KIND[event["kind"]] if isinstance(event, dict) else DEAD_LETTERS
     return Stored(topic, partition, offset, 0, None, value, ())
 
 
 def folded(*events: JsonObject | bytes | None) -> DeadLetterIndex:
     letters = DeadLetterIndex()
     for offset, event in enumerate(events):
-        letters.take(stored(event, offset))
+        letters.take(summarize(stored(event, offset)))
     return letters
 
 

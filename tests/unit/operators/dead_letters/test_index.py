@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from answerbus.dead_letter import DeadLetter
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
+from answerbus.schema_name import schema_name
+from answerbus.topics import DEAD_LETTERS
 from services.operators.dead_letters.index import RECENT_MODELS_MAX, DeadLetterIndex, ReplayOutcome
 from services.operators.dead_letters.row import Dismissal, Funds, ReplayInfo
-from services.operators.records.decoded import label
 from services.operators.records.stored import Place
+from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import (
     EXAMPLES,
     JsonObject,
@@ -66,7 +67,9 @@ def test_the_quick_reader_finds_what_the_codec_finds(path: Path) -> None:
         event.round,
     )
     assert letter.at_ms == round(event.at.timestamp() * 1000)
-    assert letter.schema == (label(event.request.answer_schema) if event.request else None)
+    assert letter.schema == (
+        schema_name(event.request.answer_schema).label if event.request else None
+    )
     assert letter.profile == (event.request.profile if event.request else None)
     assert letter.has_request == (event.request is not None)
     limit, budget = letter.limit, event.request.budget if event.request else None
@@ -139,12 +142,12 @@ def test_what_came_of_a_replay(terminals: list[JsonObject], fate: ReplayOutcome)
 
 def test_models_come_from_the_attempts_before_and_after_the_letter() -> None:
     attempt = example("attempt", "retry")
-    one = stored({**attempt, "request_id": "r-1"}, topic=ATTEMPTS)
+    one = stored({**attempt, "request_id": "r-1"})
     two = stored(letter_body())
     for order in ((one, two), (two, one)):
         letters = DeadLetterIndex()
         for record in order:
-            letters.take(record)
+            letters.take(summarize(record))
 
         assert only(letters).model == attempt["model"]["model"]
 
@@ -153,9 +156,9 @@ def test_models_without_a_letter_are_forgotten() -> None:
     letters = DeadLetterIndex()
     attempt = example("attempt", "result")
     for n in range(RECENT_MODELS_MAX + 1):
-        letters.take(stored({**attempt, "request_id": f"r-{n}"}, topic=ATTEMPTS))
+        letters.take(summarize(stored({**attempt, "request_id": f"r-{n}"})))
     for n in (0, 1):
-        letters.take(stored(letter_body(f"r-{n}")))
+        letters.take(summarize(stored(letter_body(f"r-{n}"))))
 
     models = [letter.model for letter in letters]
     assert models == [None, attempt["model"]["model"]]
@@ -167,6 +170,6 @@ def test_no_record_is_an_exception() -> None:
     letters = DeadLetterIndex()
     broken = [b"", b"{}", b"[]", b'{"kind":"result"}', b"\xff", *(whole[:n] for n in range(50))]
     for value in [*broken, bytes(rng.randrange(256) for _ in range(100))]:
-        letters.take(stored(value, topic=RESULTS))
+        letters.take(summarize(stored(value)))
 
     assert (len(letters), letters.undecodable) == (0, len(broken) + 1)

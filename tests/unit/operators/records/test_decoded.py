@@ -12,9 +12,11 @@ from answerbus.failure import Problem
 from answerbus.outcome import Refusal
 from answerbus.topics import DEAD_LETTERS, RETRIES, TOPIC_OF_KIND
 from services.commands.watch import TOPICS
-from services.operators.records.decoded import DecodedRecord, RecordFilter, RetryEnded
+from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_data import as_data
 from services.operators.records.event_line import STYLES, line_of
+from services.operators.records.record_filter import RecordFilter
+from services.operators.records.stored import RetryEnded
 
 EXAMPLES = Path(__file__).parents[4] / "contracts/examples"
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)

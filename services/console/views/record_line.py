@@ -1,0 +1,79 @@
+"""What the tail says of a record, without anything that was said in it; pure."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from answerbus.schema_name import SchemaName
+from services.operators.records.event_parts import FailureSummary, ModelSummary
+from services.operators.records.event_summary import (
+    AccountSummary,
+    AnswerSummary,
+    AttemptSummary,
+    ClosedSummary,
+    DeadLetterSummary,
+    DismissedSummary,
+    LaneRecordSummary,
+    ReplayedSummary,
+    RequestSummary,
+    RetrySummary,
+    SkippedSummary,
+)
+from services.operators.records.stored import RetryEnded
+from services.operators.records.summary import RecordSummary, UndecodableRecord
+
+
+def what_of(record: RecordSummary) -> str:
+    """Schema, profile, model, how it went, and why, as far as the record says it."""
+    return ", ".join(dict.fromkeys(_parts(record)))  # outcome and failure may be called the same
+
+
+def _parts(record: RecordSummary) -> Iterator[str]:
+    match record.event:
+        case RequestSummary() as event:
+            yield from (event.answer_schema.label, event.profile)
+        case RetrySummary() as event:
+            yield from (event.answer_schema.label, event.request.profile)
+            yield from (_words(event.failure.kind), f"attempt {event.next_attempt}")
+        case AttemptSummary() as event:
+            yield from _attempt(event)
+        case AnswerSummary() as event:
+            yield from (*_label(event.answer_schema), *_model(event.model))
+            if event.attempt is not None:
+                yield f"attempt {event.attempt}"
+        case DeadLetterSummary() as event:
+            if event.request:
+                yield from (event.request.answer_schema.label, event.request.profile)
+            yield _words(event.cause.kind)
+        case ReplayedSummary() | DismissedSummary() | RetryEnded() | UndecodableRecord():
+            pass
+        case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+            pass
+        case other:
+            assert_never(other)
+
+
+def _attempt(event: AttemptSummary) -> Iterator[str]:
+    yield from (*_model(event.model), _words(event.outcome), *_failure(event.failure))
+    yield f"attempt {event.attempt}"
+    if event.duration_ms is not None:
+        yield f"{event.duration_ms / 1000:.1f} s"
+
+
+def _label(name: SchemaName | None) -> Iterator[str]:
+    if name is not None:
+        yield name.label
+
+
+def _model(model: ModelSummary | None) -> Iterator[str]:
+    if model is not None:
+        yield from (model.profile, model.model)
+
+
+def _failure(failure: FailureSummary | None) -> Iterator[str]:
+    if failure is not None:
+        yield _words(failure.kind)
+
+
+def _words(name: str) -> str:
+    """One of our own names, as people write it."""
+    return name.replace("_", " ")

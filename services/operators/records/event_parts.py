@@ -1,0 +1,103 @@
+"""Parts of events, as far as lists and counts need them; pure."""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
+
+from answerbus.limits import ATTEMPTS_DEFAULT, REASON_BYTES_MAX
+from answerbus.schema_name import SchemaName
+
+TEXT_CHARS_MAX = 1_024  # of an id or a name: strangers write requests, and summaries are kept
+
+Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
+Reason = Annotated[str, Meta(max_length=REASON_BYTES_MAX)]
+Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class Part(Struct, frozen=True, gc=False):  # none can be a part of itself
+    """The parent of all summaries."""
+
+
+class FailureSummary(Part, frozen=True, gc=False):
+    """Why an attempt gave no result."""
+
+    kind: Text
+
+
+class CauseSummary(Part, frozen=True, gc=False):
+    """Why a request ended as a dead letter; `failure` is given by an invalid answer."""
+
+    kind: Text
+    failure: FailureSummary | None = None
+
+
+class PriorSummary(Part, frozen=True, gc=False):
+    """An earlier attempt."""
+
+    failure: FailureSummary
+
+
+class ModelSummary(Part, frozen=True, gc=False):
+    """Who was asked; the name of a model, which the wire does not bound, is cut."""
+
+    profile: Text
+    model: str
+
+    def __post_init__(self) -> None:
+        """See msgspec: called when the fields are there."""
+        if len(self.model) > TEXT_CHARS_MAX:
+            force_setattr(self, "model", self.model[:TEXT_CHARS_MAX])
+
+
+class UsageSummary(Part, frozen=True, gc=False):
+    """What a call cost, as far as its provider said it."""
+
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    micro_usd: Count | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Those of the prompt and of the answer."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+class BudgetSummary(Part, frozen=True, gc=False):
+    """What an account may spend; None is no limit."""
+
+    attempts: Count = ATTEMPTS_DEFAULT
+    tokens: Count | None = None
+    micro_usd: Count | None = None
+
+
+class SpentSummary(Part, frozen=True, gc=False):
+    """What an account was charged."""
+
+    attempts: Count = 0
+    tokens: Count = 0
+    micro_usd: Count = 0
+
+
+class AccountStateSummary(Part, frozen=True, gc=False):
+    """An account as an outcome shows it."""
+
+    id: Text
+    spent: SpentSummary
+
+
+class ReplaySummary(Part, frozen=True, gc=False):
+    """Which dead letter a request replays."""
+
+    dead_letter_id: Text
+
+
+class AskedSummary(Part, frozen=True, gc=False):
+    """The request within a retry or a dead letter."""
+
+    answer_schema: SchemaName
+    profile: Text = "default"
+    budget: BudgetSummary = BudgetSummary()
+    replay: ReplaySummary | None = None

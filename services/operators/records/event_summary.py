@@ -1,0 +1,189 @@
+"""The one partial parser of events: of each kind, what lists and counts need; pure.
+
+The fields are those of the wire; the rest of an event, which may be large, is skipped. Who needs
+another member of an event adds it here. A new kind of event is a class here and a place in
+`EventSummary`; mypy then names each match that must say what becomes of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import field
+from msgspec.json import Decoder
+
+from answerbus.schema_name import SchemaName
+from services.operators.records.event_parts import (
+    AccountStateSummary,
+    AskedSummary,
+    CauseSummary,
+    Count,
+    FailureSummary,
+    ModelSummary,
+    Moment,
+    Part,
+    PriorSummary,
+    Reason,
+    ReplaySummary,
+    Text,
+    UsageSummary,
+)
+
+
+class _Event(Part, frozen=True, gc=False, tag_field="kind"):
+    @property
+    def kind(self) -> str:
+        """The event's kind."""
+        return str(self.__struct_config__.tag)
+
+
+class RequestSummary(_Event, frozen=True, gc=False, tag="request"):
+    """A request."""
+
+    request_id: Text
+    workflow_id: Text
+    answer_schema: SchemaName
+    profile: Text = "default"
+
+
+class AttemptSummary(_Event, frozen=True, gc=False, tag="attempt"):
+    """An attempt; `model` is None where no provider was called."""
+
+    request_id: Text
+    workflow_id: Text
+    attempt: Count
+    outcome: Text
+    failure: FailureSummary | None = None
+    model: ModelSummary | None = None
+    usage: UsageSummary = UsageSummary()
+    duration_ms: Count | None = None
+
+
+class RetrySummary(_Event, frozen=True, gc=False, tag="retry_request"):
+    """A request that is to be tried again."""
+
+    request_id: Text
+    workflow_id: Text
+    request: AskedSummary
+    next_attempt: Count
+    failure: FailureSummary
+
+    @property
+    def answer_schema(self) -> SchemaName:
+        """The schema that was asked for."""
+        return self.request.answer_schema
+
+
+class AnswerSummary(_Event, frozen=True, gc=False):
+    """An outcome with an answer. Little is required of it: the audit is to find forged ones."""
+
+    request_id: Text
+    workflow_id: Text | None = None
+    answer_schema: SchemaName | None = field(default=None, name="schema")
+    attempt: Count | None = None
+    model: ModelSummary | None = None
+    account: AccountStateSummary | None = None
+    replay: ReplaySummary | None = None
+
+
+class ResultSummary(AnswerSummary, frozen=True, gc=False, tag="result"):
+    """A valid answer."""
+
+
+class UnvalidatedResultSummary(AnswerSummary, frozen=True, gc=False, tag="unvalidated_result"):
+    """An answer that never became valid."""
+
+
+class RefusalSummary(AnswerSummary, frozen=True, gc=False, tag="refusal"):
+    """A request that was declined."""
+
+
+class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
+    """A dead letter."""
+
+    dead_letter_id: Text
+    request_id: Text | None
+    workflow_id: Text | None
+    cause: CauseSummary
+    request: AskedSummary | None
+    account: AccountStateSummary | None
+    at: Moment
+    prior: Sequence[PriorSummary] = ()
+    round: Count = 0
+    labels: Mapping[Text, Text] = MappingProxyType({})
+
+    @property
+    def answer_schema(self) -> SchemaName | None:
+        """The schema that was asked for, if it holds a request."""
+        return self.request.answer_schema if self.request else None
+
+    @property
+    def failure(self) -> str | None:
+        """That of the last attempt."""
+        last = self.prior[-1].failure if self.prior else None
+        failure = self.cause.failure or last
+        return failure.kind if failure else None
+
+
+class ReplayedSummary(_Event, frozen=True, gc=False, tag="replayed"):
+    """A dead letter that was replayed, as `request_id`."""
+
+    dead_letter_id: Text
+    request_id: Text
+    round: Count
+    by: Reason
+    reason: Reason
+    at: Moment
+
+
+class DismissedSummary(_Event, frozen=True, gc=False, tag="dismissed"):
+    """A dead letter that was dismissed."""
+
+    dead_letter_id: Text
+    by: Reason
+    reason: Reason
+    at: Moment
+
+
+class AccountSummary(_Event, frozen=True, gc=False, tag="account"):
+    """An account as the ledger has it."""
+
+    account_id: Text
+    workflow_id: Text
+    in_flight: tuple[Any, ...] = ()
+
+
+class ClosedSummary(_Event, frozen=True, gc=False, tag="closed"):
+    """A request, or a record that is none, that has had its outcome."""
+
+    workflow_id: Text | None
+
+
+class LaneRecordSummary(_Event, frozen=True, gc=False, tag="lane"):
+    """A lane as its worker wrote it."""
+
+    worker: Text
+    openings_without_progress: Count
+
+
+class SkippedSummary(_Event, frozen=True, gc=False, tag="skipped"):
+    """A private record that an operator has passed by."""
+
+
+EventSummary = (
+    RequestSummary
+    | AttemptSummary
+    | RetrySummary
+    | ResultSummary
+    | UnvalidatedResultSummary
+    | RefusalSummary
+    | DeadLetterSummary
+    | ReplayedSummary
+    | DismissedSummary
+    | AccountSummary
+    | ClosedSummary
+    | LaneRecordSummary
+    | SkippedSummary
+)
+
+EVENT_SUMMARY = Decoder[EventSummary](EventSummary)
