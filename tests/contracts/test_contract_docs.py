@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from answerbus.contract import Contract
+from answerbus.plugins import GROUP, fault_of
 from answerbus.registry import BUILT_IN
 
 TEXT = (Path(__file__).parents[2] / "docs/contracts.md").read_text(encoding="utf-8")
@@ -41,3 +43,16 @@ def test_the_table_says_what_is_audit_only_and_whether_there_is_a_text_variant(
 
     assert set(re.findall(r"`(\w+)`", audit_only)) == contract.audit_only
     assert (text_variant == "none") == (contract.from_text is None)
+
+
+def test_the_contract_of_ones_own_is_one() -> None:
+    """The module that the page shows is a plugin as it stands, under the entry point it names."""
+    (module,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    (project,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    named: dict[str, Any] = {"__name__": "answerbus_moods"}
+    exec(compile(module, "answerbus_moods", "exec", dont_inherit=True), named)
+    (entry,) = tomllib.loads(project)["project"]["entry-points"][GROUP].values()
+
+    contract = named[entry.removeprefix("answerbus_moods:")]
+    assert isinstance(contract, Contract)
+    assert fault_of(contract) is None

@@ -1,5 +1,6 @@
 """The client for users' tests: what it accepts, how requests end, and what subscribers get."""
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -315,3 +316,16 @@ def test_the_sync_client_has_it_too() -> None:
         assert client.ask("Hi", workflow_id="w").unwrap() == "Goeie!"
         with client.subscribe(response_model=str, group_id="g") as outcomes:
             assert [one.kind for one in outcomes if not isinstance(one, Undecodable)] == ["result"]
+
+
+def test_what_a_callback_raises_leaves_the_sync_client_usable() -> None:
+    def refuse(_: Progress) -> None:
+        raise ConnectionError
+
+    fake = FakeClient()
+    fake.prepare(answered("never seen"), answered("Goeie!"))
+    with SyncClient(over=fake).open() as client:  # opened twice, closed once
+        with pytest.raises(ConnectionError):
+            client.ask("Hi", workflow_id="w", on_progress=refuse)
+        assert client.ask("Hi", workflow_id="w").unwrap() == "Goeie!"
+    assert "answerbus client" not in {thread.name for thread in threading.enumerate()}

@@ -9,9 +9,14 @@ TICKETS = Path(__file__).parent / "tickets"
 
 
 def install_tickets(folder: Path) -> Path:
-    """The example plugin, built and installed by pip; gives the folder to import from."""
+    """The plugin of the tests, built and installed by pip; gives the folder to import from."""
+    return install(TICKETS, folder)
+
+
+def install(distribution: Path, folder: Path) -> Path:
+    """A distribution's folder, built and installed by pip; gives the folder to import from."""
     source, target = folder / "source", folder / "installed"
-    shutil.copytree(TICKETS, source)  # a build leaves files beside what it builds
+    shutil.copytree(distribution, source)  # a build leaves files beside what it builds
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(source)],

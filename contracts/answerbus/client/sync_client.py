@@ -51,7 +51,9 @@ class SyncClient:
         self._thread = LoopThread("answerbus client")
 
     def open(self) -> Self:
-        """Connect; raises BusUnavailable."""
+        """Connect; raises BusUnavailable. To open twice does no harm."""
+        if self._thread.is_running:
+            return self
         self._thread.start()
         try:
             self._thread.call(self._client.__aenter__())

@@ -1,0 +1,53 @@
+"""A FastStream service that reads the typed results of one contract, and the refusals."""
+
+import asyncio
+import os
+
+from faststream import FastStream
+from faststream.kafka import KafkaBroker, KafkaMessage
+
+from answerbus.answers.plan_proposal import CallsiteRewrite, DepBump, Override, PlanProposal
+from answerbus.outcome import Refusal, Result
+
+PREFIX = os.environ.get("TOPIC_PREFIX", "answerbus")
+
+broker = KafkaBroker(os.environ.get("KAFKA", "localhost:9092"))
+app = FastStream(broker)
+outcomes = broker.subscriber(
+    f"{PREFIX}.results.v1",
+    f"{PREFIX}.refusals.v1",
+    group_id="downstream",
+    auto_offset_reset="earliest",
+    isolation_level="read_committed",  # else one sees what was taken back
+)
+
+
+def is_plan(kind: str, message: KafkaMessage) -> bool:
+    """Told by headers, without reading the body."""
+    of_kind = message.headers.get("ce_type") == f"answerbus.{kind}.v1"
+    return of_kind and message.headers.get("ce_contract") == "plan_proposal.v1"
+
+
+@outcomes(filter=lambda message: is_plan("result", message))
+async def apply(result: Result[PlanProposal]) -> None:
+    match result.answer:
+        case DepBump() as bump:
+            print(f"{result.request_id}: {bump.package} to {bump.target_version}", flush=True)
+        case Override() as override:
+            print(f"{result.request_id}: {override.package} held at {override.forced_version}")
+        case CallsiteRewrite() as rewrite:
+            print(f"{result.request_id}: a patch of {', '.join(rewrite.files)}")
+
+
+@outcomes(filter=lambda message: is_plan("refusal", message))
+async def note(refusal: Refusal) -> None:
+    print(f"{refusal.request_id}: {refusal}", flush=True)
+
+
+@outcomes
+async def leave(_: KafkaMessage) -> None:
+    """What belongs to other contracts."""
+
+
+if __name__ == "__main__":
+    asyncio.run(app.run())

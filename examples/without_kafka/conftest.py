@@ -1,0 +1,3 @@
+"""The fixture `fake_client` for all tests here."""
+
+pytest_plugins = ["answerbus.client.testing.pytest_plugin"]
