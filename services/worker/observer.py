@@ -8,7 +8,7 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import Decision
+from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -16,7 +17,8 @@ from answerbus.request import InlineRef, Prior, SchemaRef
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt, build
-from services.worker.core.outcome.decide import Decision, decide
+from services.worker.core.outcome.decide import decide
+from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import corpora
@@ -79,7 +81,8 @@ def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan,
     of = plan_of(ref)
     checked = check(content, of.schema, of.wire)
     asked = case(request(policy=policy), plan_=of)
-    return of, decide(asked, answered(content), checked, around(3, 3))
+    call = replace(asked, reply=answered(content), checked=checked)
+    return of, decide(call, around(3, 3))
 
 
 @pytest.mark.parametrize("text", TEXTS)

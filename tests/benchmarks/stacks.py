@@ -22,6 +22,7 @@ PARTS = {
     "producer/": "transactions (aiokafka's sender)",
     "lane/state/lane_state.py:spend": "spend",
     "lane/state/lane_state.py": "settle: outcome, audit, ledger",
+    "core/outcome/decide.py": "settle: outcome, audit, ledger",
     "worker/limits/": "slots and limits",
     "core/attempt/check.py": "checking the answer",
     "core/attempt/prompt.py": "prompt",
@@ -32,6 +33,8 @@ PARTS = {
     "faststream/": "intake (FastStream)",
     "lane/lane.py": "turns and tasks",
     "worker/handle.py": "turns and tasks",
+    "lane/request_task.py": "turns and tasks",
+    "lane/admission.py": "turns and tasks",
     "aiohttp/": "call: connections",
     "aiokafka/": "aiokafka",
 }

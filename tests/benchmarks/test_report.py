@@ -43,9 +43,9 @@ def test_a_table_says_which_bars_are_missed() -> None:
 def test_samples_are_told_apart_by_library_and_by_purpose() -> None:
     root = Path(__file__).parents[2]
     loop = "/usr/lib/python3.11/asyncio/events.py:_run"
-    handle = f"{root}/services/worker/handle.py:ask"
+    handle = f"{root}/services/worker/handle.py:attempt"
     client = f"{root}/.venv/lib/python3.11/site-packages/aiohttp/client.py:_request"
-    adapter = f"{root}/services/worker/providers/exchange.py:_send"
+    adapter = f"{root}/services/worker/adapters/providers/exchange.py:_send"
     seen = Counter({(client, adapter, handle, loop): 2, (adapter, handle, loop): 1, (handle,): 1})
 
     assert stacks.shares(seen, stacks.running) == [("aiohttp", 0.5), ("ours", 0.5)]
@@ -56,5 +56,5 @@ def test_samples_are_told_apart_by_library_and_by_purpose() -> None:
     ]
     assert stacks.shares(seen, stacks.cause) == [
         ("exchange.py:_send", 0.75),
-        ("handle.py:ask", 0.25),
+        ("handle.py:attempt", 0.25),
     ]

@@ -46,13 +46,12 @@ def check(data: bytes) -> None:
         partition=0,
         partitions=builders.PARTITIONS,
         worker="me",
-        backoff=builders.BACKOFF,
         counters=WorkerCounters(),
         ledger=Ledger(),
         watermark=Watermark(0),
         queue=Queue(),
     )
-    writing = lane_state.arrive(arrival(record), builders.NOW)
+    writing = lane_state.admit(arrival(record), builders.NOW)
     if writing is None:
         assert len(lane_state.queue.tickets) == 1
         return

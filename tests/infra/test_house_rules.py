@@ -102,7 +102,6 @@ def test_audit_only_text_has_no_way_into_a_prompt() -> None:
         "worker/core/budget/audit.py",
         "worker/core/outcome/call.py",
         "worker/core/schema/resolve.py",
-        "worker/handle.py",
     }
 
 

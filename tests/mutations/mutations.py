@@ -12,11 +12,12 @@ from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.reply import Reply, is_counted
 from services.worker.core.budget.audit import give_back
-from services.worker.lane import commits, opening, recovery
+from services.worker.core.outcome import call
+from services.worker.lane import opening, recovery, request_task
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import Outbox
-from services.worker.lane.state import lane_state, suspects
+from services.worker.lane.state import suspects
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
@@ -141,7 +142,7 @@ def _refund() -> AbstractContextManager[object]:
     def mutated(reply: Reply) -> bool:
         return is_counted(reply) and type(reply).__name__ not in {"TimedOut", "Unavailable"}
 
-    return mock.patch.object(lane_state, "is_counted", mutated)
+    return mock.patch.object(call, "is_counted", mutated)
 
 
 def _no_write_off() -> AbstractContextManager[object]:
@@ -211,7 +212,7 @@ MUTATIONS = (
     Mutation("a call that ran is refunded", _refund),
     Mutation("a full lane does not pause", _never_pauses),
     Mutation("a slot is not given back", lambda: mock.patch.object(CallLease, "leave")),
-    Mutation("permits do not expire", lambda: mock.patch.object(commits, "PERMIT_S", 1e9)),
+    Mutation("permits do not expire", lambda: mock.patch.object(request_task, "PERMIT_S", 1e9)),
     Mutation(
         "a retry is not ended with its terminal",
         lambda: _without(lambda record: record.topic is RETRIES and record.value is None),

@@ -27,24 +27,25 @@ class Backpressure:
         self._tally = counters
         self._held = 0
         self._requests = 0
-        self._is_paused = True
+        self._is_stopped = True  # by the lane, until it says from where to go on
+        self._is_full = False
         self._counts = False
 
     @property
     def is_delivering(self) -> bool:
         """Whether records are delivered."""
-        return not self._is_paused
+        return not self.is_paused
 
     def resume_at(self, offset: int) -> None:
         """Let records come from `offset` on, whatever was fetched or paused before."""
         self._intake.seek(offset)
         self._intake.resume()
-        self._is_paused = False
+        self._is_stopped = self._is_full = False
 
     def pause(self) -> None:
-        """Stop delivery."""
+        """Stop delivery until `resume_at`."""
         self._intake.pause()
-        self._is_paused = True
+        self._is_stopped = True
 
     def update(self, queue: Queue, backlog_bytes: int, unavailable: Container[str] = ()) -> None:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
@@ -60,16 +61,17 @@ class Backpressure:
         self._count(queue.held, requests, lanes=1)
         held_bytes = queue.bytes + queue.excess * EXCESS_BYTES
         load = self._load(requests, held_bytes + backlog_bytes)
-        if not self._is_paused and load >= 1:
-            self.pause()
-        elif self._is_paused and load <= 1 / 2:
+        if not self.is_paused and load >= 1:
+            self._intake.pause()
+            self._is_full = True
+        elif self._is_full and not self._is_stopped and load <= 1 / 2:
             self._intake.resume()
-            self._is_paused = False
+            self._is_full = False
 
     @property
     def is_paused(self) -> bool:
         """Whether delivery is stopped."""
-        return self._is_paused
+        return self._is_stopped or self._is_full
 
     def reset(self) -> None:
         """The lane holds nothing any more: the worker's totals must not remember it."""

@@ -8,8 +8,8 @@ from answerbus.private.ledger import Watched
 from services.worker.core.request.admit import Arrival
 from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.lane import Lane
-from services.worker.lane.outbox import LaneLost
 from services.worker.lane.state.machine import State
+from services.worker.lane_port import LaneLost
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from services.worker.core.request.ticket import Ticket
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
-from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
 from services.worker.lane.state.lane_record_refresh import refreshed_lane_record
 from services.worker.lane.state.lane_state import LaneState
@@ -25,6 +25,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane_port import LaneLost
 from services.worker.tasks.latest_task import Cancellation
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
@@ -130,7 +131,7 @@ class Lane:
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = here.lane_state.arrive(arrival, now)
+                writing = here.lane_state.admit(arrival, now)
                 if writing:
                     written = here.put(writing)
         except Exception as error:

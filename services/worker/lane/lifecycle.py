@@ -2,20 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
 
 from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
 from services.worker.context import Context
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.lane import Handle, Lane, OnLoss
+from services.worker.lane.lane import Lane, OnLoss
 from services.worker.lane.offset_gaps import OffsetGaps
-from services.worker.lane.outbox import LaneLost, Outbox
+from services.worker.lane.outbox import Outbox
 from services.worker.lane.recovery import open_lane
+from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.state.reopen_backoff import ReopenBackoff
+from services.worker.lane_port import LaneLost, RequestTask
 from services.worker.ports import Intake, Shard
 from services.worker.tasks.fair_timeout import FairTimer
 from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
@@ -31,14 +34,16 @@ def new_lifecycle(
     context: Context,
     intake: Intake,
     new_shard: Callable[[], Shard],
-    handle: Handle,
+    handle: Callable[[RequestTask], Awaitable[None]],
 ) -> "Lifecycle":
-    """A lane with all that belongs to it."""
+    """A lane with all that belongs to it; `handle` is the main path."""
     backpressure = Backpressure(intake, context.limits, context.counters)
     gaps = OffsetGaps(partition, intake, context.counters)
-    return Lifecycle(
-        partial(Lane, partition, context, backpressure, gaps, handle), intake, new_shard
-    )
+
+    def work(lane: Lane, ticket: Ticket) -> Awaitable[None]:
+        return handle(LaneRequestTask(lane, ticket))
+
+    return Lifecycle(partial(Lane, partition, context, backpressure, gaps, work), intake, new_shard)
 
 
 class Lifecycle:

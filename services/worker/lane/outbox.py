@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
+from services.worker.lane_port import LaneLost
 from services.worker.observer import Observer, Observers
 from services.worker.ports import Outgoing, OutRecord, Shard
 from services.worker.tasks.fair_timeout import wait_fairly
@@ -17,14 +18,6 @@ OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is know
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 BATCH_RECORDS_MAX = 5_000
 COMMIT_TIMEOUT_S = 10.0
-
-
-class LaneLost(Exception):
-    """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
-
-    def __str__(self) -> str:
-        said = "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
-        return f"{said} ({cause})" if (cause := super().__str__()) else said
 
 
 @dataclass(slots=True)

@@ -156,7 +156,6 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
         partition=lane.partition,
         partitions=context.partitions,
         worker=context.worker,
-        backoff=context.backoff,
         counters=context.counters,
         ledger=ledger,
         watermark=Watermark(0),

@@ -14,7 +14,8 @@ from services.operators.records.stored import Stored
 from services.worker.core.budget.audit import write_off
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.counters import WorkerCounters
-from services.worker.core.outcome.decide import Decision
+from services.worker.core.outcome.decide import DecisionInputs, decide
+from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.queue import Queue
@@ -36,7 +37,6 @@ class Partition:
             partition=0,
             partitions=PARTITIONS,
             worker="me",
-            backoff=builders.BACKOFF,
             counters=WorkerCounters(),
             ledger=Ledger(),
             watermark=Watermark(0),
@@ -65,7 +65,7 @@ class Partition:
         value = json.dumps(body(request_id, WORKFLOW, **more)).encode()
         stored = self.put(REQUESTS, None, value, headers)
         arrival = builders.arrival(value, stored.offset, 0, self.clock, headers)
-        self._write(self.lane_state.arrive(arrival, self.clock))
+        self._write(self.lane_state.admit(arrival, self.clock))
 
     def spend(self) -> tuple[Ticket, Any]:
         self.clock += timedelta(seconds=1)
@@ -85,7 +85,9 @@ class Partition:
     def settle(self, ticket: Ticket, spend: Any, *outcome: Any) -> Decision:
         self.clock += timedelta(seconds=1)
         call = builders.call(ticket, spend, *outcome)
-        decision, writing = self.lane_state.settle(call, self.clock, 0.0)
+        account = self.lane_state.account_after(call)
+        decided = decide(call, DecisionInputs(account, builders.BACKOFF, self.clock, 0.0))
+        decision, writing = self.lane_state.commit(call, decided, self.clock)
         self._write(writing)
         self.lane_state.apply_decision(ticket, decision)
         return decision

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,20 +11,20 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.budget import AccountState, Budget, Spent, Usage
 from answerbus.envelope import Headers, ReceivedRequest, decode_request
-from answerbus.outcome import ModelUsed, Origin
+from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
 from services.digest import bytes_digest, canonical_digest
 from services.forwarding import first_place, is_forwarded
-from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import Checked, DecisionInputs
+from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.ticket import Ticket, incoming_trace
 from services.worker.core.schema.resolve import resolve
@@ -134,21 +135,24 @@ def case(
     waits: int = 0,
     attempt: int = 1,
     plan_: Plan | None = None,
-) -> AttemptContext:
+    at: datetime = NOW,
+) -> Call:
+    """A call of a request that arrived at `at`, which was answered."""
     asked = asked or request()
-    return AttemptContext(
+    origin = ORIGIN.model_copy(update={"timestamp": at})
+    of = Ticket(
         request=asked,
         body_digest=bytes_digest(b"body"),
-        origin=ORIGIN,
-        deadline=after(asked.ttl_s),
+        origin=origin,
+        notes=notes,
+        size_bytes=100,
+        offset=17,
+        incoming_trace=incoming_trace((), origin, asked.request_id),
         prior=prior,
         waits=waits,
-        notes=notes,
-        attempt=attempt,
-        plan=plan_ or plan(),
-        model=ModelUsed(profile="default", provider="scripted", model="m", dialect="prompted"),
-        usage=Usage(input_tokens=10, output_tokens=5),
     )
+    spend = Spend(asked.account_id, asked.request_id, attempt, 1_000, 0, NOW)
+    return replace(call(of, spend), plan=plan_ or plan())
 
 
 def account(spent: int = 1, limit: int = 3) -> AccountState:
@@ -178,8 +182,6 @@ def call(
         spend=spend,
         reply=reply,
         checked=checked,
-        answer_digest=None,
-        rationale=None,
         duration_ms=7,
     )
 

@@ -11,10 +11,10 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from services.telemetry import metrics
 from services.telemetry.counts import Counts
-from services.worker.core.attempt.reply import is_counted, kind_of
+from services.worker.core.attempt.reply import kind_of
 from services.worker.core.budget.account import Spend
-from services.worker.core.outcome.call import Call, attempt_outcome
-from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 
 UNKNOWN = "unknown"  # what a request names and nobody has, or what is known of no request
@@ -41,7 +41,7 @@ class MetricsObserver:
         """See Observer."""
         counts, profile, usage = self.counts, call.plan.profile.name, call.usage
         failure = call.failure.kind if call.failure else "none"
-        counted = "yes" if is_counted(call.reply) else "no"
+        counted = "yes" if call.is_counted else "no"
         counts.add(metrics.ATTEMPTS, attempt_outcome(decision), failure, counted, profile)
         counts.observe(
             metrics.CALL_DURATION, kind_of(call.reply), profile, value=call.duration_ms / 1000

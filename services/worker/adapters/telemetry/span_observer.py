@@ -8,10 +8,10 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import RetryRequest
 from services.telemetry.span import Attributes, Span
-from services.worker.core.attempt.reply import Rejected, facts_of, is_counted
+from services.worker.core.attempt.reply import Rejected, facts_of
 from services.worker.core.budget.account import Spend
-from services.worker.core.outcome.call import Call, attempt_outcome
-from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 
 # Where the conventions have another name for a provider than our settings.
@@ -132,7 +132,7 @@ def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
         "answerbus.profile": call.plan.profile.name,
         "answerbus.request.id": call.spend.request_id,
         "answerbus.attempt": call.spend.attempt,
-        "answerbus.attempt.counted": is_counted(call.reply),
+        "answerbus.attempt.counted": call.is_counted,
     }
     told = {name: value for name, value in known.items() if value is not None}
     return {**_of_profile(call), **told}

@@ -1,1 +1,1 @@
-"""One attempt: how it is asked, what came back, and the events about it."""
+"""One attempt: how it is asked, and what came back."""

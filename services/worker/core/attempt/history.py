@@ -1,25 +1,22 @@
 """What is kept of earlier attempts, for the next one and for readers of the events."""
 
-from dataclasses import replace
-
 from pydantic import JsonValue
 
 from answerbus import failure, json_text
 from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
 from answerbus.request import Prior
-from services.worker.core.attempt.attempt_context import AttemptContext
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
+from services.worker.core.attempt.plan import Plan
 from services.worker.core.guard.nesting import nests_deeper
 
 PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
 
 
 def with_failure(
-    attempt: AttemptContext, failed: failure.Failure, answer: JsonValue
-) -> AttemptContext:
-    """The case with this attempt among its earlier ones; only the last keeps its answer."""
-    entry = Prior(attempt=attempt.attempt, failure=failed, answer=answer)
-    return replace(attempt, prior=bounded_prior((*attempt.prior, entry)))
+    prior: tuple[Prior, ...], attempt: int, failed: failure.Failure, answer: JsonValue
+) -> tuple[Prior, ...]:
+    """The earlier attempts and this one; only the last keeps its answer."""
+    return bounded_prior((*prior, Prior(attempt=attempt, failure=failed, answer=answer)))
 
 
 def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
@@ -38,23 +35,23 @@ def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
     return tuple(reversed(kept))
 
 
-def kept_answer(attempt: AttemptContext, content: str) -> JsonValue:
+def kept_answer(plan: Plan, content: str) -> JsonValue:
     """The answer as the next attempt may see it: without audit-only fields, and not too large."""
     if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
         return None
-    found = readable(attempt, content)
+    found = readable(plan, content)
     return None if found is None else found.value
 
 
-def readable(attempt: AttemptContext, content: str) -> json_text.Parsed | None:
+def readable(plan: Plan, content: str) -> json_text.Parsed | None:
     """The answer without audit-only fields, if it is JSON of the shape that was asked for."""
     parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
     if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
         return None  # no reader takes an event that nests deeper
-    decoded = attempt.plan.wire.decode(parsed.value)
+    decoded = plan.wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return None
-    return json_text.Parsed(without(decoded, attempt.plan.schema.audit_only))
+    return json_text.Parsed(without(decoded, plan.schema.audit_only))
 
 
 def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from answerbus.budget import Usage
-from services.worker.core.attempt.prompt import Prompt
+from answerbus.request import Prior, Request
+from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
 
@@ -51,3 +52,14 @@ class Plan:
     profile: ProfileFacts
     schema: ResolvedSchema
     wire: WireSchema
+
+    def prompt(self, request: Request, prior: tuple[Prior, ...]) -> Prompt:
+        """What the model will be told after the attempts in `prior`."""
+        profile = self.profile
+        return build(
+            request, self.wire, prior, profile.max_output_tokens, show_schema=profile.show_schema
+        )
+
+    def worst_cost(self, prompt: Prompt) -> int:
+        """The most that a call can cost, in millionths of a US dollar; 0 without a price."""
+        return self.profile.tariff.worst(prompt) if self.profile.tariff else 0

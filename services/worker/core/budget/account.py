@@ -16,6 +16,8 @@ from answerbus.wire import format_timestamp
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
+Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
+
 NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
 
 
@@ -49,7 +51,7 @@ class Account:
     workflow_id: str
     limit: Budget
     updated_at: datetime
-    charged: tuple[int, int, int] = (0, 0, 0)  # attempts, tokens, micro_usd
+    charged: Charged = (0, 0, 0)
     in_flight: Mapping[tuple[str, int], Spend] = field(default_factory=_nothing)  # by attempt
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     last_attempt_hash: str | None = None
@@ -60,13 +62,16 @@ class Account:
     @property
     def spent(self) -> Spent:
         """What was charged so far."""
-        attempts, tokens, micro_usd = self.charged
-        return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
+        return _spent(self.charged)
 
     @property
     def state(self) -> AccountState:
         """The account as events show it."""
-        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
+        return self.state_at(self.charged)
+
+    def state_at(self, charged: Charged) -> AccountState:
+        """The account as events show it once so much is charged."""
+        return AccountState(id=self.id, limit=self.limit, spent=_spent(charged))
 
     def put(self, spend: Spend) -> None:
         """A spend is made."""
@@ -137,6 +142,11 @@ def restored(record: AccountRecord) -> Account:
         open={entry.request_id: entry.attempts for entry in record.open} or NOTHING,
         last_attempt_hash=record.last_attempt_hash,
     )
+
+
+def _spent(charged: Charged) -> Spent:
+    attempts, tokens, micro_usd = charged
+    return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
 
 
 def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from answerbus.budget import Usage
+from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.private.ledger import (
     AccountRecord,
@@ -15,7 +15,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
-from services.worker.core.budget.account import Account, Spend, restored
+from services.worker.core.budget.account import Account, Charged, Spend, restored
 from services.worker.core.budget.closed import Closed, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
 
@@ -121,10 +121,13 @@ class Ledger:
         account = self.accounts[spend.account_id]
         account.take(spend)
         account.updated_at = now
-        if counted:
-            cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
-            account.charged = _plus(account.charged, (1, _tokens(usage, spend.tokens), cost))
+        account.charged = _charged_after(account, spend, usage, counted=counted)
         return account
+
+    def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:
+        """The account of a spend as events show it once `settle` has been done."""
+        account = self.accounts[spend.account_id]
+        return account.state_at(_charged_after(account, spend, usage, counted=counted))
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of a record that is none, has had its event."""
@@ -180,7 +183,14 @@ def closed_record(
     )
 
 
-def _plus(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
+def _charged_after(account: Account, spend: Spend, usage: Usage, *, counted: bool) -> Charged:
+    if not counted:
+        return account.charged
+    cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
+    return _plus(account.charged, (1, _tokens(usage, spend.tokens), cost))
+
+
+def _plus(one: Charged, other: Charged) -> Charged:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 

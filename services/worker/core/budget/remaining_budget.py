@@ -3,11 +3,11 @@
 from typing import Literal
 
 from answerbus.budget import AccountState, Budget
-from services.worker.core.attempt.attempt_context import AttemptContext
-from services.worker.core.attempt.prompt import build
+from answerbus.request import Prior, Request
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.budget.account import Charged
 
 BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
-Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
 
 
 def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
@@ -22,21 +22,16 @@ def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
     return None
 
 
-def first_exhausted(attempt: AttemptContext, account: AccountState) -> BudgetUnit | None:
-    """What is too little for another attempt after those that `attempt` tells of, if anything."""
+def first_exhausted(
+    request: Request, plan: Plan, prior: tuple[Prior, ...], account: AccountState
+) -> BudgetUnit | None:
+    """What is too little for another attempt after those in `prior`, if anything."""
     spent, limit = account.spent, account.limit
     if spent.attempts >= limit.attempts:
         return "attempts"
     if limit.tokens is None and limit.micro_usd is None:
         return None
-    profile = attempt.plan.profile
-    prompt = build(
-        attempt.request,
-        attempt.plan.wire,
-        attempt.prior,
-        profile.max_output_tokens,
-        show_schema=profile.show_schema,
-    )
-    cost = profile.tariff.worst(prompt) if profile.tariff else 0
+    prompt = plan.prompt(request, prior)
+    cost = plan.worst_cost(prompt)
     after = spent.attempts + 1, spent.tokens + prompt.tokens_max, spent.micro_usd + cost
     return exceeded(limit, after)

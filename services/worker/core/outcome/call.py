@@ -1,27 +1,34 @@
-"""A call that was made: the facts that decisions and the audit draw on."""
+"""A call that was made: the case to decide, and what the audit keeps of it."""
 
 from dataclasses import dataclass
-from typing import assert_never
+from functools import cached_property
 
 from answerbus import failure
-from answerbus.attempt import AttemptOutcome
 from answerbus.budget import Usage
-from answerbus.dead_letter import DeadLetter
-from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import ModelUsed
+from answerbus.request import Request
 from answerbus.wire import clip
-from services.worker.core.attempt.attempt_context import AttemptContext
+from services.digest import text_digest
+from services.worker.core.attempt.check import Checked, check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Answered, Rejected, Reply, facts_of, failure_of
+from services.worker.core.attempt.reply import (
+    Answered,
+    Rejected,
+    Reply,
+    facts_of,
+    failure_of,
+    is_counted,
+)
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
-from services.worker.core.outcome.decide import Checked, Decision, Wait
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.schema.resolved import Accepted
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """What was asked, charged and answered; `checked` is there for an Answered reply."""
 
@@ -31,11 +38,19 @@ class Call:
     spend: Spend
     reply: Reply
     checked: Checked | None
-    answer_digest: str | None
-    rationale: str | None
     duration_ms: int
 
     @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return self.ticket.request
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the model may have worked on it."""
+        return is_counted(self.reply)
+
+    @cached_property
     def model(self) -> ModelUsed:
         """Who answered: the name that the provider gave, else the one that was asked for."""
         profile = self.plan.profile
@@ -47,46 +62,33 @@ class Call:
             dialect=self.plan.wire.dialect,
         )
 
-    @property
+    @cached_property
     def usage(self) -> Usage:
         """What the provider reported, with its price where there is one."""
         usage, tariff = facts_of(self.reply).usage, self.plan.profile.tariff
         return tariff.priced(usage) if tariff else usage
 
-    def attempt_context(self) -> AttemptContext:
-        """The case to decide."""
-        ticket = self.ticket
-        return AttemptContext(
-            request=ticket.request,
-            body_digest=ticket.body_digest,
-            origin=ticket.origin,
-            deadline=ticket.deadline,
-            prior=ticket.prior,
-            waits=ticket.waits,
-            notes=(*ticket.notes, *self._uncounted_money()),
-            attempt=self.spend.attempt,
-            plan=self.plan,
-            model=self.model,
-            usage=self.usage,
-        )
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers of its outcome should know of the request and of what it cost."""
+        if self.request.budget.micro_usd is None or self.plan.profile.tariff:
+            return self.ticket.notes
+        unpriced = f"profile {self.plan.profile.name} has no price: money was not counted"
+        return (*self.ticket.notes, unpriced)
 
-    def _uncounted_money(self) -> tuple[str, ...]:
-        if self.ticket.request.budget.micro_usd is None or self.plan.profile.tariff:
-            return ()
-        return (f"profile {self.plan.profile.name} has no price: money was not counted",)
-
-    def trace(self, attempt: AttemptContext, worker: str) -> CallTrace:
+    def trace(self, worker: str) -> CallTrace:
         """What the audit keeps."""
+        reply, checked = self.reply, self.checked
         return CallTrace(
             worker=worker,
             model=self.model,
             schema_digest=self.plan.schema.id.digest,
             wire_schema_digest=self.plan.wire.digest,
             prompt_digest=self.prompt.digest,
-            answer_digest=self.answer_digest,
-            rationale=self.rationale,
-            facts=facts_of(self.reply),
-            usage=attempt.usage,
+            answer_digest=text_digest(reply.content) if isinstance(reply, Answered) else None,
+            rationale=checked.rationale if isinstance(checked, Accepted) else None,
+            facts=facts_of(reply),
+            usage=self.usage,
             duration_ms=self.duration_ms,
         )
 
@@ -106,14 +108,9 @@ class Call:
                 return failure_of(self.reply)
 
 
-def attempt_outcome(decision: Decision) -> AttemptOutcome:
-    """What the audit calls a decision."""
-    match decision:
-        case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
-            return decision.kind
-        case RetryRequest():
-            return "retry"
-        case Wait():
-            return "released"
-        case _:
-            assert_never(decision)
+def checked_call(
+    ticket: Ticket, plan: Plan, prompt: Prompt, spend: Spend, reply: Reply, duration_s: float
+) -> Call:
+    """The call that came to `reply`; an answer is checked."""
+    checked = check(reply.content, plan.schema, plan.wire) if isinstance(reply, Answered) else None
+    return Call(ticket, plan, prompt, spend, reply, checked, int(duration_s * 1000))

@@ -1,4 +1,4 @@
-"""What becomes of a reply: one pure decision, and one place where trying again meets the budget."""
+"""What becomes of a call: one pure decision, and one place where trying again meets the budget."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,37 +9,29 @@ from pydantic import JsonValue
 from answerbus import dead_letter, failure
 from answerbus.budget import AccountState
 from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
-from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import RetryRequest
+from answerbus.request import Prior
 from answerbus.wire import clip
-from services.worker.core.attempt import events, history
+from services.worker.core.attempt import history
 from services.worker.core.attempt import reply as replies
-from services.worker.core.attempt.attempt_context import AttemptContext
 from services.worker.core.attempt.check import TooLarge, check_as_text
 from services.worker.core.budget import remaining_budget
+from services.worker.core.outcome import events
 from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.schema.resolved import Accepted
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
 
-Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Try again soon, without a word to anyone: the provider did no work."""
-
-    failure: failure.Failure
-    delay_s: float
-
-
-Outcome = Result[JsonValue] | UnvalidatedResult | Refusal | RetryRequest | dead_letter.DeadLetter
-Decision = Outcome | Wait
-
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """What a decision depends on beside the reply: money, time and chance."""
+    """What a decision depends on beside the call: money, time and chance.
+
+    `account` is as it will be once the call is settled.
+    """
 
     account: AccountState
     backoff: Backoff
@@ -47,84 +39,74 @@ class DecisionInputs:
     jitter: float
 
 
-def decide(
-    attempt: AttemptContext, reply: replies.Reply, checked: Checked | None, inputs: DecisionInputs
-) -> Decision:
-    """Turn a reply into an outcome; `checked` is what an Answered reply's content came to."""
+def decide(call: Call, inputs: DecisionInputs) -> Decision:
+    """Turn a call into what becomes of its request."""
+    reply = call.reply
     match reply:
         case replies.Answered():
-            if checked is None:
-                raise ValueError("an answer is checked before anything is decided")
-            return _answered(attempt, reply, checked, inputs)
+            return _answered(call, reply.content, inputs)
         case replies.Refused():
-            again = _after_refusal(attempt, replies.failure_of(reply), inputs)
-            return again or events.refusal_by_provider(attempt, reply, inputs.account, inputs.now)
+            again = _after_refusal(call, replies.failure_of(reply), inputs)
+            return again or events.refusal_by_provider(call, reply, inputs.account, inputs.now)
         case replies.Truncated() | replies.TimedOut():
-            return _try_again(attempt, replies.failure_of(reply), inputs)
+            return _try_again(call, replies.failure_of(reply), inputs)
         case replies.Unavailable(ran=True):
-            return _try_again(attempt, replies.failure_of(reply), inputs)
+            return _try_again(call, replies.failure_of(reply), inputs)
         case replies.Throttled() | replies.Unavailable():
-            return _wait(attempt, replies.failure_of(reply), inputs)
+            return _wait(call, replies.failure_of(reply), inputs)
         case replies.Rejected(scope="request"):
             cause = dead_letter.Rejected(status=reply.status, code=reply.code)
-            return events.dead_letter(attempt, cause, inputs.account, inputs.now)
+            return _dead_letter(call, call.ticket.prior, cause, inputs)
         case replies.Rejected():
-            return _wait(attempt, failure.Unavailable(status=reply.status), inputs)
+            return _wait(call, failure.Unavailable(status=reply.status), inputs)
         case _:
             assert_never(reply)
 
 
-def _answered(
-    attempt: AttemptContext, reply: replies.Answered, checked: Checked, inputs: DecisionInputs
-) -> Decision:
-    match checked:
-        case Accepted(declined=None):
-            return _published(attempt, checked, inputs)
-        case Accepted():
-            reason = checked.declined.reason if checked.declined else ""
-            refused = failure.Refused(reason=clip(reason, REASON_BYTES_MAX))
-            return _after_refusal(attempt, refused, inputs) or _published(attempt, checked, inputs)
-        case failure.Malformed() | failure.Invalid():
-            tried = history.with_failure(
-                attempt, checked, history.kept_answer(attempt, reply.content)
-            )
-            retries = attempt.request.policy.on_invalid == "retry"
-            again = _next_attempt(tried, checked, inputs) if retries else None
-            return again or _after_last_attempt(attempt, tried, reply.content, checked, inputs)
+def _answered(call: Call, content: str, inputs: DecisionInputs) -> Decision:
+    match call.checked:
+        case None:
+            raise ValueError("an answer is checked before anything is decided")
+        case Accepted(declined=None) as accepted:
+            return _published(call, accepted, inputs)
+        case Accepted(declined=declined) as accepted:
+            reason = clip(declined.reason, REASON_BYTES_MAX) if declined else ""
+            again = _after_refusal(call, failure.Refused(reason=reason), inputs)
+            return again or _published(call, accepted, inputs)
+        case failure.Malformed() | failure.Invalid() as failed:
+            return _invalid(call, content, failed, inputs)
         case TooLarge():
-            return events.dead_letter(
-                attempt, dead_letter.AnswerTooLarge(), inputs.account, inputs.now
-            )
+            return _dead_letter(call, call.ticket.prior, dead_letter.AnswerTooLarge(), inputs)
         case _:
-            assert_never(checked)
+            assert_never(call.checked)
 
 
-def _published(attempt: AttemptContext, accepted: Accepted, inputs: DecisionInputs) -> Decision:
+def _published(call: Call, accepted: Accepted, inputs: DecisionInputs) -> Decision:
     if accepted.declined:
-        return events.refusal_by_model(attempt, accepted, inputs.account, inputs.now)
-    return events.result(attempt, accepted, inputs.account, inputs.now)
+        return events.refusal_by_model(call, accepted, inputs.account, inputs.now)
+    return events.result(call, accepted, inputs.account, inputs.now)
 
 
-def _after_last_attempt(
-    attempt: AttemptContext,
-    tried: AttemptContext,
-    content: str,
-    failed: failure.Malformed | failure.Invalid,
-    inputs: DecisionInputs,
+def _invalid(
+    call: Call, content: str, failed: failure.Malformed | failure.Invalid, inputs: DecisionInputs
 ) -> Decision:
-    policy = attempt.request.policy
+    """Another attempt, which sees what was wrong; else what the policy says of the last one."""
+    policy = call.request.policy
+    prior = _prior(call, failed, history.kept_answer(call.plan, content))
+    retries = policy.on_invalid == "retry"
+    if retries and (again := _next_attempt(call, prior, failed, inputs)):
+        return again
     if policy.at_last == "unvalidated":
-        found = history.readable(attempt, content)
+        found = history.readable(call.plan, content)
         if found is not None and _has_form(found.value, failed):
-            return events.unvalidated(attempt, found.value, failed, inputs.account, inputs.now)
+            return events.unvalidated(call, found.value, failed, inputs.account, inputs.now)
     if policy.at_last == "text":
-        as_text = check_as_text(content, attempt.plan.schema)
+        as_text = check_as_text(content, call.plan.schema)
         if isinstance(as_text, Accepted):
-            return _published(attempt, as_text, inputs)
-    if policy.on_invalid == "retry":
-        return _used_up(tried, inputs)
-    cause = dead_letter.InvalidAnswer(failure=failed)
-    return events.dead_letter(tried, cause, inputs.account, inputs.now)
+            return _published(call, as_text, inputs)
+    if retries:
+        return _used_up(call, prior, inputs)
+    return _dead_letter(call, prior, dead_letter.InvalidAnswer(failure=failed), inputs)
 
 
 def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) -> bool:
@@ -139,54 +121,52 @@ def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) ->
 
 
 def _after_refusal(
-    attempt: AttemptContext, refused: failure.Failure, inputs: DecisionInputs
+    call: Call, refused: failure.Failure, inputs: DecisionInputs
 ) -> RetryRequest | None:
-    if attempt.request.policy.on_refusal != "retry":
+    if call.request.policy.on_refusal != "retry":
         return None
-    return _next_attempt(history.with_failure(attempt, refused, None), refused, inputs)
+    return _next_attempt(call, _prior(call, refused), refused, inputs)
 
 
-def _try_again(
-    attempt: AttemptContext, failed: failure.Failure, inputs: DecisionInputs
-) -> Decision:
-    tried = history.with_failure(attempt, failed, None)
-    return _next_attempt(tried, failed, inputs) or _used_up(tried, inputs)
+def _try_again(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decision:
+    prior = _prior(call, failed)
+    return _next_attempt(call, prior, failed, inputs) or _used_up(call, prior, inputs)
 
 
 def _next_attempt(
-    tried: AttemptContext, failed: failure.Failure, inputs: DecisionInputs
+    call: Call, prior: tuple[Prior, ...], failed: failure.Failure, inputs: DecisionInputs
 ) -> RetryRequest | None:
     """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    if remaining_budget.first_exhausted(tried, inputs.account):
+    if remaining_budget.first_exhausted(call.request, call.plan, prior, inputs.account):
         return None
-    delay_s = inputs.backoff.delay_s(len(tried.prior), inputs.jitter)
-    return _retry(tried, failed, delay_s, inputs, counted=True)
+    delay_s = inputs.backoff.delay_s(len(prior), inputs.jitter)
+    return _retry(call, prior, failed, delay_s, inputs, counted=True)
 
 
-def _used_up(tried: AttemptContext, inputs: DecisionInputs) -> dead_letter.DeadLetter:
-    which = remaining_budget.first_exhausted(tried, inputs.account) or "attempts"
-    cause = dead_letter.BudgetExhausted(which=which)
-    return events.dead_letter(tried, cause, inputs.account, inputs.now)
+def _used_up(call: Call, prior: tuple[Prior, ...], inputs: DecisionInputs) -> Decision:
+    which = remaining_budget.first_exhausted(call.request, call.plan, prior, inputs.account)
+    cause = dead_letter.BudgetExhausted(which=which or "attempts")
+    return _dead_letter(call, prior, cause, inputs)
 
 
-def _wait(attempt: AttemptContext, failed: failure.Failure, inputs: DecisionInputs) -> Decision:
+def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decision:
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
-    waits = attempt.waits + 1
+    waits = call.ticket.waits + 1
     if waits > WAITS_MAX:
-        tried = history.with_failure(attempt, failed, None)
         cause = dead_letter.InvalidAnswer(failure=failed)
-        return events.dead_letter(tried, cause, inputs.account, inputs.now)
+        return _dead_letter(call, _prior(call, failed), cause, inputs)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
         # Never sooner than it says; and `0`, said again and again, must not use up all waits.
         delay_s = max(delay_s, failed.retry_after_s or 0.0)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
-    return _retry(attempt, failed, delay_s, inputs, counted=False)
+    return _retry(call, call.ticket.prior, failed, delay_s, inputs, counted=False)
 
 
 def _retry(
-    attempt: AttemptContext,
+    call: Call,
+    prior: tuple[Prior, ...],
     failed: failure.Failure,
     delay_s: float,
     inputs: DecisionInputs,
@@ -194,5 +174,18 @@ def _retry(
     counted: bool,
 ) -> RetryRequest:
     delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
-    not_before = min(inputs.now + delay, attempt.deadline)
-    return events.retry(attempt, failed, not_before, inputs.account, inputs.now, counted=counted)
+    not_before = min(inputs.now + delay, call.ticket.deadline)
+    return events.retry(
+        call, prior, failed, not_before, inputs.account, inputs.now, counted=counted
+    )
+
+
+def _prior(call: Call, failed: failure.Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
+    """The earlier attempts, and this one."""
+    return history.with_failure(call.ticket.prior, call.spend.attempt, failed, answer)
+
+
+def _dead_letter(
+    call: Call, prior: tuple[Prior, ...], cause: dead_letter.Cause, inputs: DecisionInputs
+) -> dead_letter.DeadLetter:
+    return events.dead_letter(call, prior, cause, inputs.account, inputs.now)

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from answerbus.envelope import Headers
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.request import Prior, Request
 from answerbus.trace import Trace, new_trace, read_trace
-from answerbus.wire import format_timestamp
-from services.worker.core.attempt.events import bounded_notes
+from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
 
@@ -52,6 +52,10 @@ class Ticket:
         """Append time plus `ttl_s`; no call starts after it."""
         return self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
 
+    def seconds_left(self, now: datetime) -> float:
+        """Until the deadline; negative after it."""
+        return (self.deadline - now).total_seconds()
+
     @property
     def trace(self) -> Trace:
         """The request's own span, under which its attempts stand."""
@@ -61,6 +65,11 @@ class Ticket:
     def round(self) -> int:
         """How often operators have replayed it."""
         return self.request.replay.round if self.request.replay else 0
+
+
+def bounded_notes(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """At most 32 notes of 1 KiB, in order, each once."""
+    return tuple(clip(note, NOTE_BYTES_MAX) for note in dict.fromkeys(notes))[:NOTES_MAX]
 
 
 def incoming_trace(headers: Headers, origin: Origin, name: str) -> Trace:

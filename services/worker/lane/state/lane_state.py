@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from answerbus.attempt import Attempt
+from answerbus.budget import AccountState
 from answerbus.dead_letter import (
     AnswerTooLarge,
     BudgetExhausted,
@@ -16,16 +17,14 @@ from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import ClosedOutcome, LaneRecord, Watched
 from answerbus.trace import Trace
-from services.worker.core.attempt import events
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import is_counted
-from services.worker.core.budget.account import Spend
+from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.audit import chain, give_back
 from services.worker.core.budget.ledger import Reserved, closed_record
-from services.worker.core.outcome.backoff import Backoff
-from services.worker.core.outcome.call import Call, attempt_outcome
-from services.worker.core.outcome.decide import Decision, DecisionInputs, Wait, decide
+from services.worker.core.outcome import events
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite, RecordAdmission
@@ -39,14 +38,13 @@ class LaneState(RecordAdmission):
     """The state of one open lane. Nothing here waits; a lost lane throws its state away."""
 
     worker: str
-    backoff: Backoff
     watched: Watched | None = None
 
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
     ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
         """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
-        cost = plan.profile.tariff.worst(prompt) if plan.profile.tariff else 0
+        cost = plan.worst_cost(prompt)
         spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
         if isinstance(spend, Reserved):
             self.queue.wait_for_funds(ticket, now)
@@ -56,26 +54,23 @@ class LaneState(RecordAdmission):
             return spend
         return spend, self._writing(self._account(ticket))
 
-    def settle(self, call: Call, now: datetime, jitter: float) -> tuple[Decision, LaneWrite]:
-        """Decide what becomes of a call and write it down; `apply_decision` follows the commit."""
-        ticket, counted, case = call.ticket, is_counted(call.reply), call.attempt_context()
-        account = self.ledger.settle(call.spend, case.usage, now, counted=counted)
+    def account_after(self, call: Call) -> AccountState:
+        """The account as it will be once the call is settled, which `commit` does."""
+        return self.ledger.state_after(call.spend, call.usage, counted=call.is_counted)
+
+    def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
+        """Write down what becomes of a call; `apply_decision` follows once that is committed.
+
+        An outcome that no record can hold becomes a dead letter, which is given instead.
+        """
+        ticket = call.ticket
+        account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
         self.queue.fund(account.id)
-        inputs = DecisionInputs(account.state, self.backoff, now, jitter)
-        decision = decide(case, call.reply, call.checked, inputs)
-        written = (
-            []
-            if isinstance(decision, Wait)
-            else [records.outcome_record(decision, ticket, self.partition)]
-        )
-        if written and len(written[0].value or b"") > VALUE_BYTES_MAX:
-            decision = events.dead_letter(case, AnswerTooLarge(), account.state, now)
-            written = [records.outcome_record(decision, ticket, self.partition)]
-        cleared = counted and self.suspects.clear(ticket.request.request_id)
-        if cleared:
+        decision, written = self._outcome(call, decision, account, now)
+        if call.is_counted and self.suspects.clear(ticket.request.request_id):
             written.append(self._lane_record(now))
-        trace, outcome = call.trace(case, self.worker), attempt_outcome(decision)
-        attempt = chain(account, call.spend, outcome, call.failure, trace, counted=counted)
+        outcome, trace = attempt_outcome(decision), call.trace(self.worker)
+        attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
         written.append(records.attempt_record(attempt, ticket.incoming_trace, self.partition))
         match decision:
             case Wait():
@@ -85,6 +80,18 @@ class LaneState(RecordAdmission):
                 return decision, self._writing(*written, self._account(ticket))
             case _:
                 return decision, self._terminal(ticket, decision.kind, now, *written)
+
+    def _outcome(
+        self, call: Call, decision: Decision, account: Account, now: datetime
+    ) -> tuple[Decision, list[OutRecord]]:
+        if isinstance(decision, Wait):
+            return decision, []
+        record = records.outcome_record(decision, call.ticket, self.partition)
+        if len(record.value or b"") > VALUE_BYTES_MAX:
+            prior, cause = call.ticket.prior, AnswerTooLarge()
+            decision = events.dead_letter(call, prior, cause, account.state, now)
+            record = records.outcome_record(decision, call.ticket, self.partition)
+        return decision, [record]
 
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
@@ -98,9 +105,7 @@ class LaneState(RecordAdmission):
     ) -> tuple[DeadLetter, LaneWrite]:
         """End a request without another call."""
         account = self.ledger.account(ticket.request, now)
-        letter = events.letter(
-            ticket.request, cause, ticket.origin, ticket.prior, ticket.notes, account.state, now
-        )
+        letter = events.dead_letter_without_call(ticket, cause, account.state, now)
         return letter, self._terminal(
             ticket, letter.kind, now, records.outcome_record(letter, ticket, self.partition)
         )

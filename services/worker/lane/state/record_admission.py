@@ -40,8 +40,8 @@ class RecordAdmission:
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
 
-    def arrive(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
-        """Take a record in: queue it, or write down at once what becomes of it."""
+    def admit(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
+        """Admit a record: queue its request, or write down at once what becomes of it."""
         offset = arrival.place.offset
         if not self.watermark.deliver(offset):
             return None

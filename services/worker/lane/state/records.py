@@ -23,7 +23,7 @@ from answerbus.wire import format_timestamp
 from services.forwarding import header_of, without_header
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.ledger import closed_record
-from services.worker.core.outcome.decide import Outcome
+from services.worker.core.outcome.decision import Outcome
 from services.worker.core.request.admit import Arrival, Unfit
 from services.worker.core.request.ticket import Ticket, incoming_trace
 from services.worker.ports import LateRecord, OutRecord

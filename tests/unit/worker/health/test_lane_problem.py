@@ -14,6 +14,7 @@ from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.verdict import Verdict, body_of, judge
 from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.lane import Lane
+from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -190,7 +191,7 @@ def test_what_was_settled_is_progress() -> None:
         async def forget_one(lane: Lane, ticket: Ticket) -> None:
             if ticket.request.request_id == "forgotten":
                 await asyncio.sleep(NEVER_S)
-            await handle(lane, ticket)
+            await handle(LaneRequestTask(lane, ticket))
 
         await stage.worker.open()
         stage.worker.lane._handle = forget_one

@@ -65,6 +65,21 @@ def test_opening_seeks_before_it_resumes() -> None:
     assert Stage().told() == ["seek 7", "resume"]
 
 
+def test_what_was_paused_by_its_lane_stays_so_until_the_lane_says_where_to_go_on() -> None:
+    """While one record is read alone, those behind it would be handed over for nothing."""
+    stage = Stage()
+    stage.told()
+
+    stage.backpressure.pause()
+    assert stage.told() == ["pause"]
+    assert stage.regulate() == []
+    assert stage.backpressure.is_paused
+
+    stage.backpressure.resume_at(9)
+    assert stage.told() == ["seek 9", "resume"]
+    assert not stage.backpressure.is_paused
+
+
 def test_it_shuts_at_the_mark_in_requests_and_opens_at_half_of_it() -> None:
     stage = Stage()
     stage.told()

@@ -17,9 +17,9 @@ from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.ledger import LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.digest import bytes_digest
-from services.worker.core.attempt import events
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.ledger import Ledger, closed_record
+from services.worker.core.outcome import events
 from services.worker.lane.opening import (
     RecoveredState,
     UnreadableState,
@@ -38,11 +38,12 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryRequest:
-    origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
-    failed = TimedOut(after_s=1)
+    made = case(request(request_id))
+    made.ticket.origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
     return events.retry(
-        replace(case(request(request_id)), origin=origin),
-        failed,
+        made,
+        (),
+        TimedOut(after_s=1),
         after(not_before_s),
         builders.account(),
         NOW,

@@ -12,9 +12,9 @@ from services.worker.lane.outbox import (
     COMMIT_TIMEOUT_S,
     LINGER_S,
     OFFSET_EVERY_S,
-    LaneLost,
     Outbox,
 )
+from services.worker.lane_port import LaneLost
 from services.worker.ports import OutRecord, StoredRecord
 from tests.unit.worker.lane.virtual import run
 

@@ -245,15 +245,15 @@ def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
         stage = Stage()
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
-        arrive = type(stage.worker.lane.lane_state).arrive
+        admit = type(stage.worker.lane.lane_state).admit
 
         def broken(self: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1:
                 raise RuntimeError("a bug")
-            return arrive(self, arrival, now)
+            return admit(self, arrival, now)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(stage.worker.lane.lane_state), "arrive", broken)
+            patch.setattr(type(stage.worker.lane.lane_state), "admit", broken)
             await until(lambda: len(terminals(stage.broker)) == 3, 120)
         assert list(terminals(stage.broker).values()).count("dead_letter") == 1
         await until(lambda: stage.broker.offsets[0] == 3)

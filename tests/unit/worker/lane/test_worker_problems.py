@@ -63,17 +63,17 @@ def test_a_bug_in_taking_a_record_in_leaves_no_gap() -> None:
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
         lane_state = stage.worker.lane.lane_state
-        arrive = type(lane_state).arrive
+        admit = type(lane_state).admit
         raised: list[Any] = []
 
         def broken(self: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1 and not raised:
                 raised.append(arrival)
                 raise RuntimeError("a bug")
-            return arrive(self, arrival, now)
+            return admit(self, arrival, now)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(lane_state), "arrive", broken)
+            patch.setattr(type(lane_state), "admit", broken)
             await stage.all_done()
         await stage.end()
 

@@ -1,6 +1,7 @@
 """What an answer to each contract ends as, from a provider's content to the event."""
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -17,10 +18,11 @@ from answerbus.limits import ANSWER_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
-from services.worker.core.attempt.attempt_context import AttemptContext
 from services.worker.core.attempt.check import check, check_as_text
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.outcome.decide import Decision, decide
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import decide
+from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Accepted, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
@@ -38,21 +40,21 @@ INLINE = InlineRef(
 
 def case_of(
     ref: SchemaRef, dialect: DialectName = "prompted", notes: tuple[str, ...] = (), **policy: str
-) -> AttemptContext:
+) -> Call:
     compiled = SCHEMAS.compiled(ref, dialect)
     assert not isinstance(compiled, Unusable)
     asked: Any = {"policy": policy}
     return case(request(**asked), plan_=Plan(plan().profile, *compiled), notes=notes)
 
 
-def outcome(of: AttemptContext, answer: object, *, spent: int = 1) -> Decision:
+def outcome(of: Call, answer: object, *, spent: int = 1) -> Decision:
     """`answer` is a content, or what it says as JSON."""
     content = answer if isinstance(answer, str) else json.dumps(answer)
     checked = check(content, of.plan.schema, of.plan.wire)
-    return decide(of, answered(content), checked, around(spent, 3))
+    return decide(replace(of, reply=answered(content), checked=checked), around(spent, 3))
 
 
-def published(of: AttemptContext, answer: object, *, spent: int = 1) -> JsonValue:
+def published(of: Call, answer: object, *, spent: int = 1) -> JsonValue:
     made = outcome(of, answer, spent=spent)
     assert isinstance(made, Result), made
     return made.answer

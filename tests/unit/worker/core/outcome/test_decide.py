@@ -10,8 +10,7 @@ from answerbus.budget import AccountState, Budget, Spent
 from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from services.worker.core.attempt.attempt_context import AttemptContext
-from services.worker.core.attempt.check import TooLarge
+from services.worker.core.attempt.check import Checked, TooLarge
 from services.worker.core.attempt.plan import Tariff
 from services.worker.core.attempt.reply import (
     CallFacts,
@@ -23,15 +22,14 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import (
     WAIT_IN_MEMORY_S_MAX,
     WAITS_MAX,
-    Checked,
-    Decision,
     DecisionInputs,
-    Wait,
     decide,
 )
+from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.schema.resolved import Accepted
 from tests.unit.worker.builders import (
     BACKOFF,
@@ -52,7 +50,7 @@ FACTS = CallFacts()
 LAST: dict[str, Any] = {"spent": 3, "limit": 3}
 
 
-def asked(**policy: str) -> AttemptContext:
+def asked(**policy: str) -> Call:
     rules: dict[str, Any] = policy
     return case(request(policy=rules), plan_=plan(OBJECT))
 
@@ -60,10 +58,14 @@ def asked(**policy: str) -> AttemptContext:
 def decided(
     reply: Reply | None = None,
     checked: Checked | None = None,
-    of: AttemptContext | None = None,
+    of: Call | None = None,
     **state: Any,
 ) -> Decision:
-    return decide(of or asked(), reply or answered(), checked, around(**state))
+    return decide(ended(of or asked(), reply, checked), around(**state))
+
+
+def ended(of: Call, reply: Reply | None = None, checked: Checked | None = None) -> Call:
+    return replace(of, reply=reply or answered(), checked=checked)
 
 
 def test_a_valid_answer_is_a_result_also_with_the_last_attempt() -> None:
@@ -248,7 +250,7 @@ def test_waits_have_a_last_one() -> None:
 
 
 def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
-    retry = decided(TimedOut(60.0), of=replace(asked(), deadline=after(-5)))
+    retry = decided(TimedOut(60.0), of=case(at=after(-5 - 3600)))
 
     assert isinstance(retry, RetryRequest)
     assert retry.not_before == after(-5) < NOW
@@ -272,7 +274,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:
-        return decide(case(request(policy=policy), plan_=way), reply, checked, now)
+        return decide(ended(case(request(policy=policy), plan_=way), reply, checked), now)
 
     decisions = (
         of(answered('{"a":"x"}'), INVALID, at_last="unvalidated"),

@@ -25,8 +25,8 @@ from answerbus.limits import (
 from answerbus.outcome import RetryRequest
 from services.digest import canonical_digest
 from services.forwarding import FORWARDED_HEADER
-from services.worker.core.attempt import events
 from services.worker.core.budget.ledger import Ledger, closed_record
+from services.worker.core.outcome import events
 from services.worker.core.request.admit import (
     REQUEST_DEPTH_MAX,
     Admission,
@@ -208,7 +208,8 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     assert isinstance(found, Admitted)
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
     failed = builders.earlier().failure
-    retry = events.retry(case, failed, NOW, builders.account(), NOW, counted=True)
+    prior, account = case.ticket.prior, builders.account()
+    retry = events.retry(case, prior, failed, NOW, account, NOW, counted=True)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
 
@@ -259,9 +260,8 @@ def test_a_request_of_exactly_the_limit_is_admitted_and_one_byte_more_is_not() -
 
     found = verdict(arrival(raw))
     assert isinstance(found, Admitted)
-    written = events.letter(
-        found.request, DeadlinePassed(), builders.ORIGIN, (), (), builders.account(), NOW
-    )
+    ticket, account = builders.case(found.request).ticket, builders.account()
+    written = events.dead_letter_without_call(ticket, DeadlinePassed(), account, NOW)
     assert len(encode(written).value) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
 
     assert cause(verdict(arrival(sized(REQUEST_BYTES_MAX + 1)))) == RequestTooLarge()

@@ -18,7 +18,8 @@ from services.worker.core.attempt.reply import Throttled, TimedOut
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.counters import WorkerCounters
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import Decision, Wait
+from services.worker.core.outcome.decide import DecisionInputs, decide
+from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.schema.resolved import Accepted
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
@@ -46,7 +47,6 @@ def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
         partition=0,
         partitions=PARTITIONS,
         worker="me",
-        backoff=builders.BACKOFF,
         counters=WorkerCounters(),
         ledger=ledger or Ledger(),
         watermark=Watermark(position),
@@ -55,7 +55,7 @@ def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
 
 
 def arrive(to: LaneState, value: Any, offset: int) -> LaneWrite | None:
-    return to.arrive(arrival(value, offset), NOW)
+    return to.admit(arrival(value, offset), NOW)
 
 
 def running(of: LaneState, request_id: str = "r-1", offset: int = 0, **more: Any) -> Ticket:
@@ -73,7 +73,8 @@ def called(of: LaneState, ticket: Ticket, *outcome: Any) -> Call:
 
 
 def settled(of: LaneState, call: Call) -> tuple[Decision, LaneWrite]:
-    decision, writing = of.settle(call, after(1), 0.5)
+    inputs = DecisionInputs(of.account_after(call), builders.BACKOFF, after(1), 0.5)
+    decision, writing = of.commit(call, decide(call, inputs), after(1))
     of.apply_decision(call.ticket, decision)
     return decision, writing
 
@@ -261,11 +262,11 @@ def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
 def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut() -> None:
     lane = lane_state(position=3)
     older = body("older", workflow_of(0, 1), ttl_s=86_400)
-    lane.arrive(arrival(older, 3), NOW)
+    lane.admit(arrival(older, 3), NOW)
     lane.queue.take()  # and is not done when all workers leave
     first_append = [(FORWARDED_HEADER, f"5/17/{int(NOW.timestamp() * 1000)}".encode())]
     forwarded = arrival(body("r-1", OURS), 4, headers=first_append)
-    assert lane.arrive(forwarded, NOW) is None
+    assert lane.admit(forwarded, NOW) is None
     ticket = lane.queue.take()
     assert ticket
     settled(lane, called(lane, ticket, TimedOut(1.0)))
@@ -276,8 +277,8 @@ def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut
 
     reopened = lane_state(position=3, ledger=lane.ledger)
     later = after(25 * 3_600)
-    reopened.arrive(arrival(older, 3), later)
-    assert reopened.arrive(forwarded, later) is not None
+    reopened.admit(arrival(older, 3), later)
+    assert reopened.admit(forwarded, later) is not None
     assert reopened.counters.duplicates == 1
 
 

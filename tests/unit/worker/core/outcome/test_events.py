@@ -14,10 +14,11 @@ from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, 
 from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
 from answerbus.trace import Trace
-from services.worker.core.attempt import events, history
-from services.worker.core.attempt.attempt_context import AttemptContext
+from services.worker.core.attempt import history
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
+from services.worker.core.outcome import events
+from services.worker.core.outcome.call import Call
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.core.schema.resolved import Accepted
 from tests.unit.worker.builders import (
@@ -61,7 +62,8 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
         "answer": "hi",
         "attempt": 2,
         "model": {
-            "profile": "default", "provider": "scripted", "model": "m", "dialect": "prompted"
+            "profile": "default", "provider": "scripted", "model": "a-model",
+            "dialect": "prompted",
         },
         "usage": {"input_tokens": 10, "output_tokens": 5, "micro_usd": None},
         "account": {
@@ -80,8 +82,9 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
 TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 
-def retry_of(of: AttemptContext) -> RetryRequest:
-    return events.retry(of, INVALID, after(5), account(), NOW, counted=True)
+def retry_of(of: Call, prior: tuple[Prior, ...] | None = None) -> RetryRequest:
+    prior = of.ticket.prior if prior is None else prior
+    return events.retry(of, prior, INVALID, after(5), account(), NOW, counted=True)
 
 
 def through_the_log(retry: RetryRequest) -> Ticket:
@@ -102,11 +105,11 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
 
     ticket = through_the_log(retry_of(of))
 
-    assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.prior, of.notes)
+    assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.ticket.prior, of.notes)
     assert (ticket.waits, ticket.in_retries, ticket.offset) == (3, True, None)
     assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
     assert ticket.incoming_trace == TRACE
-    assert (ticket.origin, ticket.body_digest) == (of.origin, of.body_digest)
+    assert (ticket.origin, ticket.body_digest) == (of.ticket.origin, of.ticket.body_digest)
 
 
 def test_more_notes_than_an_event_holds_break_no_retry() -> None:
@@ -120,20 +123,20 @@ def test_more_notes_than_an_event_holds_break_no_retry() -> None:
 
 @pytest.mark.parametrize("content", ['{"a": "\ud800"}', "\ud800", '{"a": 1'])
 def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> None:
-    kept = history.kept_answer(AUDIT_ONLY, content)
-    tried = history.with_failure(AUDIT_ONLY, INVALID, kept)
+    kept = history.kept_answer(AUDIT_ONLY.plan, content)
+    prior = history.with_failure((), 1, INVALID, kept)
     unvalidated = events.unvalidated(AUDIT_ONLY, kept, INVALID, account(), NOW)
 
-    assert isinstance(decode(encode(retry_of(tried)).value), RetryRequest)
+    assert isinstance(decode(encode(retry_of(AUDIT_ONLY, prior)).value), RetryRequest)
     assert isinstance(decode(encode(unvalidated).value), UnvalidatedResult)
 
 
 def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
     deep, fits = (json.dumps(nested(ANSWER_DEPTH_MAX + more)) for more in (1, 0))
 
-    assert history.kept_answer(AUDIT_ONLY, deep) is None
-    assert history.kept_answer(AUDIT_ONLY, fits) == nested(ANSWER_DEPTH_MAX)
-    assert history.readable(case(), deep) is None
+    assert history.kept_answer(AUDIT_ONLY.plan, deep) is None
+    assert history.kept_answer(AUDIT_ONLY.plan, fits) == nested(ANSWER_DEPTH_MAX)
+    assert history.readable(plan(), deep) is None
 
 
 @pytest.mark.parametrize(
@@ -149,15 +152,15 @@ def test_an_answer_that_nests_too_deep_for_an_event_is_not_kept() -> None:
 def test_the_answer_that_is_kept_has_no_audit_only_field_wherever_it_stands(
     content: str, kept: JsonValue
 ) -> None:
-    assert history.kept_answer(AUDIT_ONLY, content) == kept
+    assert history.kept_answer(AUDIT_ONLY.plan, content) == kept
 
 
 def test_of_earlier_answers_the_last_alone_is_kept() -> None:
-    of = case(prior=(earlier(1, "first"), earlier(2, "second")), attempt=3)
+    before = earlier(1, "first"), earlier(2, "second")
 
-    tried = history.with_failure(of, INVALID, "third")
+    prior = history.with_failure(before, 3, INVALID, "third")
 
-    assert [(entry.attempt, entry.answer) for entry in tried.prior] == [
+    assert [(entry.attempt, entry.answer) for entry in prior] == [
         (1, None),
         (2, None),
         (3, "third"),
@@ -187,10 +190,8 @@ def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
         "by": "ops",
         "edited": False,
     }
-    letter = events.letter(
-        request("r-1", replay=replay), CrashedWorker(openings=6), case().origin, (), ("n", "n"),
-        account(), NOW,
-    )  # fmt: skip
+    ticket = case(request("r-1", replay=replay), notes=("n", "n")).ticket
+    letter = events.dead_letter_without_call(ticket, CrashedWorker(openings=6), account(), NOW)
 
     assert (letter.dead_letter_id, letter.round, letter.notes) == ("r-1.dead-letter", 2, ("n",))
     assert decode(encode(letter).value) == letter
@@ -203,6 +204,5 @@ def test_the_dialects_notes_reach_result_and_letter() -> None:
 
     assert isinstance(result, Result)
     assert result.notes == (*prompted.plan.wire.notes, "own")
-    assert events.dead_letter(prompted, CrashedWorker(openings=6), account(), NOW).notes == (
-        prompted.plan.wire.notes
-    )
+    letter = events.dead_letter(prompted, (), CrashedWorker(openings=6), account(), NOW)
+    assert letter.notes == prompted.plan.wire.notes

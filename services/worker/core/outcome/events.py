@@ -1,0 +1,184 @@
+"""The events a decision can become, each made in one place from the call at hand."""
+
+from datetime import datetime
+from typing import TypedDict
+
+from pydantic import JsonValue
+
+from answerbus import failure
+from answerbus.budget import AccountState, Usage
+from answerbus.dead_letter import Cause, DeadLetter, letter_id
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.request import Prior, Replay, SchemaId
+from answerbus.wire import clip
+from services.worker.core.attempt import reply as replies
+from services.worker.core.outcome.call import Call
+from services.worker.core.request.ticket import Ticket, bounded_notes
+from services.worker.core.schema.resolved import Accepted
+
+
+def result(
+    call: Call, accepted: Accepted, account: AccountState, now: datetime
+) -> Result[JsonValue]:
+    """A valid answer."""
+    shared = _answered(call, account, now, accepted.notes)
+    return Result[JsonValue](
+        event_id=f"{call.request.request_id}.result",
+        answer=call.plan.schema.add_notes(accepted.answer, shared["notes"]),
+        **shared,
+    )
+
+
+def unvalidated(
+    call: Call,
+    answer: JsonValue,
+    failed: failure.Malformed | failure.Invalid,
+    account: AccountState,
+    now: datetime,
+) -> UnvalidatedResult:
+    """The last answer without its audit-only fields, of another type than a valid one."""
+    return UnvalidatedResult(
+        event_id=f"{call.request.request_id}.result",
+        unvalidated_answer=answer,
+        problems=_problems(failed),
+        **_answered(call, account, now, ()),
+    )
+
+
+def refusal_by_model(
+    call: Call, accepted: Accepted, account: AccountState, now: datetime
+) -> Refusal:
+    """The refusing variant of a contract."""
+    declined = accepted.declined
+    return Refusal(
+        event_id=f"{call.request.request_id}.refusal",
+        by="model",
+        reason=clip(declined.reason, REASON_BYTES_MAX) if declined else "",
+        category=declined.category if declined else None,
+        answer=accepted.answer,
+        **_answered(call, account, now, accepted.notes),
+    )
+
+
+def refusal_by_provider(
+    call: Call, reply: replies.Refused, account: AccountState, now: datetime
+) -> Refusal:
+    """The provider's own refusal channel or filter."""
+    return Refusal(
+        event_id=f"{call.request.request_id}.refusal",
+        by="provider",
+        reason=clip(reply.reason, REASON_BYTES_MAX),
+        category=None if reply.category is None else clip(reply.category, 128),
+        **_answered(call, account, now, ()),
+    )
+
+
+def retry(
+    call: Call,
+    prior: tuple[Prior, ...],
+    failed: failure.Failure,
+    not_before: datetime,
+    account: AccountState,
+    now: datetime,
+    *,
+    counted: bool,
+) -> RetryRequest:
+    """The entry in the list of what is still being tried."""
+    return RetryRequest(
+        event_id=f"{call.request.request_id}.retry.{call.spend.attempt + 1}",
+        request_id=call.request.request_id,
+        workflow_id=call.request.workflow_id,
+        request=call.request,
+        body_digest=call.ticket.body_digest,
+        origin=call.ticket.origin,
+        next_attempt=call.spend.attempt + 1,
+        not_before=not_before,
+        deadline=call.ticket.deadline,
+        counted=counted,
+        waits=call.ticket.waits + (0 if counted else 1),
+        failure=failed,
+        prior=prior,
+        account=account,
+        notes=bounded_notes(call.notes),
+        at=now,
+    )
+
+
+def dead_letter(
+    call: Call, prior: tuple[Prior, ...], cause: Cause, account: AccountState, now: datetime
+) -> DeadLetter:
+    """The end of a request that a call leaves without an answer."""
+    return _dead_letter(call.ticket, prior, call.notes + call.plan.wire.notes, cause, account, now)
+
+
+def dead_letter_without_call(
+    ticket: Ticket, cause: Cause, account: AccountState, now: datetime
+) -> DeadLetter:
+    """The end of a request that is not called again, whether or not it ever had a plan."""
+    return _dead_letter(ticket, ticket.prior, ticket.notes, cause, account, now)
+
+
+def _dead_letter(
+    ticket: Ticket,
+    prior: tuple[Prior, ...],
+    notes: tuple[str, ...],
+    cause: Cause,
+    account: AccountState,
+    now: datetime,
+) -> DeadLetter:
+    request = ticket.request
+    return DeadLetter(
+        dead_letter_id=letter_id(request.request_id, ticket.origin.topic),
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        cause=cause,
+        request=request,
+        raw=None,
+        origin=ticket.origin,
+        prior=prior,
+        account=account,
+        round=ticket.round,
+        notes=bounded_notes(notes),
+        at=now,
+        labels=request.labels,
+    )
+
+
+def _problems(failed: failure.Malformed | failure.Invalid) -> tuple[failure.Problem, ...]:
+    if isinstance(failed, failure.Invalid):
+        return failed.problems
+    expected = f"one JSON document; reading stopped at byte {failed.position}"
+    return (failure.Problem.of("", "malformed", expected),)
+
+
+class _Shared(TypedDict):
+    request_id: str
+    workflow_id: str
+    schema: SchemaId
+    attempt: int
+    model: ModelUsed
+    usage: Usage
+    account: AccountState
+    notes: tuple[str, ...]
+    requested_at: datetime
+    finished_at: datetime
+    labels: dict[str, str]
+    replay: Replay | None
+
+
+def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str, ...]) -> _Shared:
+    return _Shared(
+        request_id=call.request.request_id,
+        workflow_id=call.request.workflow_id,
+        schema=call.plan.schema.id,
+        attempt=call.spend.attempt,
+        model=call.model,
+        usage=call.usage,
+        account=account,
+        notes=bounded_notes(call.notes + call.plan.wire.notes + notes),
+        requested_at=call.ticket.origin.timestamp,
+        finished_at=now,
+        labels=call.request.labels,
+        replay=call.request.replay,
+    )

@@ -1,0 +1,155 @@
+"""The admission of a request to a call: its plan, its place beside other calls, and the call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from answerbus.dead_letter import Cause, DeadlinePassed
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.outcome.call import Call, checked_call
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane import precautions
+from services.worker.lane.lane import Lane
+from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
+from services.worker.limits.isolation import IsolationLease
+from services.worker.limits.lease import CallLease
+from services.worker.provider_call import ask_bounded
+
+AGAIN_AT_ONCE_S = 0.001
+LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCallPlace:
+    """See lane_port.CallPlace."""
+
+    lane: Lane
+    ticket: Ticket
+    plan: Plan
+    lease: CallLease
+    isolation: IsolationLease
+
+    async def call(self, prompt: Prompt, permit: Permit) -> Call | NoCall:
+        """See lane_port.CallPlace."""
+        lane, plan, spend = self.lane, self.plan, permit.spend
+        if not await self._may_call(permit):
+            await self._release(permit)
+            return Later(AGAIN_AT_ONCE_S)
+        backend, began = lane.context.planner.backends[plan.profile.name], _now()
+        prompt = replace(prompt, attempt=spend.attempt)
+        timeout_s = min(plan.profile.timeout_s, max(self._seconds_left(), 0.0) + LATE_S_MAX)
+        self.lease.call_begins()
+        lane.calls.began(spend)  # from here on it is answered for, whatever becomes of the lane
+        lane.progressed()
+        reply = await ask_bounded(backend.provider, prompt, timeout_s)
+        duration_s = _now() - began
+        self.lease.report(reply, duration_s)
+        self.lease.leave()
+        if not self.isolation.is_alone:  # which others must not call before its outcome is known
+            self.isolation.leave()
+        return checked_call(self.ticket, plan, prompt, spend, reply, duration_s)
+
+    async def _may_call(self, permit: Permit) -> bool:
+        """Wait for a slot with the permit in hand; False when the call should not be made now."""
+        try:
+            async with asyncio.timeout(min(permit.expires_at - _now(), self._seconds_left())):
+                await self.lease.begin_call(permit.took_s)
+        except TimeoutError:
+            return False
+        is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
+        return is_in_time and self.lane.spendable.is_set() and self.lease.may_call
+
+    async def _release(self, permit: Permit) -> None:
+        """Give it back; where that raises LaneLost, the opening lane does it."""
+        lane, here = self.lane, self.lane.opened
+        now = lane.context.clock.now()
+        await here.put(here.lane_state.release(self.ticket, permit.spend, now))
+        lane.calls.gone(permit.spend)
+        lane.context.observer.released(self.ticket, permit.spend)
+        pump_funded(lane)
+
+    def _seconds_left(self) -> float:
+        return self.ticket.seconds_left(self.lane.context.clock.now())
+
+
+class LaneAdmission:
+    """See lane_port.RequestTask.admit: a context that gives back whatever was taken in it."""
+
+    def __init__(
+        self, lane: Lane, ticket: Ticket, prepare: Callable[[], Awaitable[Plan | Cause]]
+    ) -> None:
+        self._lane, self._ticket, self._prepare = lane, ticket, prepare
+        self._leases: tuple[CallLease | IsolationLease, ...] = ()
+        self._mark: AbstractAsyncContextManager[None] | None = None
+
+    async def __aenter__(self) -> LaneCallPlace | NoCall:
+        try:
+            return await self._admitted()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None:
+        try:
+            if self._mark:
+                await self._mark.__aexit__(kind, error, trace)
+        finally:
+            self._leave()
+
+    async def _admitted(self) -> LaneCallPlace | NoCall:
+        lane, ticket = self._lane, self._ticket
+        if cause := precautions.end_without_look(lane, ticket):
+            return Unanswerable(cause)
+        plan = await self._prepare()
+        if not isinstance(plan, Plan):
+            return Unanswerable(plan)
+        lease = CallLease(lane.context.limiter(plan), lane.context.slots)
+        isolation = precautions.isolation_lease(lane, ticket)
+        self._leases = lease, isolation
+        if not await self._has_entered(plan, lease, isolation):
+            # If there is time left, the broker's time was corrected meanwhile.
+            has_time = self._seconds_left() > 0
+            return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
+        if isolation.is_alone:
+            mark = precautions.lone_call_mark(lane, ticket)
+            await mark.__aenter__()
+            self._mark = mark
+        return LaneCallPlace(lane, ticket, plan, lease, isolation)
+
+    async def _has_entered(self, plan: Plan, lease: CallLease, isolation: IsolationLease) -> bool:
+        """Wait for a place at the profile and in the worker; False if the deadline comes first."""
+        request, limiter = self._ticket.request, self._lane.context.limiter(plan)
+        tokens = plan.prompt(request, self._ticket.prior).tokens_max if limiter.counts_tokens else 0
+        try:
+            async with asyncio.timeout(self._seconds_left()):
+                await lease.enter(request.workflow_id, tokens)
+                await isolation.begin()
+        except TimeoutError:
+            return False
+        return self._seconds_left() > 0
+
+    def _leave(self) -> None:
+        for lease in self._leases:
+            lease.leave()
+
+    def _seconds_left(self) -> float:
+        return self._ticket.seconds_left(self._lane.context.clock.now())
+
+
+def pump_funded(lane: Lane) -> None:
+    """Let those go on whose account is to be asked again."""
+    if lane.open and lane.open.lane_state.queue.has_funded:
+        lane.pump()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

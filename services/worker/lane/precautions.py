@@ -1,0 +1,51 @@
+"""What is done about a request that may end its worker: marks, calls apart, and giving it up.
+
+Most requests are under no suspicion; for them all this comes to nothing.
+"""
+
+from contextlib import AbstractAsyncContextManager
+
+from answerbus.dead_letter import Cause, CrashedWorker, DeadlinePassed
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
+from services.worker.lane.lane import Lane
+from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
+
+
+def end_without_look(lane: Lane, ticket: Ticket) -> Cause | None:
+    """Why it ends without a look at what it asks, if it does."""
+    suspects, name = lane.lane_state.suspects, ticket.request.request_id
+    if crashes := suspects.given_up(name):
+        return CrashedWorker(openings=crashes)
+    if suspects.is_held(name) and ticket.seconds_left(lane.context.clock.now()) <= 0:
+        return DeadlinePassed()
+    return None
+
+
+async def prepare(lane: Lane, ticket: Ticket) -> Plan | Cause:
+    """How it will be asked; where it may end the worker to find that out, under a mark."""
+    planner, request = lane.context.planner, ticket.request
+    is_held = lane.lane_state.suspects.is_held(request.request_id)
+    if not lane.opened.is_careful and not is_held:
+        return planner.plan(request)
+    async with crash_mark(lane, preparation(ticket)):
+        plan = planner.plan(request)
+        if isinstance(plan, Plan):
+            plan.prompt(request, ticket.prior)
+        return plan
+
+
+def isolation_lease(lane: Lane, ticket: Ticket) -> IsolationLease:
+    """Which calls may run beside its own: for a suspect no other lane's, and at last none."""
+    if ticket not in lane.trial:
+        return IsolationLease(lane.context.isolation, SHARED)
+    suspects, name = lane.lane_state.suspects, ticket.request.request_id
+    alone = len(lane.trial) == 1 and suspects.needs_all(name)
+    level = IsolationLevel(trial=lane.partition, alone=alone, rank=suspects.rank(name))
+    return IsolationLease(lane.context.isolation, level)
+
+
+def lone_call_mark(lane: Lane, ticket: Ticket) -> AbstractAsyncContextManager[None]:
+    """Says, as long as it is entered, that it is called while nothing else is."""
+    return crash_mark(lane, lone_call(ticket))

@@ -1,0 +1,106 @@
+"""A lane's part in the main path, for one request: its admission, and the commits."""
+
+import asyncio
+import logging
+
+from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.budget.ledger import Reserved
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import DecisionInputs
+from services.worker.core.outcome.decision import Decision
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane import precautions
+from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_funded
+from services.worker.lane.lane import Lane
+from services.worker.lane_port import LaneLost, Later, NoCall, Permit, Unanswerable
+
+PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
+NO_ROOM_S = 1.0  # until one that has to wait for suspects asks again, from behind all others
+
+_log = logging.getLogger(__name__)
+
+
+class LaneRequestTask:
+    """See lane_port.RequestTask."""
+
+    def __init__(self, lane: Lane, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self._lane = lane
+        self._prepared: Plan | Cause | None = None
+
+    def admit(self) -> LaneAdmission:
+        """See lane_port.RequestTask."""
+        return LaneAdmission(self._lane, self.ticket, self._prepare)
+
+    async def spend(self, plan: Plan, prompt: Prompt) -> Permit | NoCall:
+        """Charge one attempt and commit that; raises LaneLost if that is not known to be done."""
+        lane, ticket = self._lane, self.ticket
+        while not lane.spendable.is_set():  # it may be taken back before this task has its turn
+            if lane.leaving:
+                raise LaneLost
+            await lane.spendable.wait()
+        here, asked_at = lane.opened, asyncio.get_running_loop().time()
+        in_flight = [*lane.calls.request_ids()]
+        if not here.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
+            return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
+        charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
+        pump_funded(lane)
+        if isinstance(charged, BudgetExhausted):
+            return Unanswerable(charged)
+        if isinstance(charged, Reserved):
+            return charged
+        spent, writing = charged
+        lane.calls.spent(ticket, spent)
+        began = await here.put(writing)
+        return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
+
+    async def inputs(self, call: Call) -> DecisionInputs:
+        """See lane_port.RequestTask; until the next wait they are as the lane has them."""
+        lane, context = self._lane, self._lane.context
+        while not lane.writable.is_set():
+            await lane.writable.wait()
+        account = lane.lane_state.account_after(call)
+        return DecisionInputs(account, context.backoff, context.clock.now(), context.jitter())
+
+    async def commit(self, call: Call, decision: Decision) -> Decision | None:
+        """See lane_port.RequestTask."""
+        lane, here, now = self._lane, self._lane.opened, self._lane.context.clock.now()
+        decision, writing = here.lane_state.commit(call, decision, now)
+        try:
+            await here.put(writing)
+        except LaneLost:
+            return None  # reopened, the lane still knows this call, or has ended this task
+        lane.calls.settled(call.ticket)
+        here.lane_state.apply_decision(call.ticket, decision)
+        lane.progressed()
+        lane.context.observer.settled(call, decision, now)
+        pump_funded(lane)
+        if isinstance(decision, DeadLetter):
+            _log.info("ended as a dead letter: %s", decision.cause.kind)
+        return decision
+
+    async def dead_letter(self, cause: Cause) -> None:
+        """See lane_port.RequestTask."""
+        lane, ticket = self._lane, self.ticket
+        await lane.writable.wait()
+        here = lane.opened
+        letter, writing = here.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
+        await here.put(writing)
+        here.lane_state.apply_decision(ticket, letter)
+        lane.progressed()
+        lane.context.observer.dead_lettered(ticket, letter)
+        _log.info("ended as a dead letter: %s", letter.cause.kind)
+
+    async def pause(self, delay_s: float) -> None:
+        """See lane_port.RequestTask."""
+        if self._lane.leaving:
+            raise LaneLost
+        left_s = self.ticket.seconds_left(self._lane.context.clock.now())
+        await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
+
+    async def _prepare(self) -> Plan | Cause:
+        if self._prepared is None:
+            self._prepared = await precautions.prepare(self._lane, self.ticket)
+        return self._prepared

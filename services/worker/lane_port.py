@@ -1,0 +1,105 @@
+"""The port of the main path: what it needs of a lane, in its own words."""
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from answerbus.dead_letter import Cause
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.ledger import Reserved
+from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decide import DecisionInputs
+from services.worker.core.outcome.decision import Decision
+from services.worker.core.request.ticket import Ticket
+
+
+class LaneLost(Exception):
+    """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
+
+    def __str__(self) -> str:
+        said = "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
+        return f"{said} ({cause})" if (cause := super().__str__()) else said
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A committed spend, for one call, for a few seconds."""
+
+    spend: Spend
+    expires_at: float  # loop time
+    took_s: float  # from the wish to the permit
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswerable:
+    """The request is over without another call, and becomes a dead letter."""
+
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """There can be no call now, and there is nothing to write down: try again after a pause."""
+
+    delay_s: float
+
+
+NoCall = Unanswerable | Later | Reserved
+
+
+class CallPlace(Protocol):
+    """An admitted request's place among the calls."""
+
+    @property
+    def plan(self) -> Plan:
+        """How it will be asked."""
+        ...
+
+    async def call(self, prompt: Prompt, permit: Permit) -> Call | NoCall:
+        """Ask the provider, once; or give the permit back if it is too late for that."""
+        ...
+
+
+class RequestTask(Protocol):
+    """What the main path needs of a lane for one request: its verbs, in their order.
+
+    Each gives what the next one needs, or why there is no call now. All may raise LaneLost: then
+    the request comes again.
+    """
+
+    @property
+    def ticket(self) -> Ticket:
+        """The request."""
+        ...
+
+    def admit(self) -> AbstractAsyncContextManager[CallPlace | NoCall]:
+        """Find out how it is asked, and wait for its place; the end of the context gives it back.
+
+        The context of one that may end its worker is also the mark that says so.
+        """
+        ...
+
+    async def spend(self, plan: Plan, prompt: Prompt) -> Permit | NoCall:
+        """Charge one attempt to its account, and commit that."""
+        ...
+
+    async def inputs(self, call: Call) -> DecisionInputs:
+        """What to decide by, once the lane can write; `commit` must follow without a wait."""
+        ...
+
+    async def commit(self, call: Call, decision: Decision) -> Decision | None:
+        """Publish what became of the call; None if that must be decided anew.
+
+        Gives what was published: a dead letter, if no record can hold the decision.
+        """
+        ...
+
+    async def dead_letter(self, cause: Cause) -> None:
+        """End the request without another call, and commit that."""
+        ...
+
+    async def pause(self, delay_s: float) -> None:
+        """Let time pass, but not beyond the deadline."""
+        ...
