@@ -51,13 +51,13 @@ def workflow(
     settings = from_environment(config).kafka
     with stderr().status("reading"):
         records = asyncio.run(_records(bus_of(settings), workflow_id))
-    moments = timeline(workflow_id, records)
+    entries = timeline(workflow_id, records)
     if as_json:
-        data = [as_data(one, show_content=show_content) for one in moments]
+        data = [as_data(one, show_content=show_content) for one in entries]
         typer.echo(json_lines(data))
     else:
-        _show(stdout(), moments, show_content=show_content)
-    if not moments:
+        _show(stdout(), entries, show_content=show_content)
+    if not entries:
         said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
         stderr().print(said, markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_UNKNOWN)
@@ -81,8 +81,8 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
         return await picker.pick_all(places)
 
 
-def _show(console: Console, moments: Iterable[TimelineEntry], *, show_content: bool) -> None:
-    for one in moments:
+def _show(console: Console, entries: Iterable[TimelineEntry], *, show_content: bool) -> None:
+    for one in entries:
         console.print(line_of(one))
         if show_content:
             for said in _content(one):

@@ -30,4 +30,4 @@ class ConsoleContext:
     now: Callable[[], float]
 
 
-CONTEXT: web.AppKey[ConsoleContext] = web.AppKey("desk", ConsoleContext)
+CONTEXT: web.AppKey[ConsoleContext] = web.AppKey("context", ConsoleContext)

@@ -53,7 +53,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         port = listener.getsockname()[1]
         origins = origins_of(chosen.host, port, chosen.public_url)
         async with picking(bus) as picker:
-            context = _desk(settings, bus, picker, tokens, origins)
+            context = _context(settings, bus, picker, tokens, origins)
             async with _at_work(context, listener):
                 url = chosen.public_url or f"http://{_name(chosen.host)}:{port}"
                 made_up = urlencode({"token": tokens.operator}) if tokens.made_up_for else ""
@@ -63,7 +63,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         listener.close()
 
 
-def _desk(
+def _context(
     settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins: Origins
 ) -> ConsoleContext:
     chosen, kafka, registry = settings.console, settings.kafka, plugins.registry()

@@ -1,4 +1,4 @@
-"""`answerbus replay show`: the whole story of one dead letter."""
+"""`answerbus replay show`: all about one dead letter."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -45,12 +45,12 @@ class DeadLetterHistory:
     letter: DeadLetterRow
     letters: DeadLetterIndex
     body: Body
-    moments: Sequence[TimelineEntry]
+    entries: Sequence[TimelineEntry]
 
     @property
     def attempts(self) -> list[Attempt]:
         """What became of each spend."""
-        found = [one.seen.event for one in self.moments if isinstance(one.seen.event, Attempt)]
+        found = [one.seen.event for one in self.entries if isinstance(one.seen.event, Attempt)]
         return [one for one in found if one.request_id == self.letter.request_id]
 
 
@@ -59,14 +59,14 @@ def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None)
 
     Exit code 1 if there is no such dead letter.
     """
-    story = asyncio.run(_story(bus_of(from_environment(config).kafka), letter_id))
+    history = asyncio.run(_history(bus_of(from_environment(config).kafka), letter_id))
     if as_json:
-        views.print_json(_data(story))
+        views.print_json(_data(history))
     else:
-        stdout().print(Group(*_parts(story)))
+        stdout().print(Group(*_parts(history)))
 
 
-async def _story(bus: Bus, letter_id: str) -> DeadLetterHistory:
+async def _history(bus: Bus, letter_id: str) -> DeadLetterHistory:
     letters = await loaded_once(bus, index.TOPICS)
     letter = letters.get(letter_id)
     if letter is None:
@@ -80,9 +80,9 @@ async def _story(bus: Bus, letter_id: str) -> DeadLetterHistory:
     about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
     if letter.replay:
         about.add(letter.replay.request_id)
-    moments = timeline(letter.workflow_id or "", records)
+    entries = timeline(letter.workflow_id or "", records)
     return DeadLetterHistory(
-        letter, letters, body, [one for one in moments if one.request_id in about]
+        letter, letters, body, [one for one in entries if one.request_id in about]
     )
 
 
@@ -96,18 +96,20 @@ async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
         ]
 
 
-def _data(story: DeadLetterHistory) -> dict[str, object]:
-    body = story.body
+def _data(history: DeadLetterHistory) -> dict[str, object]:
+    body = history.body
     return {
-        "letter": views.letter_data(story.letter, story.letters.replay_outcome(story.letter)),
+        "letter": views.dead_letter_data(
+            history.letter, history.letters.replay_outcome(history.letter)
+        ),
         "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
-        "attempts": [attempt.model_dump(mode="json") for attempt in story.attempts],
-        "timeline": [as_data(one, show_content=False) for one in story.moments],
+        "attempts": [attempt.model_dump(mode="json") for attempt in history.attempts],
+        "timeline": [as_data(one, show_content=False) for one in history.entries],
     }
 
 
-def _parts(story: DeadLetterHistory) -> Iterator[RenderableType]:
-    letter, body = story.letter, story.body
+def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
+    letter, body = history.letter, history.body
     if isinstance(body, Rejection):
         yield Text(plain(body.text), "red")
     else:
@@ -122,12 +124,12 @@ def _parts(story: DeadLetterHistory) -> Iterator[RenderableType]:
         yield Text(
             plain_line(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
         )
-    for attempt in story.attempts:
+    for attempt in history.attempts:
         yield from _attempt(attempt)
-    if isinstance(body, DeadLetter) and not story.attempts:
+    if isinstance(body, DeadLetter) and not history.attempts:
         yield from (_earlier(prior) for prior in body.prior)
-    yield from views.letters_lines([letter], story.letters)
-    yield from map(line_of, story.moments)
+    yield from views.dead_letter_lines([letter], history.letters)
+    yield from map(line_of, history.entries)
 
 
 def _request(letter: DeadLetter) -> RenderableType:

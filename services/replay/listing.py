@@ -75,10 +75,10 @@ def list_(
     chosen = select(letters, selection)
     if as_json:
         views.print_json(
-            [views.letter_data(letter, letters.replay_outcome(letter)) for letter in chosen]
+            [views.dead_letter_data(letter, letters.replay_outcome(letter)) for letter in chosen]
         )
         return
-    stdout().print(*views.letters_lines(chosen, letters), sep="\n")
+    stdout().print(*views.dead_letter_lines(chosen, letters), sep="\n")
     views.print_undecodable(letters)
 
 

@@ -24,7 +24,7 @@ class Done:
         """A transaction was committed."""
         for letter, outcome in step.outcomes:
             self.sums.take(letter.id, outcome)
-        self.sent += [revived.replayed for _, revived in step.sent]
+        self.sent += [prepared.replayed for _, prepared in step.sent]
 
     @property
     def count(self) -> int:

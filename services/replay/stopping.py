@@ -1,4 +1,4 @@
-"""How work ends before it is done: Ctrl-C is a wish, and another operator's command a fact."""
+"""How work ends before it is done: by Ctrl-C, or cut off by another operator's command."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ def stopping() -> Iterator[asyncio.Event]:
     """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
-    def wish() -> None:
+    def on_signal() -> None:
         stop.set()
         release()
 
@@ -33,7 +33,7 @@ def stopping() -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, wish)
+        loop.add_signal_handler(number, on_signal)
     try:
         yield stop
     finally:

@@ -57,7 +57,7 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
     }
 
 
-def letters_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
+def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
     """One line for each dead letter."""
     heads = ["died", "letter", "workflow", "cause", "schema", "profile", "status"]
     rows = [
@@ -76,7 +76,7 @@ def letters_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> 
     yield from map(Text, lines)
 
 
-def letter_data(letter: DeadLetterRow, fate: ReplayOutcome | None) -> Mapping[str, object]:
+def dead_letter_data(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> Mapping[str, object]:
     """A dead letter as JSON data."""
     sent, aside = letter.replay, letter.dismissal
     return {
@@ -99,13 +99,13 @@ def letter_data(letter: DeadLetterRow, fate: ReplayOutcome | None) -> Mapping[st
         "replayed_as": sent.request_id if sent else None,
         "by": sent.by if sent else aside.by if aside else None,
         "reason": sent.reason if sent else aside.reason if aside else None,
-        "fate": fate.ending if fate else None,
-        "new_letter": fate.letter_id if fate else None,
+        "fate": outcome.ending if outcome else None,
+        "new_letter": outcome.letter_id if outcome else None,
     }
 
 
 class StatusData(TypedDict):
-    """What `status` says; `fates` are those of the replayed dead letters."""
+    """What `status` says; `fates` counts the outcomes of replays."""
 
     open: int
     dismissed: int
@@ -116,18 +116,18 @@ class StatusData(TypedDict):
 
 def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> StatusData:
     """How many dead letters are where, as JSON data."""
-    fates = [(letter, letters.replay_outcome(letter)) for letter in chosen]
+    outcomes = [(letter, letters.replay_outcome(letter)) for letter in chosen]
     statuses = Counter(letter.status for letter in chosen)
-    endings = Counter(fate.ending for _, fate in fates if fate)
+    endings = Counter(outcome.ending for _, outcome in outcomes if outcome)
     return {
         "open": statuses["open"],
         "dismissed": statuses["dismissed"],
         "replayed": statuses["replayed"],
         "fates": {ending: endings[ending] for ending in _ENDINGS},
         "dead_again": [
-            {"dead_letter_id": letter.id, "new_letter": fate.letter_id}
-            for letter, fate in fates
-            if fate and fate.ending == "dead"
+            {"dead_letter_id": letter.id, "new_letter": outcome.letter_id}
+            for letter, outcome in outcomes
+            if outcome and outcome.ending == "dead"
         ],
     }
 
@@ -168,8 +168,8 @@ def _cause(letter: DeadLetterRow) -> str:
     return letter.cause + (f": {letter.failure}" if letter.failure else "")
 
 
-def _status(letter: DeadLetterRow, fate: ReplayOutcome | None) -> str:
-    return letter.status + (f", {fate.ending}" if fate else "")
+def _status(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:
+    return letter.status + (f", {outcome.ending}" if outcome else "")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

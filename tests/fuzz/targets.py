@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tests.fuzz import answers, fetched, records, replies, schemas, stored
+from tests.fuzz import answers, fetched, records, replies, schemas, stored, summaries
 from tests.fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
@@ -16,6 +16,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             schemas.TARGET,
             answers.TARGET,
             replies.TARGET,
+            summaries.TARGET,
         )
     }
 )

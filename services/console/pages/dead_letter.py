@@ -33,7 +33,7 @@ async def letter(request: web.Request) -> web.Response:
         "dead_letter.html",
         letter=found,
         body=body,
-        fate=letters.replay_outcome(found),
+        outcome=letters.replay_outcome(found),
         raw=_readable(body.raw) if body and body.raw else None,
         asked=_asked(body) if body else None,
         cause_text=cause_text,

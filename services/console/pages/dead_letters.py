@@ -50,7 +50,7 @@ async def listed(request: web.Request) -> web.Response:
         shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],
         number=number,
         last=last,
-        fate=letters.replay_outcome,
+        outcome_of=letters.replay_outcome,
     )
 
 

@@ -50,13 +50,13 @@ async def job(request: web.Request) -> web.Response:
         return page(request, "message.html", 404, title="No such run", text=text)
     letters = context.feed.state.dead_letters
     known = [letter for one in found.ids if (letter := letters.get(one))]
-    fates = [letters.replay_outcome(letter) for letter in known]
+    outcomes = [letters.replay_outcome(letter) for letter in known]
     return page(
         request,
         "job.html",
         job=found,
-        fates={
-            ending: sum(fate is not None and fate.ending == ending for fate in fates)
+        outcomes={
+            ending: sum(one is not None and one.ending == ending for one in outcomes)
             for ending in ("pending", "answered", "refused", "dead")
         },
         replay_form=found.replay_form,

@@ -51,12 +51,12 @@ async def workflow(request: web.Request) -> web.Response:
     index = context.feed.state.workflows
     own = index.find(workflow_id)
     stored = await context.picker.pick_all(_newest(own))
-    moments = timeline(workflow_id, stored)
-    more = await context.picker.pick_all(_related(index, moments))
+    found = timeline(workflow_id, stored)
+    more = await context.picker.pick_all(_related(index, found))
     if more:
-        moments = timeline(workflow_id, [*stored, *more])
+        found = timeline(workflow_id, [*stored, *more])
     operator = session_of(request).role is Role.OPERATOR
-    entries = [entry(one, operator=operator) for one in moments]
+    entries = [entry(one, operator=operator) for one in found]
     left_out = len(own) - len(stored)
     status = 200 if entries else 404
     return page(
@@ -69,21 +69,21 @@ async def workflow(request: web.Request) -> web.Response:
     )
 
 
-def entry(moment: TimelineEntry, *, operator: bool) -> Entry:
+def entry(found: TimelineEntry, *, operator: bool) -> Entry:
     """What may be seen of something that happened."""
-    event = moment.seen.event
+    event = found.seen.event
     body = None
     if not isinstance(event, Undecodable | RetryEnded):
         body = plain_json(event.model_dump_json(indent=2))
-    shown = operator or moment.kind in _FOR_VIEWERS
-    place = moment.place
+    shown = operator or found.kind in _FOR_VIEWERS
+    place = found.place
     return Entry(
-        int(moment.at.timestamp() * 1000),
-        moment.kind,
-        moment.request_id,
+        int(found.at.timestamp() * 1000),
+        found.kind,
+        found.request_id,
         f"{place.topic.name} {place.partition}@{place.offset}",
-        moment.text if shown else None,
-        moment.said if operator else None,
+        found.text if shown else None,
+        found.said if operator else None,
         clip(body, BODY_BYTES_MAX) if operator and body else None,
     )
 
@@ -94,10 +94,10 @@ def _newest(places: Iterable[Place]) -> list[Place]:
     return own[-RECORDS_MAX:] + ledger[-LEDGER_MAX:]
 
 
-def _related(index: WorkflowIndex, moments: Iterable[TimelineEntry]) -> list[Place]:
+def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Place]:
     """What operators did with the workflow's dead letters, and where retries ended."""
-    requests = {one.request_id for one in moments if one.request_id}
-    events = [one.seen.event for one in moments]
+    requests = {one.request_id for one in entries if one.request_id}
+    events = [one.seen.event for one in entries]
     letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}
     keys = [*map(retry_key, sorted(requests)), *map(letter_key, sorted(letters))]
     return [place for key in keys for place in index.find(key)][-RECORDS_MAX:]

@@ -93,7 +93,7 @@ class Jobs:
     async def _work(self, job: Job) -> None:
         match job.action:
             case "dry-run":
-                await self._foresee(job)
+                await self._dry_run(job)
             case "replay":
                 await self._replay(job)
             case "dismiss":
@@ -101,8 +101,8 @@ class Jobs:
             case other:
                 assert_never(other)
 
-    async def _foresee(self, job: Job) -> None:
-        async for letter, outcome in self._revived(job, list(self._letters(job))):
+    async def _dry_run(self, job: Job) -> None:
+        async for letter, outcome in self._prepared(job, list(self._letters(job))):
             job.forecast.take(letter.id, outcome)
             job.done += 1
             await asyncio.sleep(0)  # let the pages in
@@ -110,12 +110,12 @@ class Jobs:
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
             await self._feed.catch_up_with_dead_letters()
-            async for step in replaying(writer, self._revived(job, self._open(job))):
+            async for step in replaying(writer, self._prepared(job, self._open(job))):
                 for letter, outcome in step.outcomes:
                     job.forecast.take(letter.id, outcome)
                     job.done += 1
 
-    def _revived(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
+    def _prepared(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
         return prepared_replays(self._bus, letters, job.order, self._known, self._time)
 
     async def _dismiss(self, job: Job) -> None:

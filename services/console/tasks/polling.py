@@ -53,8 +53,8 @@ class PollResults:
         """Profiles that workers report as unhealthy, and why."""
         found: dict[str, str] = {}
         for said in self.workers:
-            sick = _part(said, "sick_profiles", dict)
-            found.update({str(name): str(why) for name, why in sick.items()})
+            reported = _part(said, "sick_profiles", dict)
+            found.update({str(name): str(why) for name, why in reported.items()})
         return found
 
 

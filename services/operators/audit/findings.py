@@ -44,7 +44,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One fault: of which account, told by which event, where, and what should be there instead."""
+    """One fault: of which account, in which event, where, and what should be there instead."""
 
     kind: FindingKind
     account_id: str | None

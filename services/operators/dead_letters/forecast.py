@@ -63,7 +63,7 @@ def _same_fate(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
 def checked_replay(
     letter: DeadLetter, outcome: PreparedReplay | Rejection, order: ReplayOrder, known: KnownNames
 ) -> PreparedReplay | Rejection:
-    """The outcome of reviving, held back if it would be in vain and the order does not insist."""
+    """The outcome, held back if the replay would be in vain and the order does not insist."""
     if isinstance(outcome, Rejection) or order.force:
         return outcome
     return rejection_of(letter, outcome.request, known) or outcome

@@ -1,4 +1,4 @@
-"""The dead letters of a topic as one list: who died, what was done about it, what came of that."""
+"""The dead letters of a topic as one list, with what was done about each and what came of it."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping

@@ -119,7 +119,7 @@ def prepare_repair(
     if isinstance(letter.cause, ConflictingId):
         new_id = _id(request, f".replay.{replay.round}.{short_digest(letter.dead_letter_id)}")
     body = {**request.model_dump(mode="json"), "request_id": new_id}
-    return _revived(body, replay, (), order, at)
+    return _prepared(body, replay, (), order, at)
 
 
 def _edited(
@@ -133,10 +133,10 @@ def _edited(
     round_, is_edited = letter.round + 1, after != before
     replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
     body = {**after, "request_id": _id(request, f".replay.{round_}")}
-    return _revived(body, replay, operations, order, at)
+    return _prepared(body, replay, operations, order, at)
 
 
-def _revived(
+def _prepared(
     body: Mapping[str, JsonValue],
     replay: Replay,
     operations: tuple[PatchOperation, ...],

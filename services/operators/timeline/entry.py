@@ -53,9 +53,9 @@ def entry_of(
 ) -> TimelineEntry:
     """What one record says, unless `text` says it better."""
     event = seen.event
-    told = None if isinstance(event, Undecodable | RetryEnded) else happened_at(event)
+    happened = None if isinstance(event, Undecodable | RetryEnded) else happened_at(event)
     return TimelineEntry(
-        told or seen.at, kind or seen.kind, _about(seen), text or _text(seen), seen, _said(seen)
+        happened or seen.at, kind or seen.kind, _about(seen), text or _text(seen), seen, _said(seen)
     )
 
 

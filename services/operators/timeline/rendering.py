@@ -1,4 +1,4 @@
-"""A moment as a line for people and as JSON data for programs; pure."""
+"""An entry as a line for people and as JSON data for programs; pure."""
 
 from collections.abc import Mapping
 

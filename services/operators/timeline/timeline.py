@@ -51,15 +51,15 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[TimelineEntry
     """
     held = {one.place: one for one in records if may_concern(workflow_id, one)}
     found = [(one, decoded(one)) for one in held.values()]
-    own = [(one, told) for one, told in found if told.workflow_id == workflow_id]
-    events = [told for _, told in own]
-    moments = [*_requests(own), *_calls_in_flight(events)]
-    moments += [
-        entry_of(told)
-        for told in (*events, *_related(events, (told for _, told in found)))
-        if not isinstance(told.event, Request | AccountRecord | LaneRecord | Skipped)
+    own = [(one, record) for one, record in found if record.workflow_id == workflow_id]
+    events = [record for _, record in own]
+    entries = [*_requests(own), *_calls_in_flight(events)]
+    entries += [
+        entry_of(record)
+        for record in (*events, *_related(events, (record for _, record in found)))
+        if not isinstance(record.event, Request | AccountRecord | LaneRecord | Skipped)
     ]
-    return tuple(_in_order(moments))
+    return tuple(_in_order(entries))
 
 
 def origin_of(stored: Stored) -> Place | None:
@@ -75,22 +75,24 @@ def _related(
     own: Sequence[DecodedRecord], found: Iterable[DecodedRecord]
 ) -> Iterator[DecodedRecord]:
     """What belongs to the workflow without naming it."""
-    requests = {told.subject for told in own}
+    requests = {record.subject for record in own}
     letters = {f"{request}{LETTER_SUFFIX}" for request in requests}
-    letters |= {told.event.dead_letter_id for told in own if isinstance(told.event, DeadLetter)}
+    letters |= {
+        record.event.dead_letter_id for record in own if isinstance(record.event, DeadLetter)
+    }
     places = tuple(
-        f"{REQUESTS.full_name('')}-{told.partition}-{told.offset}"
-        for told in own
-        if told.topic is REQUESTS
+        f"{REQUESTS.full_name('')}-{record.partition}-{record.offset}"
+        for record in own
+        if record.topic is REQUESTS
     )
-    for told in found:
-        match told.event:
+    for record in found:
+        match record.event:
             case RetryEnded(request_id=request) if request in requests:
-                yield told
+                yield record
             case (Replayed() | Dismissed()) as event if event.dead_letter_id in letters:
-                yield told
+                yield record
             case ClosedRecord(workflow_id=None, closes=closed) if closed.endswith(places):
-                yield told
+                yield record
             case _:
                 pass
 
@@ -98,51 +100,53 @@ def _related(
 def _requests(own: Iterable[tuple[Stored, DecodedRecord]]) -> Iterator[TimelineEntry]:
     """The requests: as they were asked first, forwarded, and asked again."""
     asked: dict[str, Request] = {}
-    for stored, told in sorted(own, key=lambda pair: (pair[1].at, pair[1].offset)):
-        request = told.event
+    for stored, record in sorted(own, key=lambda pair: (pair[1].at, pair[1].offset)):
+        request = record.event
         if not isinstance(request, Request):
             continue
         first = asked.setdefault(request.request_id, request)
         if origin := origin_of(stored):
             place = f"partition {origin.partition}, offset {origin.offset}"
-            yield entry_of(told, "forwarded", f"forwarded from {place}, to where it belongs")
+            yield entry_of(record, "forwarded", f"forwarded from {place}, to where it belongs")
         elif first is request:
-            yield entry_of(told)
+            yield entry_of(record)
         elif first == request:
-            yield entry_of(told, "duplicate", "asked again with the same body: a duplicate")
+            yield entry_of(record, "duplicate", "asked again with the same body: a duplicate")
         else:
-            yield entry_of(told, "conflict", "asked with another body under a known id: a conflict")
+            yield entry_of(
+                record, "conflict", "asked with another body under a known id: a conflict"
+            )
 
 
 def _calls_in_flight(own: Iterable[DecodedRecord]) -> Iterator[TimelineEntry]:
     """The spends that the ledger, as it was written last, has not settled."""
     accounts: dict[str, tuple[DecodedRecord, AccountRecord]] = {}
     settled: set[tuple[str, int]] = set()
-    for told in own:
-        match told.event:
+    for record in own:
+        match record.event:
             case AccountRecord() as account:
                 known = accounts.get(account.account_id)
-                if known is None or known[0].offset < told.offset:
-                    accounts[account.account_id] = told, account
+                if known is None or known[0].offset < record.offset:
+                    accounts[account.account_id] = record, account
             case Attempt() as attempt:
                 settled.add((attempt.request_id, attempt.attempt))
             case _:
                 pass
-    for told, account in accounts.values():
+    for record, account in accounts.values():
         for spend in account.in_flight:
             if (spend.request_id, spend.attempt) not in settled:
                 text = f"attempt {spend.attempt} is paid for, and its outcome is not known yet"
-                yield TimelineEntry(spend.at, "in_flight", spend.request_id, text, told)
+                yield TimelineEntry(spend.at, "in_flight", spend.request_id, text, record)
 
 
-def _in_order(moments: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
+def _in_order(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
     """By time, but what follows from something comes after it, as far as clocks may disagree."""
     groups: dict[str | None, list[TimelineEntry]] = defaultdict(list)
-    for one in moments:
+    for one in entries:
         groups[one.request_id].append(one)
     replayed_at: dict[str | None, datetime] = {}
     placed: list[tuple[datetime, int, TimelineEntry]] = []
-    for request in sorted(groups, key=lambda name: _first_told(groups[name])):
+    for request in sorted(groups, key=lambda name: _first_said(groups[name])):
         latest = replayed_at.get(request)
         for one in sorted(groups[request], key=_stage):
             at = one.at
@@ -158,7 +162,7 @@ def _not_before(at: datetime, cause: datetime | None) -> datetime:
     return cause if cause is not None and timedelta() < cause - at <= CLOCK_SKEW_MAX else at
 
 
-def _first_told(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
+def _first_said(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
     """Rounds of a replay one after the other, since one's end is the next one's cause."""
     events = (one.seen.event for one in group)
     replays = (event.replay for event in events if isinstance(event, Request))
@@ -167,12 +171,12 @@ def _first_told(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
 
 
 def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:
-    """How far a request has come: the number of its attempt, what is told of it, and when."""
+    """How far a request has come: the number of its attempt, what is said of it, and when."""
     return *_step(entry.seen), entry.at, entry.seen.offset
 
 
-def _step(told: DecodedRecord) -> tuple[float, int]:
-    match told.event:
+def _step(record: DecodedRecord) -> tuple[float, int]:
+    match record.event:
         case Request() | Undecodable() | LaneRecord() | Skipped():
             return 0, 0
         case Attempt() as event:

@@ -36,8 +36,8 @@ def test_a_letter_says_what_came_of_its_replay() -> None:
     chosen = select(
         LETTERS, Selection(ids=frozenset({"r-2.dead-letter"}), statuses=frozenset(STATUSES))
     )
-    _, line = [str(line) for line in views.letters_lines(chosen, LETTERS)]
-    data = views.letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
+    _, line = [str(line) for line in views.dead_letter_lines(chosen, LETTERS)]
+    data = views.dead_letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
 
     assert line.endswith("r-2.dead-letter  w-0       rejected  text    default  replayed, dead")
     assert (data["status"], data["replayed_as"], data["fate"], data["new_letter"]) == (

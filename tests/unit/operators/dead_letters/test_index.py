@@ -108,7 +108,7 @@ CONFLICTING = {**example("dead_letter", "conflicting_id"), "request_id": "r-1.re
 
 
 @pytest.mark.parametrize(
-    ("terminals", "fate"),
+    ("terminals", "outcome"),
     [
         ([], ReplayOutcome("pending")),
         (
@@ -131,13 +131,13 @@ CONFLICTING = {**example("dead_letter", "conflicting_id"), "request_id": "r-1.re
         ([{**example("result", "text"), "request_id": "r-1"}], ReplayOutcome("pending")),
     ],
 )
-def test_what_came_of_a_replay(terminals: list[JsonObject], fate: ReplayOutcome) -> None:
+def test_what_came_of_a_replay(terminals: list[JsonObject], outcome: ReplayOutcome) -> None:
     for order in itertools.permutations([letter_body(), replayed_body(), *terminals]):
         letters = folded(*order)
         letter = letters.get("r-1.dead-letter")
 
         assert letter is not None
-        assert letters.replay_outcome(letter) == fate
+        assert letters.replay_outcome(letter) == outcome
 
 
 def test_models_come_from_the_attempts_before_and_after_the_letter() -> None:

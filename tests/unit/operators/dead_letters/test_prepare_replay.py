@@ -32,7 +32,7 @@ ORDER = ReplayOrder("ops@acme", "prompt fixed")
 KNOWN = KnownNames({"default", "large"}, Registry())
 
 
-def revived(letter: DeadLetter, order: ReplayOrder = ORDER) -> PreparedReplay:
+def prepared(letter: DeadLetter, order: ReplayOrder = ORDER) -> PreparedReplay:
     found = prepare_replay(letter, order, NOW)
     assert isinstance(found, PreparedReplay), found
     return found
@@ -46,7 +46,7 @@ def trouble(letter: DeadLetter, order: ReplayOrder = ORDER) -> Rejection:
 
 def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> None:
     letter = letter_event()
-    found = revived(letter)
+    found = prepared(letter)
 
     expected = {
         **body("r-1.replay.1"),
@@ -74,8 +74,8 @@ def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> No
 def test_reviving_twice_gives_the_same_and_another_letter_gets_another_account() -> None:
     one, other = letter_event("r-1"), letter_event("r-2")
 
-    assert revived(one) == revived(one)
-    assert revived(one).request.account_id != revived(other).request.account_id
+    assert prepared(one) == prepared(one)
+    assert prepared(one).request.account_id != prepared(other).request.account_id
 
 
 def test_edits_profile_and_budget_are_one_patch_and_on_record() -> None:
@@ -83,7 +83,7 @@ def test_edits_profile_and_budget_are_one_patch_and_on_record() -> None:
     order = ReplayOrder(
         "ops@acme", "", Edits((wanted,)), "large", BudgetOverride(attempts=7, tokens=900)
     )
-    found = revived(letter_event(), order)
+    found = prepared(letter_event(), order)
     request = found.request
 
     assert request.context.instructions == "Say it again."
@@ -100,9 +100,9 @@ def test_edits_profile_and_budget_are_one_patch_and_on_record() -> None:
 
 def test_what_attempts_came_to_can_be_left_out_or_edited_out() -> None:
     letter = letter_event()
-    kept = revived(letter).request
-    fresh = revived(letter, ReplayOrder("", "", keep_prior=False)).request
-    cut = revived(letter, ReplayOrder("", "", Edits((replacing("/prior", []),)))).request
+    kept = prepared(letter).request
+    fresh = prepared(letter, ReplayOrder("", "", keep_prior=False)).request
+    cut = prepared(letter, ReplayOrder("", "", Edits((replacing("/prior", []),)))).request
 
     assert [prior.attempt for prior in kept.prior] == [1]
     assert (fresh.prior, cut.prior) == ((), ())
@@ -114,7 +114,7 @@ def test_rounds_count_on_in_the_first_id_and_need_force_after_the_fifth() -> Non
     letter = letter_event("r-1")
     for n in range(1, 7):
         order = ReplayOrder("ops", "", force=n > 5)
-        found = revived(letter, order)
+        found = prepared(letter, order)
         assert (found.request.request_id, found.replayed.round) == (f"r-1.replay.{n}", n)
         last, letter = letter, again(found.request)
     assert trouble(last) == Rejection("rounds", "It was replayed 5 times already", forcible=True)
@@ -131,8 +131,8 @@ def again(request: Request) -> DeadLetter:
 
 def test_long_ids_stay_within_the_limit_and_apart() -> None:
     one, other = "x" * (REQUEST_ID_CHARS_MAX - 1) + "1", "x" * (REQUEST_ID_CHARS_MAX - 1) + "2"
-    first = [revived(letter_event(name)).request for name in (one, other)]
-    second = revived(again(first[0])).request
+    first = [prepared(letter_event(name)).request for name in (one, other)]
+    second = prepared(again(first[0])).request
 
     assert {len(request.request_id) for request in first} == {REQUEST_ID_CHARS_MAX}
     assert len({request.request_id for request in (*first, second)}) == 3
@@ -170,7 +170,7 @@ def test_what_makes_a_request_too_large_is_left_out() -> None:
     prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "y" * 10_000}]
     more = replacing("/context/instructions", "x" * REQUEST_BYTES_MAX)
 
-    assert revived(letter_event(request={"context": full}, prior=prior)).request.prior == ()
+    assert prepared(letter_event(request={"context": full}, prior=prior)).request.prior == ()
     assert trouble(letter_event(), ReplayOrder("", "", Edits((more,)))).code in (
         "edit",
         "too_large",
@@ -270,13 +270,13 @@ def test_what_would_fail_again_at_once_is_held_back_unless_forced(
     more: dict[str, Any], order: ReplayOrder, code: str | None
 ) -> None:
     letter = letter_event(**more)
-    request = revived(letter, order).request
+    request = prepared(letter, order).request
     found = rejection_of(letter, request, KNOWN)
     forced = ReplayOrder(order.by, order.reason, order.edits, order.profile, force=True)
 
     assert (found.code if found else None) == code
     assert found is None or found.forcible
-    sent = revived(letter, order)
+    sent = prepared(letter, order)
     assert checked_replay(letter, sent, order, KNOWN) == (found or sent)
     assert checked_replay(letter, sent, forced, KNOWN) == sent
 
@@ -284,14 +284,14 @@ def test_what_would_fail_again_at_once_is_held_back_unless_forced(
 def test_profiles_that_are_not_known_here_are_not_missed() -> None:
     letter = letter_event(request={"profile": "any"})
 
-    assert rejection_of(letter, revived(letter).request, KnownNames(None, Registry())) is None
+    assert rejection_of(letter, prepared(letter).request, KnownNames(None, Registry())) is None
 
 
 def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
     forecast = Forecast()
     for n in range(3):
         letter = letter_event(f"r-{n}", request={"budget": {"attempts": 2, "tokens": 100}})
-        forecast.take(letter.dead_letter_id, revived(letter))
+        forecast.take(letter.dead_letter_id, prepared(letter))
     for n in range(2):
         forecast.take(f"held-{n}", Rejection("rounds", "It was replayed 5 times already"))
 

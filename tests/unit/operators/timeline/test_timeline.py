@@ -1,4 +1,4 @@
-"""A workflow's story in one order, whatever clocks and topics say."""
+"""A workflow's timeline in one order, whatever clocks and topics say."""
 
 import json
 import random
@@ -22,12 +22,12 @@ from tests.unit.operators.partition import WORKFLOW, Partition
 from tests.unit.worker.builders import NOW, after
 
 
-def told(moments: tuple[TimelineEntry, ...]) -> list[tuple[str, str | None, str]]:
-    return [(one.kind, one.request_id, one.text) for one in moments]
+def texts(entries: tuple[TimelineEntry, ...]) -> list[tuple[str, str | None, str]]:
+    return [(one.kind, one.request_id, one.text) for one in entries]
 
 
-def kinds(moments: tuple[TimelineEntry, ...]) -> list[str]:
-    return [one.kind for one in moments]
+def kinds(entries: tuple[TimelineEntry, ...]) -> list[str]:
+    return [one.kind for one in entries]
 
 
 @pytest.fixture
@@ -43,26 +43,26 @@ def partition() -> Partition:
 
 
 def test_a_request_that_is_tried_twice_and_asked_again(partition: Partition) -> None:
-    moments = timeline(WORKFLOW, partition.stored)
+    entries = timeline(WORKFLOW, partition.stored)
 
-    assert told(moments) == [
+    assert texts(entries) == [
         ("request", "r-1", "asked for text on profile default"),
         (
             "attempt",
             "r-1",
             "attempt 1 by a-model became a retry after 0.0 s: no answer within 9 s",
         ),
-        ("retry_request", "r-1", moments[2].text),
+        ("retry_request", "r-1", entries[2].text),
         ("duplicate", "r-1", "asked again with the same body: a duplicate"),
         ("attempt", "r-1", "attempt 2 by a-model became a result after 0.0 s"),
         ("result", "r-1", "answered: attempt 2, a-model, 10 + 5 tokens, 65.0 s"),
         ("retry_ended", "r-1", "taken off the list of retries"),
         ("closed", "r-1", "closed in the ledger as result; later copies are dropped"),
     ]
-    assert moments[2].text.startswith("to be tried again: attempt 2 at ")
-    assert moments[2].text.endswith("since no answer within 9 s")
-    assert [one.at for one in moments] == sorted(one.at for one in moments)
-    assert moments[0].place == partition.stored[0].place
+    assert entries[2].text.startswith("to be tried again: attempt 2 at ")
+    assert entries[2].text.endswith("since no answer within 9 s")
+    assert [one.at for one in entries] == sorted(one.at for one in entries)
+    assert entries[0].place == partition.stored[0].place
 
 
 def test_the_order_of_the_records_does_not_matter(partition: Partition) -> None:
@@ -141,7 +141,7 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
     )
     partition.call()
 
-    assert told(timeline(WORKFLOW, partition.stored)) == [
+    assert texts(timeline(WORKFLOW, partition.stored)) == [
         ("request", "r-1", "asked for text on profile default"),
         (
             "dead_letter",
@@ -169,7 +169,7 @@ def test_a_letter_that_is_put_aside(partition: Partition) -> None:
     letter = "r-1.dead-letter"
     partition.tell(Dismissed(dead_letter_id=letter, by="ops", reason="gone", at=after(999)))
 
-    assert told(timeline(WORKFLOW, partition.stored))[-1] == (
+    assert texts(timeline(WORKFLOW, partition.stored))[-1] == (
         "dismissed",
         "r-1",
         "dismissed by ops: gone",
@@ -181,7 +181,7 @@ def test_a_call_in_flight_is_told_until_it_is_settled() -> None:
     partition.ask()
     ticket, spend = partition.spend()
 
-    assert told(timeline(WORKFLOW, partition.stored))[-1] == (
+    assert texts(timeline(WORKFLOW, partition.stored))[-1] == (
         "in_flight",
         "r-1",
         "attempt 1 is paid for, and its outcome is not known yet",
@@ -203,9 +203,9 @@ def test_a_forwarded_copy_says_where_from_and_a_conflict_that_it_is_one(
     partition.ask("r-1", ttl_s=5)
     (copy,) = [stored for stored in partition.of(REQUESTS) if stored.headers]
 
-    moments = [one for one in timeline(WORKFLOW, partition.stored) if one.seen.topic is REQUESTS]
+    entries = [one for one in timeline(WORKFLOW, partition.stored) if one.seen.topic is REQUESTS]
 
-    assert told(tuple(moments))[2:] == [
+    assert texts(tuple(entries))[2:] == [
         ("forwarded", "r-2", "forwarded from partition 5, offset 99, to where it belongs"),
         ("conflict", "r-1", "asked with another body under a known id: a conflict"),
     ]
@@ -219,11 +219,11 @@ def test_words_of_the_model_are_kept_apart() -> None:
     partition.ask()
     partition.call(Refused("my secret reason", CallFacts()))
 
-    moments = timeline(WORKFLOW, partition.stored)
+    entries = timeline(WORKFLOW, partition.stored)
 
-    assert not [one for one in moments if "secret" in one.text]
-    assert {one.kind for one in moments if one.said} == {"refusal", "attempt"}
-    assert {one.said for one in moments} == {"my secret reason", None}
+    assert not [one for one in entries if "secret" in one.text]
+    assert {one.kind for one in entries if one.said} == {"refusal", "attempt"}
+    assert {one.said for one in entries} == {"my secret reason", None}
 
 
 def test_every_kind_has_a_style() -> None:
