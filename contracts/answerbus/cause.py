@@ -89,6 +89,14 @@ class InvalidAnswer(Wire):
     failure: Failure
 
 
+class WaitedTooOften(Wire):
+    """The provider could not do the work so often that waiting ended; `failure` is the last one."""
+
+    kind: Literal["waited_too_often"] = "waited_too_often"
+    waits: Count
+    failure: Failure
+
+
 class Rejected(Wire):
     """The provider refused this very request, before working on it."""
 
@@ -117,6 +125,7 @@ Cause = Annotated[
     | BudgetExhausted
     | DeadlinePassed
     | InvalidAnswer
+    | WaitedTooOften
     | Rejected
     | CrashedWorker,
     Field(discriminator="kind"),

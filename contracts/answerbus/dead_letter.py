@@ -23,6 +23,7 @@ from answerbus.cause import UndecodableCause as UndecodableCause
 from answerbus.cause import UnknownProfile as UnknownProfile
 from answerbus.cause import UnknownSchema as UnknownSchema
 from answerbus.cause import UnsupportedSchema as UnsupportedSchema
+from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import cause_text, remedy
 from answerbus.one_line import one_line
 from answerbus.outcome import Origin

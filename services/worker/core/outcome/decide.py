@@ -153,7 +153,7 @@ def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decisi
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
     waits = call.ticket.waits + 1
     if waits > WAITS_MAX:
-        cause = dead_letter.InvalidAnswer(failure=failed)
+        cause = dead_letter.WaitedTooOften(waits=call.ticket.waits, failure=failed)
         return _dead_letter(call, _prior(call, failed), cause, inputs)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):

@@ -246,7 +246,8 @@ def test_waits_have_a_last_one() -> None:
 
     assert isinstance(decided(Throttled(1.0), of=case(waits=WAITS_MAX - 1)), Wait | RetryRequest)
     assert isinstance(ended, dead_letter.DeadLetter)
-    assert ended.cause == dead_letter.InvalidAnswer(failure=failure.Throttled(retry_after_s=1.0))
+    last = failure.Throttled(retry_after_s=1.0)
+    assert ended.cause == dead_letter.WaitedTooOften(waits=WAITS_MAX, failure=last)
 
 
 def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
