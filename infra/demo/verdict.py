@@ -1,4 +1,4 @@
-"""Whether each request has one terminal event, and a duplicate none of its own; pure."""
+"""Whether each request has one terminal event, and a duplicate none of its own."""
 
 from collections.abc import Iterable, Sequence
 

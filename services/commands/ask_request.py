@@ -1,4 +1,4 @@
-"""From what stands on the command line to a Request; pure but for `read`, which gets files."""
+"""From what stands on the command line to a Request; files are got by `read` alone."""
 
 import json
 import re

@@ -13,8 +13,8 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
-from services.topics.plan import Change, Create, Grow, Keep, Refused, Step, plan
-from services.topics.size import beyond
+from services.topics.planning.plan import Change, Create, Grow, Keep, Refused, Step, plan
+from services.topics.planning.size import beyond
 
 _DAY_MS = 86_400_000
 

@@ -14,11 +14,11 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import REQUESTS, TOPICS, Topic
-from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
-from services.doctor.judge import OPEN_TRANSACTION_S
+from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
+from services.doctor.findings.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
 from services.topics.controller_time import controller_time_ms
-from services.topics.plan import Found
+from services.topics.planning.plan import Found
 from services.topics.worker_groups import groups_of_workers, members_of
 
 OFFSETS_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever

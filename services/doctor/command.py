@@ -11,7 +11,7 @@ from rich.text import Text
 
 from services.command_line import AsJson, Config, stdout
 from services.doctor.examine import examined
-from services.doctor.finding import Finding, Verdict
+from services.doctor.findings.finding import Finding, Verdict
 from services.escaping import json_lines, plain
 
 EXIT_WRONG = 1

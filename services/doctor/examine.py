@@ -7,8 +7,8 @@ from answerbus.client.errors import BusUnavailable
 from services import plugins
 from services.command_line import bus_of
 from services.doctor import broker, machine
-from services.doctor.finding import Finding
-from services.doctor.judge import findings
+from services.doctor.findings.finding import Finding
+from services.doctor.findings.judge import findings
 from services.profiles import Profile
 from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
 from services.worker.adapters.clock import SystemClock

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import Requirement
 
-from services.doctor.finding import Finding
+from services.doctor.findings.finding import Finding
 from services.settings import WorkerSettings
 
 DISTRIBUTIONS = ("answerbus", "answerbus-services")

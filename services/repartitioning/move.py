@@ -16,9 +16,9 @@ from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Topic
 from services.operators.adapters.reader import Reader, reading
-from services.repartitioning import lanes
-from services.repartitioning.contents import PartitionContents, UnreadableRecord
-from services.repartitioning.unread import forwarded
+from services.repartitioning.planning import lanes
+from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
+from services.repartitioning.planning.unread import forwarded
 from services.settings import SetUpError
 from services.topics.broker import topics_on
 from services.topics.worker_groups import members_of

@@ -1,4 +1,4 @@
-"""Keeps a log from being flooded: one line per cause, place and minute, with a count; pure."""
+"""Keeps a log from being flooded: one line per cause, place and minute, with a count."""
 
 import logging
 from dataclasses import dataclass

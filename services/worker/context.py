@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.counters import WorkerCounters
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.observer import Observer, Observers
+from services.worker.observer import Observer, Observers, WorkerCounters
 from services.worker.plans import Planner
 from services.worker.ports import MeasuredClock
 

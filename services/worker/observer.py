@@ -1,6 +1,7 @@
 """What is told what lanes do, once it is done: metrics and traces."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -93,3 +94,19 @@ class Observers:
         """See Observer."""
         for observer in self._observers:
             observer.lost()
+
+
+@dataclass(slots=True)
+class WorkerCounters:
+    """What leaves no event behind: totals since the start, over all lanes.
+
+    The last three are of this moment.
+    """
+
+    duplicates: int = 0
+    forwarded: int = 0
+    unreadable: int = 0  # records that no client can read, each with its dead letter
+    unread: int = 0  # requests that retention deleted before they were read
+    held: int = 0  # retries in memory
+    requests: int = 0  # in memory, as backpressure counts them
+    lanes: int = 0  # that take requests in

@@ -11,10 +11,10 @@ from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.counters import WorkerCounters
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import WorkerCounters
 from tests.fuzz.target import Target
 from tests.unit.worker import builders
 

@@ -24,3 +24,11 @@ def test_every_package_of_the_services_has_its_place_in_the_picture() -> None:
     assert packages
     missing = [p for p in packages if f"{p}/" not in PAGE and f"services/{p}" not in PAGE]
     assert set(missing) <= without_story
+
+
+def test_every_folder_and_module_of_the_worker_is_on_the_page() -> None:
+    worker = ROOT / "services/worker"
+    folders = {f"{path.parent.relative_to(ROOT)}/" for path in worker.glob("*/**/__init__.py")}
+    beside = {str(path.relative_to(ROOT)) for path in worker.glob("[!_]*.py")}
+
+    assert sorted(place for place in folders | beside if f"`{place}`" not in PAGE) == []

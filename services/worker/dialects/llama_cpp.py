@@ -2,8 +2,7 @@
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.compile import compile_resolved
-from services.worker.dialects.compiler.format_patterns import FORMAT_PATTERNS
-from services.worker.dialects.compiler.patterns import spelled_out
+from services.worker.dialects.compiler.patterns import FORMAT_PATTERNS, spelled_out
 from services.worker.dialects.compiler.shapes.measure import name_chars, names_in, schemas_in
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import JsonObject

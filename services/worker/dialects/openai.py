@@ -2,7 +2,7 @@
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.compile import compile_resolved
-from services.worker.dialects.compiler.parsing.numbers import NUMBER_BOUNDS
+from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.patterns import portable
 from services.worker.dialects.compiler.shapes.measure import names_in, schemas_in, values_in
 from services.worker.dialects.compiler.shapes.rules import Rules

@@ -6,7 +6,7 @@ from functools import partial
 from pydantic import JsonValue
 
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
-from services.worker.dialects.compiler import text
+from services.worker.dialects.compiler.compile import compile_text
 
 DIALECT = "prompted"
 _NOTE = "the schema is only told to the model, not enforced by its provider; checked after"
@@ -15,7 +15,7 @@ _NOTE = "the schema is only told to the model, not enforced by its provider; che
 def compile_schema(resolved: ResolvedSchema) -> WireSchema:
     """The resolved schema itself, as instructions."""
     if resolved.schema is None:
-        return text.compile_schema(resolved, DIALECT)
+        return compile_text(resolved, DIALECT)
     schema = json.dumps(resolved.schema, ensure_ascii=False, separators=(",", ":"))
     return WireSchema(
         dialect=DIALECT,

@@ -1,4 +1,4 @@
-"""Why a worker is not ready that concerns all of its lanes, in one sentence each."""
+"""Why a worker is not ready that concerns all of its lanes, and advice: in one sentence each."""
 
 import asyncio
 from collections.abc import Iterator
@@ -68,3 +68,17 @@ def _standstill(inputs: HealthInputs) -> str | None:
     if has_been_evicted and not has_returned and now - stall.ended_at < session_s:
         return f"{stood}, and its partitions have not been given back"
     return None
+
+
+def advice(inputs: HealthInputs) -> tuple[str, ...]:
+    """What an operator should know though the worker goes on; no reason to be unready."""
+    used = inputs.context.partitions
+    beyond = [str(number) for number in sorted(inputs.membership.lifecycles) if number >= used]
+    if not beyond:
+        return ()
+    which = f"partition {beyond[0]}" if len(beyond) == 1 else f"partitions {', '.join(beyond)}"
+    said = (
+        f"{which} of the requests topic: beyond the {used} of this deployment, forwarded to their "
+        "owners; `answerbus topics move` changes the number"
+    )
+    return (said,)

@@ -15,10 +15,10 @@ from services.http_server import HttpServer, without_name
 from services.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
-from services.worker.health.advice import advice
+from services.worker.core.health_hosts import is_meant
 from services.worker.health.gauges import gauges
-from services.worker.health.hosts import is_meant
 from services.worker.health.loop_monitor import TICK_S
+from services.worker.health.reasons import advice
 from services.worker.health.verdict import body_of, judge
 from services.worker.health.watched import HealthInputs
 

@@ -3,8 +3,8 @@
 from collections.abc import Container
 
 from services.worker.context import Limits
-from services.worker.core.counters import WorkerCounters
 from services.worker.lane.state.queue import Queue
+from services.worker.observer import WorkerCounters
 from services.worker.ports import Intake
 
 CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request

@@ -15,8 +15,7 @@ from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
-from services.worker.lane.state.lane_record_refresh import refreshed_lane_record
-from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.lane_state import LaneState, refreshed_lane_record
 from services.worker.lane.state.machine import (
     HAS_PRODUCER,
     LEAVING,

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from services.worker.core.counters import WorkerCounters
+from services.worker.observer import WorkerCounters
 from services.worker.ports import Intake
 
 LOOK_EVERY_S = 5.0  # an upstream that uses transactions leaves a hole after each of them

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from services.worker.core.limits.share import has_share
+from services.worker.core.limits.fair_queue import has_share
 from services.worker.limits.waiter_queue import WaiterQueue
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even

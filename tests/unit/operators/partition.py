@@ -13,7 +13,6 @@ from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
 from services.operators.records.stored import Stored
 from services.worker.core.budget.audit import write_off
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.counters import WorkerCounters
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket
@@ -21,6 +20,7 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import WorkerCounters
 from tests.unit.worker import builders
 from tests.unit.worker.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
 

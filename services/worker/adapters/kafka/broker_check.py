@@ -15,8 +15,8 @@ from services.command_line import bus_of
 from services.kafka import OPTION_NAMES, topic_name
 from services.settings import KafkaSettings, SetUpError
 from services.topics.broker import topics_on
-from services.topics.plan import Change, Found, plan
-from services.topics.size import beyond, unusable
+from services.topics.planning.plan import Change, Found, plan
+from services.topics.planning.size import beyond, unusable
 
 RECORD_LIMIT = "max.message.bytes"
 

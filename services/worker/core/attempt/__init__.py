@@ -1,1 +1,1 @@
-"""One attempt: how it is asked, and what came back."""
+"""One attempt: how it is asked, what came back, and whether that is an answer."""

@@ -1,8 +1,8 @@
-"""A queue that is fair by key: keys are served round robin, however many items one has; pure."""
+"""Fairness by key: a queue that serves keys in turn, and how much of a limit one may hold; pure."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -48,3 +48,16 @@ class FairQueue(Generic[T]):
         waiting.popleft()
         if not waiting:
             del self._waiting[key]
+
+
+SHARE_FACTOR: Final = 7  # times what is free: one workflow alone holds at most seven eighths
+LIMIT_MIN: Final = 4  # of fewer places none can be kept free
+
+
+def has_share(held: int, free: int, limit: int) -> bool:
+    """Whether one that holds `held` of `limit` may have one more while `free` are free.
+
+    The bound falls with what is free, so that the next to come finds a place however many have
+    filled theirs before, and nothing stays unused while many want a little each.
+    """
+    return free > 0 and (limit < LIMIT_MIN or held < min(SHARE_FACTOR, limit - 1) * free)

@@ -1,1 +1,1 @@
-"""What becomes of a call: the call as the case, the decision, its events, and the back-off."""
+"""What becomes of a call: the decision, its events, and how long to wait before another attempt."""

@@ -10,7 +10,6 @@ from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Problem
 from services.worker.core.json_schema.keywords import AnySchema
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.compiler import text
 from services.worker.dialects.compiler.lowering.overflow import pack_overflow
 from services.worker.dialects.compiler.lowering.resolve_unions import resolve_unions
 from services.worker.dialects.compiler.parsing.parse import SchemaParser
@@ -98,7 +97,7 @@ def compile_resolved(
     `excess` says what there must be less of, if a wire schema is beyond a limit.
     """
     if resolved.schema is None:
-        return text.compile_schema(resolved, rules.dialect)
+        return compile_text(resolved, rules.dialect)
     compiled = compile_shapes(resolved.schema, rules)
     if isinstance(compiled, Unusable):
         return compiled
@@ -142,3 +141,8 @@ def unsupported(dialect: str, path: str, expected: str) -> Unusable:
     """A refusal that says what the sender of the schema can do about it."""
     problem = Problem.of(path, "unsupported", expected)
     return Unusable(UnsupportedSchema(dialect=dialect, problems=(problem,)))
+
+
+def compile_text(resolved: ResolvedSchema, dialect: str) -> WireSchema:
+    """Plain text in any dialect: no schema goes out, and the content is the answer."""
+    return WireSchema(dialect=dialect, name=resolved.name, schema=None, decode=lambda value: value)

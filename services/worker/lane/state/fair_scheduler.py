@@ -7,8 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from services.worker.core.limits.fair_queue import FairQueue
-from services.worker.core.limits.share import has_share
+from services.worker.core.limits.fair_queue import FairQueue, has_share
 from services.worker.core.request.ticket import Stage, Ticket
 
 _Key = TypeVar("_Key")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from answerbus.attempt import Attempt
 from answerbus.budget import AccountState
@@ -31,6 +31,9 @@ from services.worker.lane.state.record_admission import LaneWrite, RecordAdmissi
 from services.worker.ports import LateRecord, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
+# Near the end of the ledger a lane's record is found soon (answerbus.client.layout), and retention
+# never takes it away while the lane is open.
+RENEWED_AFTER = timedelta(minutes=10)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,3 +222,9 @@ class LaneState(RecordAdmission):
 
     def _record(self, event: Event) -> OutRecord:
         return records.event_record(event, self.partition)
+
+
+def refreshed_lane_record(lane_state: LaneState, now: datetime) -> LaneWrite | None:
+    """The lane's record again, if it is old: it says how many partitions the deployment has."""
+    lane = lane_state.ledger.lane
+    return lane_state.ownership_record(now) if lane and now - lane.at > RENEWED_AFTER else None

@@ -8,14 +8,13 @@ from answerbus.dead_letter import CrashedWorker
 from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.counters import WorkerCounters
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.request.ticket import ticket_of_arrival
 from services.worker.lane.state import records as lane_records
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import Observer, Observers
+from services.worker.observer import Observer, Observers, WorkerCounters
 from services.worker.ports import Outgoing, OutRecord
 
 

@@ -6,7 +6,7 @@ from aiohttp import ClientSession
 from answerbus.masking import Mask
 from services.telemetry.counts import Counts
 from services.worker.adapters.kafka.membership import Membership
-from services.worker.health.hosts import is_meant
+from services.worker.core.health_hosts import is_meant
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.server import Health

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.parsing.choices import type_of
-from services.worker.dialects.compiler.parsing.numbers import NUMBER_BOUNDS
 from services.worker.dialects.compiler.parsing.subschemas import Subschema, Subschemas
 from services.worker.dialects.compiler.shapes.notes import Notes
 

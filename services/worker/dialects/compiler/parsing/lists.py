@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from services.worker.core.json_schema.keywords import AnySchema
+from services.worker.dialects.compiler.parsing.bounds import LIST_SIZES, sizes_of
 from services.worker.dialects.compiler.parsing.scalars import description, of_type
-from services.worker.dialects.compiler.parsing.sizes import LIST_SIZES, sizes_of
 from services.worker.dialects.compiler.parsing.subschemas import (
     Node,
     Subschema,

@@ -3,8 +3,7 @@
 from pydantic import JsonValue
 
 from services.worker.core.json_schema.keywords import Draft
-from services.worker.dialects.compiler.parsing.numbers import bounds
-from services.worker.dialects.compiler.parsing.sizes import TEXT_LENGTHS, sizes_of
+from services.worker.dialects.compiler.parsing.bounds import TEXT_LENGTHS, bounds, sizes_of
 from services.worker.dialects.compiler.parsing.subschemas import Subschema, Subschemas
 from services.worker.dialects.compiler.shapes.describe import joined
 from services.worker.dialects.compiler.shapes.notes import Notes

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.worker.dialects.compiler.format_patterns import FORMAT_PATTERNS
-from services.worker.dialects.compiler.patterns import spelled_out
+from services.worker.dialects.compiler.patterns import FORMAT_PATTERNS, spelled_out
 
 
 @pytest.mark.parametrize(

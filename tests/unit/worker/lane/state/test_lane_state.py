@@ -16,7 +16,6 @@ from answerbus.private.ledger import LaneRecord
 from services.forwarding import FORWARDED_HEADER
 from services.worker.core.attempt.reply import Throttled, TimedOut
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.counters import WorkerCounters
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
@@ -26,6 +25,7 @@ from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import WorkerCounters
 from services.worker.ports import OutRecord
 from tests.unit.worker import builders
 from tests.unit.worker.builders import (

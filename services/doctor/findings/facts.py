@@ -6,7 +6,7 @@ from datetime import datetime
 
 from answerbus.partition import Layout
 from answerbus.topics import Topic
-from services.topics.plan import Found
+from services.topics.planning.plan import Found
 
 
 @dataclass(frozen=True, slots=True)

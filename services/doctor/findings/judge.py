@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerbus.topics import TOPICS, Topic
-from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
-from services.doctor.finding import Finding, Verdict
+from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
+from services.doctor.findings.finding import Finding, Verdict
 from services.settings import KafkaSettings
 from services.topics.clock_offset import OFFSET_S_MAX
-from services.topics.plan import Change, Create, Found, Grow, Refused, plan
-from services.topics.size import beyond, unfinished
+from services.topics.planning.plan import Change, Create, Found, Grow, Refused, plan
+from services.topics.planning.size import beyond, unfinished
 
 PRODUCE_VERSION_MIN = 10  # Kafka 3.7
 REPLICAS_MIN = 3

@@ -4,8 +4,17 @@ import pytest
 
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, RESULTS, RETRIES, TOPICS
-from services.topics.plan import Change, Create, Difference, Found, Grow, Keep, Refused, plan
-from services.topics.size import beyond, unusable
+from services.topics.planning.plan import (
+    Change,
+    Create,
+    Difference,
+    Found,
+    Grow,
+    Keep,
+    Refused,
+    plan,
+)
+from services.topics.planning.size import beyond, unusable
 
 AS_IT_SHOULD_BE = {topic: Found(12, topic.settings(), topic.settings()) for topic in TOPICS}
 

@@ -16,9 +16,9 @@ from answerbus.private.ledger import AccountRecord, ClosedRecord, InFlight, Lane
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
 from services.digest import bytes_digest
 from services.operators.records.stored import Stored
-from services.repartitioning import lanes
-from services.repartitioning.contents import PartitionContents, UnreadableRecord
-from services.repartitioning.unread import Retained, forwarded
+from services.repartitioning.planning import lanes
+from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
+from services.repartitioning.planning.unread import Retained, forwarded
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import admit
 from services.worker.lane.opening import RecoveredState

@@ -9,12 +9,12 @@ import pytest
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RESULTS, TOPICS, Topic
 from services.doctor import machine
-from services.doctor.facts import BrokerFacts, BrokerTime, Cluster, Group
-from services.doctor.finding import Finding
-from services.doctor.judge import findings
+from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
+from services.doctor.findings.finding import Finding
+from services.doctor.findings.judge import findings
 from services.doctor.machine import judged_files
 from services.settings import KafkaSettings
-from services.topics.plan import Found
+from services.topics.planning.plan import Found
 from tests.unit.worker.builders import NOW, after
 
 SAFE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}

@@ -1,7 +1,7 @@
-"""Bounds on numbers: the tightest of those that hold, in a form that no provider misreads."""
+"""Bounds on numbers, lengths and sizes: the tightest that hold, as no provider misreads them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from services.worker.dialects.compiler.parsing.subschemas import Subschema, Subschemas
 from services.worker.dialects.compiler.shapes.notes import Notes
@@ -15,6 +15,8 @@ _EXACT_MAX = 2**53  # beyond, a provider may read a bound as another number
 NUMBER_BOUNDS = frozenset(
     ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"]
 )
+LIST_SIZES = ("minItems", "maxItems")
+TEXT_LENGTHS = ("minLength", "maxLength")
 _LOW = ("minimum", "exclusiveMinimum")
 _HIGH = ("maximum", "exclusiveMaximum")
 
@@ -88,3 +90,25 @@ def _satisfiable(found: _Bounds) -> bool:
     high = min((found[key] for key in _HIGH if key in found), default=math.inf)
     excluded = found.get("exclusiveMinimum") == low or found.get("exclusiveMaximum") == high
     return low < high or (low == high and not excluded)
+
+
+def sizes_of(
+    subschemas: Subschemas, keywords: tuple[str, str], limits: Mapping[str, int], notes: Notes
+) -> JsonObject | None:
+    """The least and the largest size; None if no size is both. `limits` are the provider's."""
+    least, most = keywords
+    found: dict[str, int] = {}
+    for atom in subschemas:
+        for keyword, tighter in ((least, max), (most, min)):
+            value = atom.get(keyword)
+            if not isinstance(value, int | float) or (keyword == least and value <= 0):
+                continue
+            if value <= limits.get(keyword, -1):
+                found[keyword] = tighter(int(value), found.get(keyword, int(value)))
+                continue
+            notes.not_enforced(keyword, atom.path)
+            if keyword == least and keyword in limits:  # most of it is better than none
+                found[keyword] = limits[keyword]
+    if found.get(least, 0) > found.get(most, found.get(least, 0)):
+        return None
+    return dict(found)

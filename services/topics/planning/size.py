@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from answerbus.partition import Layout
 from answerbus.topics import REQUESTS, Topic
-from services.topics.plan import Found
+from services.topics.planning.plan import Found
 
 MOVE = "`answerbus topics move`"
 

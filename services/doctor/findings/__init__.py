@@ -1,0 +1,1 @@
+"""What was found of a broker and a machine, and what it means."""

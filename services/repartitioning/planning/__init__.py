@@ -1,0 +1,1 @@
+"""What a move to another number of partitions writes, and where."""
