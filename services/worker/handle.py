@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from answerbus.dead_letter import BudgetExhausted, Cause, CrashedWorker, DeadlinePassed
 from services.digest import text_digest
-from services.worker.core.attempt import prompt as prompts
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
@@ -148,13 +147,7 @@ async def may_call(lane: Lane, ticket: Ticket, lease: CallLease, permit: Permit)
 
 def prompt_of(ticket: Ticket, plan: Plan) -> Prompt:
     """What the model will be told."""
-    return prompts.build(
-        ticket.request,
-        plan.wire,
-        ticket.prior,
-        plan.profile.max_output_tokens,
-        show_schema=plan.profile.show_schema,
-    )
+    return plan.prompt(ticket.request, ticket.prior)
 
 
 async def ask(

@@ -17,25 +17,32 @@ PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest 
 def with_failure(
     attempt: AttemptContext, failed: failure.Failure, answer: JsonValue
 ) -> AttemptContext:
-    """The case with this attempt among its earlier ones; only the last keeps its answer."""
+    """The case with this attempt among its earlier ones."""
     entry = Prior(attempt=attempt.attempt, failure=failed, answer=answer)
     return replace(attempt, prior=bounded_prior((*attempt.prior, entry)))
 
 
 def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
-    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
+    """The newest attempts that fit, each with its answer if there is room for that too.
+
+    The next prompt repeats the one before as far as it can, and for that needs its answer.
+    """
     kept: list[Prior] = []
-    size = 0
+    room = PRIOR_BYTES_MAX
     for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
-        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
-        with_answer = bare if kept else entry
-        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
-        shown = with_answer if fits else bare
-        size += len(shown.model_dump_json().encode())
-        if size > PRIOR_BYTES_MAX and kept:
+        shown, size = entry, _size(entry)
+        if entry.answer is not None and size > min(room, PRIOR_ANSWER_BYTES_MAX):
+            shown = entry.model_copy(update={"answer": None})
+            size = _size(shown)
+        if size > room and kept:
             break
+        room -= size
         kept.append(shown)
     return tuple(reversed(kept))
+
+
+def _size(entry: Prior) -> int:
+    return len(entry.model_dump_json().encode())
 
 
 def kept_answer(attempt: AttemptContext, content: str) -> JsonValue:

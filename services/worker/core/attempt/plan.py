@@ -1,9 +1,11 @@
 """How a request will be asked: its profile, the schema it must satisfy, and the wire schema."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from answerbus.budget import Usage
-from services.worker.core.attempt.prompt import Prompt
+from answerbus.request import Prior, Request
+from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
 
@@ -46,8 +48,20 @@ class ProfileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that can be asked."""
+    """A request that can be asked; `prompt_secret` is the deployment's, for marks around data."""
 
     profile: ProfileFacts
     schema: ResolvedSchema
     wire: WireSchema
+    prompt_secret: bytes = b""
+
+    def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
+        """What the model will be told after the attempts that `prior` tells of."""
+        return build(
+            request,
+            self.wire,
+            prior,
+            self.profile.max_output_tokens,
+            show_schema=self.profile.show_schema,
+            secret=self.prompt_secret,
+        )

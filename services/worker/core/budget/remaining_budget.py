@@ -4,7 +4,6 @@ from typing import Literal
 
 from answerbus.budget import AccountState, Budget
 from services.worker.core.attempt.attempt_context import AttemptContext
-from services.worker.core.attempt.prompt import build
 
 BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
 Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
@@ -30,13 +29,7 @@ def first_exhausted(attempt: AttemptContext, account: AccountState) -> BudgetUni
     if limit.tokens is None and limit.micro_usd is None:
         return None
     profile = attempt.plan.profile
-    prompt = build(
-        attempt.request,
-        attempt.plan.wire,
-        attempt.prior,
-        profile.max_output_tokens,
-        show_schema=profile.show_schema,
-    )
+    prompt = attempt.plan.prompt(attempt.request, attempt.prior)
     cost = profile.tariff.worst(prompt) if profile.tariff else 0
     after = spent.attempts + 1, spent.tokens + prompt.tokens_max, spent.micro_usd + cost
     return exceeded(limit, after)
