@@ -25,7 +25,7 @@ def turns_of(prior: Sequence[Prior], fence: Fence) -> Iterator[Turn]:
     models copy an answer they see (docs/decisions/0015).
     """
     attempts = [entry for entry in prior if _complaint(entry.failure)]
-    alike = [[*same] for _, same in groupby(attempts, key=lambda entry: entry.failure)]
+    alike = [[*same] for _, same in groupby(attempts, key=lambda entry: _faults(entry.failure))]
     for same in alike[-_SHOWN_MAX:]:
         answer = same[0].answer if len(same) == 1 else None
         if answer is not None:
@@ -38,14 +38,27 @@ def _complaint(failed: failure.Failure) -> str:
     """What was wrong with the answer; empty where none arrived."""
     match failed:
         case failure.Invalid():
-            return "\n".join(
-                f"{problem.path or '/'}: expected {problem.expected}" for problem in failed.problems
-            )
+            return "\n".join(map(_in_words, failed.problems))
         case failure.Malformed():
-            return f"not one JSON document; reading stopped at byte {failed.position}"
+            where = f", near: {failed.excerpt}" if failed.excerpt else ""
+            return f"not one JSON document; reading stopped at byte {failed.position}{where}"
         case failure.Truncated():
             return f"cut at {failed.limit} tokens; answer more briefly"
         case failure.Refused():
             return f"declined: {failed.reason}"
         case failure.Throttled() | failure.Unavailable() | failure.TimedOut() | failure.Unknown():
             return ""
+
+
+def _in_words(problem: failure.Problem) -> str:
+    """What was wrong before what is expected: a model mends what it is shown."""
+    found = problem.found + (f" ({problem.excerpt})" if problem.excerpt else "")
+    wrong = f"found {found}; " if found else ""
+    return f"{problem.path or '/'}: {wrong}expected {problem.expected}"
+
+
+def _faults(failed: failure.Failure) -> object:
+    """What two failures have in common if the same is wrong, whatever was written instead."""
+    if not isinstance(failed, failure.Invalid):
+        return failed
+    return [(problem.path, problem.code, problem.expected) for problem in failed.problems]

@@ -46,22 +46,36 @@ def _size(entry: Prior) -> int:
 
 
 def kept_answer(attempt: AttemptContext, content: str) -> JsonValue:
-    """The answer as the next attempt may see it: without audit-only fields, and not too large."""
+    """The answer as the next attempt may see it: without audit-only fields, and not too large.
+
+    It is kept as it was written where its JSON text cannot be read, unless some of that may be for
+    auditors alone.
+    """
     if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
         return None
     found = readable(attempt, content)
+    if found is None and not attempt.plan.schema.audit_only:
+        found = _written(content)
     return None if found is None else found.value
 
 
 def readable(attempt: AttemptContext, content: str) -> json_text.Parsed | None:
     """The answer without audit-only fields, if it is JSON of the shape that was asked for."""
-    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
-    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
-        return None  # no reader takes an event that nests deeper
+    parsed = _written(content)
+    if parsed is None:
+        return None
     decoded = attempt.plan.wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return None
     return json_text.Parsed(without(decoded, attempt.plan.schema.audit_only))
+
+
+def _written(content: str) -> json_text.Parsed | None:
+    """The JSON that a model wrote, if it is any that an event can carry."""
+    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
+    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return None  # no reader takes an event that nests deeper
+    return parsed
 
 
 def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:
