@@ -8,6 +8,14 @@ from answerbus import limits
 from answerbus.wire import Count, Position, Reason, Wire, at_most_bytes, clip
 
 
+def _says_nothing(value: object) -> bool:
+    return value is None or value == ""
+
+
+# Problems are in hashes of attempts that were written before there were these members.
+_WHERE_THERE_IS_ONE = Field(exclude_if=_says_nothing)
+
+
 class Problem(Wire):
     """One reason a document fails its schema.
 
@@ -20,9 +28,9 @@ class Problem(Wire):
     path: str
     code: str
     expected: str
-    found: str = ""
-    position: Position | None = None
-    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX)] = ""
+    found: Annotated[str, _WHERE_THERE_IS_ONE] = ""
+    position: Annotated[Position | None, _WHERE_THERE_IS_ONE] = None
+    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), _WHERE_THERE_IS_ONE] = ""
 
     @classmethod
     def of(
