@@ -27,10 +27,10 @@ class Problem(Wire):
 
     path: str
     code: str
-    expected: str
     found: Annotated[str, _WHERE_THERE_IS_ONE] = ""
     position: Annotated[Position | None, _WHERE_THERE_IS_ONE] = None
     excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), _WHERE_THERE_IS_ONE] = ""
+    expected: str
 
     @classmethod
     def of(

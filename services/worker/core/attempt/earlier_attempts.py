@@ -54,7 +54,8 @@ def _in_words(problem: failure.Problem) -> str:
     """What was wrong before what is expected: a model mends what it is shown."""
     found = problem.found + (f" ({problem.excerpt})" if problem.excerpt else "")
     wrong = f"found {found}; " if found else ""
-    return f"{problem.path or '/'}: {wrong}expected {problem.expected}"
+    expected = problem.expected.removeprefix("Input should be ")  # as pydantic says it
+    return f"{problem.path or '/'}: {wrong}expected {expected}"
 
 
 def _faults(failed: failure.Failure) -> object:
