@@ -10,7 +10,7 @@ from answerbus.problems import pointer
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import AnySchema
 from services.worker.core.schema.tagged_unions import TaggedUnion, required
-from services.worker.core.schema.union_finder import TooManyStepsError, UnionFinder, inside
+from services.worker.core.schema.union_matcher import TooManyStepsError, UnionMatcher, inside
 
 _Path = tuple[str | int, ...]
 
@@ -25,22 +25,22 @@ def with_tags(document: Document, value: JsonValue) -> JsonValue:
     it holds is an object that does not name another.
     """
     try:
-        return _tagged(UnionFinder(document), [document.root], value)
+        return _tagged(UnionMatcher(document), [document.root], value)
     except TooManyStepsError:
         return value
 
 
-def _tagged(finder: UnionFinder, schemas: Sequence[AnySchema], value: JsonValue) -> JsonValue:
-    applied, untagged = finder.at(schemas, value)
+def _tagged(matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue) -> JsonValue:
+    applied, untagged = matcher.at(schemas, value)
     meant = [found for union in untagged if (found := _named(union, value)) is not None]
     if len(meant) == 1:
         value = meant[0]
-        applied, _ = finder.at(schemas, value)
+        applied, _ = matcher.at(schemas, value)
     match value:
         case dict():
-            return {name: _tagged(finder, inside(applied, name), of) for name, of in value.items()}
+            return {name: _tagged(matcher, inside(applied, name), of) for name, of in value.items()}
         case list():
-            return [_tagged(finder, inside(applied, n), of) for n, of in enumerate(value)]
+            return [_tagged(matcher, inside(applied, n), of) for n, of in enumerate(value)]
         case _:
             return value
 
@@ -66,7 +66,7 @@ def name_tags(
     """
     told = tuple(problems)
     try:
-        missing = dict(_missing(UnionFinder(document), [document.root], value, ()))
+        missing = dict(_missing(UnionMatcher(document), [document.root], value, ()))
     except TooManyStepsError:
         return told
     found: dict[str, Problem] = {}
@@ -84,20 +84,20 @@ def name_tags(
 
 
 def _missing(
-    finder: UnionFinder, schemas: Sequence[AnySchema], value: JsonValue, path: _Path
+    matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue, path: _Path
 ) -> Iterator[tuple[str, TaggedUnion]]:
     """Each place of an object that has no tag, and what it could be there."""
-    applied, untagged = finder.at(schemas, value)
+    applied, untagged = matcher.at(schemas, value)
     match value:
         case dict():
             for union in untagged:
                 if union.member not in value:
                     yield pointer(path), union
             for name, of in value.items():
-                yield from _missing(finder, inside(applied, name), of, (*path, name))
+                yield from _missing(matcher, inside(applied, name), of, (*path, name))
         case list():
             for number, of in enumerate(value):
-                yield from _missing(finder, inside(applied, number), of, (*path, number))
+                yield from _missing(matcher, inside(applied, number), of, (*path, number))
         case _:
             pass
 

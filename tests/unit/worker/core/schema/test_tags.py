@@ -16,7 +16,7 @@ from services.worker.core.json_schema.document import Document
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema.tags import with_tags
-from services.worker.core.schema.union_finder import STEPS_MAX
+from services.worker.core.schema.union_matcher import STEPS_MAX
 from services.worker.dialects import openai, prompted
 
 CALL = {"name": "search", "args": {"q": "x"}}

@@ -21,7 +21,7 @@ class TooManyStepsError(Exception):
     """There are too many alternatives for too large a value: it is left as it is."""
 
 
-class UnionFinder:
+class UnionMatcher:
     """Looks at one schema document; counts its steps."""
 
     def __init__(self, document: Document) -> None:
