@@ -14,7 +14,7 @@ from answerbus.limits import EXCERPT_BYTES_MAX, PROBLEM_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
-from services.explain import failure_text, problem_text, written_text
+from services.operators.explain import failure_text, problem_text, written_text
 from services.worker.core.attempt.attempt_context import AttemptContext
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
@@ -141,6 +141,7 @@ def test_nothing_of_it_is_told_where_some_may_be_for_auditors_alone(
     letter = outcome(case_of(ref, dialect, "why"), answer, spent=3)
 
     assert the_problem(untold).position == problem.position
+    assert isinstance(untold, RetryRequest)
     assert isinstance(letter, DeadLetter)
     for made in (untold, letter):
         assert "s3cret" not in made.model_dump_json()
