@@ -74,6 +74,7 @@ class WorkerSettings(Section):
     retry_max_s: Annotated[float, Field(ge=0)] = 60.0
     drain_s: Annotated[float, Field(ge=0)] = 30.0
     stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
+    prompt_secret_env: str | None = None
 
 
 OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
@@ -166,6 +167,7 @@ def secrets_of(settings: Settings) -> list[str]:
     named = (
         settings.kafka.sasl_plain_password_env,
         settings.kafka.ssl_password_env,
+        settings.worker.prompt_secret_env,
         console.operator_token_env,
         console.viewer_token_env,
         *console.operators.values(),

@@ -8,8 +8,28 @@ from answerbus.failure import Problem
 
 
 def problem_text(problem: Problem) -> str:
-    """Where, what would have been right, and the rule."""
-    return f"{problem.path or 'all of it'}: {problem.expected} ({problem.code})"
+    """Where, what stands there, what would have been right, and the rule."""
+    found = f"found {problem.found}; expected: " if problem.found else ""
+    return f"{problem.path or 'all of it'}: {found}{problem.expected} ({problem.code})"
+
+
+def written_text(failure: failures.Failure) -> str:
+    """What a model wrote where reading it stopped, for those who may see answers; may be empty."""
+    match failure:
+        case failures.Malformed(excerpt=excerpt):
+            return _quoted("", failure.position, excerpt)
+        case failures.Invalid(problems=problems):
+            read = (_quoted(p.path, p.position, p.excerpt) for p in problems if p.excerpt)
+            return "\n".join(read)
+        case _:
+            return ""
+
+
+def _quoted(path: str, position: int | None, excerpt: str) -> str:
+    """On one line, as there may be several."""
+    if not excerpt:
+        return ""
+    return f"{path or 'all of it'}, around byte {position or 0}: {' '.join(excerpt.split())}"
 
 
 def failure_text(failure: failures.Failure) -> str:

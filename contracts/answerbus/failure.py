@@ -8,24 +8,69 @@ from answerbus import limits
 from answerbus.wire import Count, Position, Reason, Wire, at_most_bytes, clip
 
 
+def _says_nothing(value: object) -> bool:
+    return value is None or value == ""
+
+
+# Problems are in hashes of attempts that were written before there were these members.
+_WHERE_THERE_IS_ONE = Field(exclude_if=_says_nothing)
+
+
 class Problem(Wire):
     """One reason a document fails its schema.
 
-    `path` is a JSON pointer, `code` a stable machine word, `expected` what would have been right,
-    in words a model can act on. At most 512 bytes together.
+    `path` is a JSON pointer, `code` a stable machine word, `found` what stands there and `expected`
+    what would have been right, both in words a model can act on. Of JSON inside of a text that
+    cannot be read, `position` is the byte where reading stopped, and `excerpt` what stands around
+    it. At most 512 bytes together.
     """
 
     path: str
     code: str
+    found: Annotated[str, _WHERE_THERE_IS_ONE] = ""
+    position: Annotated[Position | None, _WHERE_THERE_IS_ONE] = None
+    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), _WHERE_THERE_IS_ONE] = ""
     expected: str
 
     @classmethod
-    def of(cls, path: str, code: str, expected: str) -> "Problem":
+    def of(
+        cls,
+        path: str,
+        code: str,
+        expected: str,
+        *,
+        found: str = "",
+        position: int | None = None,
+        excerpt: str = "",
+    ) -> "Problem":
         """A problem clipped to its size limit, so that reporting one cannot fail."""
-        code = clip(code, 64)
-        path = clip(path, (limits.PROBLEM_BYTES_MAX - 64) // 2)
-        rest = limits.PROBLEM_BYTES_MAX - len(code.encode()) - len(path.encode())
-        return cls(path=path, code=code, expected=clip(expected, rest))
+        code, found = clip(code, _CODE_BYTES_MAX), clip(found, _FOUND_BYTES_MAX)
+        path = clip(path, (limits.PROBLEM_BYTES_MAX - _CODE_BYTES_MAX) // 2)
+        rest = limits.PROBLEM_BYTES_MAX - sum(len(text.encode()) for text in (code, path, found))
+        excerpt = clip(excerpt, rest // 2)
+        return cls(
+            path=path,
+            code=code,
+            expected=clip(expected, rest - len(excerpt.encode())),
+            found=found,
+            position=position,
+            excerpt=excerpt,
+        )
+
+    def under(self, place: str) -> "Problem":
+        """The same problem of a document that stands at `place` of another one."""
+        return Problem.of(
+            place + self.path,
+            self.code,
+            self.expected,
+            found=self.found,
+            position=self.position,
+            excerpt=self.excerpt,
+        )
+
+
+_CODE_BYTES_MAX = 64
+_FOUND_BYTES_MAX = 96
 
 
 Problems = Annotated[tuple[Problem, ...], Field(max_length=limits.PROBLEMS_MAX)]

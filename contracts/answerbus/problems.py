@@ -15,6 +15,13 @@ _QUOTING = {
 }
 
 
+_FOUND = {
+    "extra_forbidden": "a member that nothing names",
+    "union_tag_not_found": "an object without its tag",
+    "union_tag_invalid": "an object with another tag",
+}
+
+
 def pointer(parts: Sequence[str | int]) -> str:
     """A JSON pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
@@ -32,14 +39,33 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     template = _QUOTING.get(details["type"])
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
-    place = _place(details["loc"], document, missing=details["type"] == "missing")
-    return Problem.of(pointer(place), details["type"], expected)
+    missing = details["type"] == "missing"
+    place, value = _place(details["loc"], document, missing=missing)
+    found = "nothing" if missing else _FOUND.get(details["type"], kind_of(value))
+    return Problem.of(pointer(place), details["type"], expected, found=found)
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, without a word of what it says."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"a text of {len(value)} characters"
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"
 
 
 def _place(
     location: tuple[str | int, ...], document: JsonValue, *, missing: bool
-) -> list[str | int]:
-    """Pydantic's location without the tags of unions, which stand in no document."""
+) -> tuple[list[str | int], JsonValue]:
+    """Pydantic's location without the tags of unions, which stand in no document, and its value."""
     here: JsonValue = document
     place: list[str | int] = []
     for number, part in enumerate(location, start=1):
@@ -53,4 +79,4 @@ def _place(
             case _:
                 pass
         place.append(part)
-    return place
+    return place, here

@@ -17,7 +17,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _OnTheWire(GenerateJsonSchema):
-    """What we write has every field, so that readers may rely on each of them."""
+    """What we write has every field but those that are left out where they say nothing."""
 
     def field_is_required(
         self,
@@ -25,7 +25,7 @@ class _OnTheWire(GenerateJsonSchema):
         total: bool,  # noqa: FBT001 - pydantic's signature
     ) -> bool:
         """So is the tag of a union, which readers tell its cases by, although it has a default."""
-        written = self.mode == "serialization"
+        written = self.mode == "serialization" and "serialization_exclude_if" not in field
         return written or _is_tag(field["schema"]) or super().field_is_required(field, total)
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic's signature

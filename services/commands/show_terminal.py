@@ -12,7 +12,7 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.schema_name import schema_name
 from services.command_line import json_shown
 from services.escaping import plain, plain_line
-from services.operators.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
 from services.operators.records.event_line import result_text
 
 NOTES_SHOWN_MAX = 3
@@ -41,7 +41,14 @@ def show(terminal: Terminal, data: Console, words: Console) -> None:
 
 
 def _letter(letter: DeadLetter) -> Panel:
-    attempts = [f"Attempt {prior.attempt}: {failure_text(prior.failure)}" for prior in letter.prior]
+    attempts = [
+        line
+        for prior in letter.prior
+        for line in (
+            f"Attempt {prior.attempt}: {failure_text(prior.failure)}",
+            *(f"  the model wrote {said}" for said in written_text(prior.failure).splitlines()),
+        )
+    ]
     return _panel(
         "Dead letter",
         "red",

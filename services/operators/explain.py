@@ -7,13 +7,18 @@ from services.escaping import plain
 
 
 def problem_text(problem: Problem) -> str:
-    """Where, what would have been right, and the rule."""
+    """Where, what stands there, what would have been right, and the rule."""
     return plain(explain.problem_text(problem))
 
 
 def failure_text(failure: Failure) -> str:
     """Why an attempt gave no result."""
     return plain(explain.failure_text(failure))
+
+
+def written_text(failure: Failure) -> str:
+    """What a model wrote where reading it stopped, for those who may see answers; may be empty."""
+    return plain(explain.written_text(failure))
 
 
 def cause_text(cause: Cause) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
-from answerbus.failure import Invalid
+from answerbus.failure import Failure, Invalid
 from answerbus.request import Prior
 from answerbus.topics import ATTEMPTS, TOPICS
 from services.command_line import AsJson, Config, bus_of, json_shown, stdout
@@ -24,7 +24,7 @@ from services.operators.dead_letters import index
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.prepare_replay import Rejection
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
@@ -140,7 +140,8 @@ def _request(letter: DeadLetter) -> RenderableType:
 
 def _earlier(prior: Prior) -> Text:
     """What the dead letter itself says of an attempt whose record is not kept any more."""
-    return Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
+    said = Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
+    return Text("\n").join([said, *_written(prior.failure)])
 
 
 def _attempt(attempt: Attempt) -> Iterator[Text]:
@@ -152,5 +153,11 @@ def _attempt(attempt: Attempt) -> Iterator[Text]:
             return
         case Invalid(problems=problems):
             yield from (Text(f"  {problem_text(problem)}") for problem in problems)
+            yield from _written(attempt.failure)
         case failure:
             yield Text(f"  {failure_text(failure)}")
+            yield from _written(failure)
+
+
+def _written(failure: Failure) -> Iterator[Text]:
+    return (Text(f"  the model wrote {line}") for line in written_text(failure).splitlines())

@@ -15,7 +15,6 @@ from aiokafka.errors import KafkaError
 from faststream import FastStream
 
 from answerbus.masking import Mask
-from answerbus.registry import Registry
 from answerbus.topics import REQUESTS
 from services import plugins
 from services.kafka import client_options, topic_name
@@ -33,6 +32,7 @@ from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.other_groups import OtherGroups
 from services.worker.adapters.kafka.position_check import check_positions
+from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.shard import Names
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
@@ -66,7 +66,9 @@ async def run(settings: Settings) -> None:
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
-    context = _context(settings, name, partitions, registry, observers, clock)
+    secret = await prompt_secret(settings)
+    planner = Planner(backends.build(settings.profiles, clock), registry, secret)
+    context = _context(settings, name, partitions, planner, observers, clock)
     garbage_collector.tune_garbage_collector()
     try:
         for advice in await backends.preflight(context.planner.backends):
@@ -168,12 +170,11 @@ def _context(
     settings: Settings,
     name: str,
     partitions: int,
-    registry: Registry,
+    planner: Planner,
     observer: Observer,
     clock: BrokerClock,
 ) -> Context:
     worker = settings.worker
-    planner = Planner(backends.build(settings.profiles, clock), registry)
     return Context(
         worker=name,
         partitions=partitions,

@@ -27,8 +27,12 @@ class Backend:
 class Planner:
     """Answers, for a request, how it will be asked, or why it cannot be."""
 
-    def __init__(self, backends: Mapping[str, Backend], registry: Registry) -> None:
+    def __init__(
+        self, backends: Mapping[str, Backend], registry: Registry, prompt_secret: bytes = b""
+    ) -> None:
+        """`prompt_secret` is the deployment's, for the marks around data in prompts."""
         self.backends = backends
+        self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
 
     def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
@@ -48,4 +52,4 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         asked, wire = compiled
-        return Plan(backend.facts, asked, wire)
+        return Plan(backend.facts, asked, wire, self._prompt_secret)

@@ -58,22 +58,30 @@ def told(text: str) -> Prompt:
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_text_is_told_whole_behind_fences_and_nothing_else_changes(text: str) -> None:
     of, harmless = told(text), told("Nice weather.")
-    (turn,) = of.turns
-    blocks = [(label, inside) for _, label, inside in FENCED.findall(turn.text)]
+    data = [[*FENCED.findall(turn.text)] for turn in of.turns]
+    around = [FENCED.sub("", turn.text) for turn in of.turns]
+    mark = next(mark for turn in data for mark, label, _ in turn if label == "fact")
 
     assert (of.system, of.wire.text) == (harmless.system, harmless.wire.text)
     assert of.max_output_tokens == harmless.max_output_tokens
-    assert turn.role == "user"
-    assert FENCED.sub("", turn.text).strip() == "", "nothing stands outside of a fence"
-    assert blocks == [
-        ("description of output", text[:500]),
-        ("fact", f"plain:\n{text}"),
-        ("fact", "deep:\n" + json.dumps({"a": [text]}, ensure_ascii=False, indent=1)),
-        ("message from user", text),
-        ("message from assistant", text),
-        ("problems", f"declined: {text[:500]}"),
-        ("your earlier answer", text),
-        ("problems", "cut at 9 tokens; answer more briefly"),
+    assert [turn.role for turn in of.turns] == ["user", "assistant", "user", "assistant", "user"]
+    own_words = json.dumps(text, ensure_ascii=False)
+    assert [*around[:3], around[4]] == [
+        FENCED.sub("", turn.text) for turn in [*harmless.turns[:3], harmless.turns[4]]
+    ], "nothing of it stands outside of a fence"
+    assert around[3] == own_words, "but for what the model itself has answered, as JSON"
+    assert mark not in text
+    assert [[(label, inside) for _, label, inside in turn] for turn in data] == [
+        [
+            ("description of output", text[:500]),
+            ("fact", f"plain:\n{text}"),
+            ("fact", "deep:\n" + json.dumps({"a": [text]}, ensure_ascii=False, indent=1)),
+            ("message", text),
+        ],
+        [("message", text)],
+        [("problems", f"declined: {text[:500]}")],
+        [],
+        [("problems", "cut at 9 tokens; answer more briefly")],
     ]
 
 

@@ -30,10 +30,10 @@ from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.openai import OpenAIApi
-from services.worker.core.attempt import prompt as prompts
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered
+from services.worker.core.attempt.turns import Turn
 from services.worker.plans import Planner
 from services.worker.ports import Provider
 from tests.benchmarks.upstream import request_body
@@ -100,7 +100,7 @@ class Loop:
         try:
             body = json.loads(record.value or b"")
             context = body["context"]
-            turns = tuple(prompts.Turn("user", m["content"]) for m in context["messages"])
+            turns = tuple(Turn("user", m["content"]) for m in context["messages"])
             system = self._template.system + context["instructions"]
             content = await self._ask(replace(self._template, system=system, turns=turns))
             answer = ANSWER.validate_python(json.loads(content or "{}")["answer"])
@@ -182,7 +182,7 @@ async def run(options: argparse.Namespace) -> None:
     provider = planner.backends["default"].provider
     assert isinstance(plan, Plan)
     template = replace(
-        prompts.build(asked, plan.wire, (), plan.profile.max_output_tokens),
+        plan.prompt(asked, ()),
         system="Answer with data for a program.\n\n",
     )
     api = OpenAIApi(Connection("stub", None, options.in_flight, base_url=options.base_url))

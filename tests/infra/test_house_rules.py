@@ -120,11 +120,13 @@ def test_the_system_text_is_joined_of_trusted_pieces_alone() -> None:
         for node in ast.walk(source)
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
-        and node.targets[0].id == "pieces"
+        and node.targets[0].id == "system"
     ]
 
-    assert given == ["'\\n\\n'.join((piece for piece in pieces if piece))"]
-    assert pieces == ["[_RULES, schema, wire.instructions, request.context.instructions]"]
+    assert given == ["'\\n\\n'.join((part for part in system if part))"]
+    assert pieces == [
+        "[_RULES, schema, wire.instructions, data_rules, request.context.instructions]"
+    ]
 
 
 def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> None:

@@ -11,8 +11,9 @@ from services.worker.adapters.providers.apis.connection import Connection, Excha
 from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.adapters.providers.http import LIMITS, HttpProvider
 from services.worker.adapters.providers.sdks import headers_of
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
 from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving
 

@@ -290,6 +290,7 @@ def test_the_dialect_of_llama_cpp_is_for_a_server_of_ones_own() -> None:
 def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {
         "kafka": {"sasl_plain_password_env": "KAFKA_PASSWORD"},
+        "worker": {"prompt_secret_env": "MARKS"},
         "console": {
             "operator_token_env": "OPERATOR",
             "viewer_token_env": "VIEWER",
@@ -310,7 +311,7 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
             "played": {"provider": "scripted", "script": "script.json"},
         },
     }
-    named = ("KAFKA_PASSWORD", "OPERATOR", "VIEWER", "NIGHT", "ONE", "OPENAI_API_KEY")
+    named = ("KAFKA_PASSWORD", "MARKS", "OPERATOR", "VIEWER", "NIGHT", "ONE", "OPENAI_API_KEY")
     for name in named:
         monkeypatch.setenv(name, f"value of {name}")
 

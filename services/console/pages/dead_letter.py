@@ -12,7 +12,7 @@ from services.console.context import CONTEXT
 from services.console.pages.render import page
 from services.console.views.replay_form import ReplayForm
 from services.escaping import plain_json
-from services.operators.explain import cause_text, failure_text, problem_text, remedy
+from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
 
@@ -40,6 +40,7 @@ async def letter(request: web.Request) -> web.Response:
         remedy=remedy,
         failure_text=failure_text,
         problem_text=problem_text,
+        written_text=written_text,
         replay_form=ReplayForm(),
         profiles=sorted(context.settings.profiles),
     )

@@ -10,13 +10,13 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
-from answerbus.failure import Refused
+from answerbus.failure import Invalid, Malformed, Refused
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
 from services.escaping import plain, plain_line
-from services.operators.explain import cause_text, failure_text, problem_text
+from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import result_text, retry_text
@@ -158,5 +158,7 @@ def _said(seen: DecodedRecord) -> str | None:
             return plain(reason)
         case Attempt(failure=Refused(reason=reason)) | RetryRequest(failure=Refused(reason=reason)):
             return plain(reason)
+        case Attempt(failure=Malformed() | Invalid() as failure):
+            return written_text(failure) or None
         case _:
             return None

@@ -5,7 +5,9 @@ from functools import partial
 
 from pydantic import JsonValue
 
+from services.worker.core.json_schema.document import Document
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.core.schema.tags import with_tags
 from services.worker.dialects.compiler.compile import compile_text
 
 DIALECT = "prompted"
@@ -21,7 +23,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
         dialect=DIALECT,
         name=resolved.name,
         schema=None,
-        decode=partial(_decode, resolved),
+        decode=partial(_decode, resolved, Document(resolved.schema)),
         notes=(_NOTE,),
         instructions=(
             "Answer with exactly one JSON document and nothing around it: no words, no code fence. "
@@ -30,6 +32,8 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
     )
 
 
-def _decode(resolved: ResolvedSchema, value: JsonValue) -> JsonValue:
+def _decode(resolved: ResolvedSchema, document: Document, value: JsonValue) -> JsonValue:
     """The answer that was meant: another form of one only where it is none as it is written."""
-    return value if isinstance(resolved.read(value), Accepted) else resolved.from_loose(value)
+    if isinstance(resolved.read(value), Accepted):
+        return value
+    return with_tags(document, resolved.from_loose(value))

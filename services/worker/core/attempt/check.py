@@ -47,7 +47,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _TOO_DEEP
     decoded = wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid):
-        return decoded
+        return _unquoted(decoded) if resolved.audit_only else decoded
     # What came as JSON text is an answer's inside only now.
     if nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
@@ -55,6 +55,12 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
     if isinstance(checked, Accepted):
         return replace(checked, notes=checked.notes + wire.remarks(parsed.value))
     return checked
+
+
+def _unquoted(failed: failure.Invalid) -> failure.Invalid:
+    """The same faults, and nothing of what was written, as with a text that cannot be read."""
+    bare = (problem.model_copy(update={"excerpt": ""}) for problem in failed.problems)
+    return failure.Invalid(problems=tuple(bare))
 
 
 def check_as_text(content: str, resolved: ResolvedSchema) -> Checked | None:

@@ -15,43 +15,64 @@ PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest 
 def with_failure(
     prior: tuple[Prior, ...], attempt: int, failed: failure.Failure, answer: JsonValue
 ) -> tuple[Prior, ...]:
-    """The earlier attempts and this one; only the last keeps its answer."""
+    """The earlier attempts and this one."""
     return bounded_prior((*prior, Prior(attempt=attempt, failure=failed, answer=answer)))
 
 
 def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
-    """The newest attempts that fit; of their answers the last alone, if it is small enough."""
+    """The newest attempts that fit, each with its answer if there is room for that too.
+
+    The next prompt repeats the one before as far as it can, and for that needs its answer.
+    """
     kept: list[Prior] = []
-    size = 0
+    room = PRIOR_BYTES_MAX
     for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
-        bare = entry if entry.answer is None else entry.model_copy(update={"answer": None})
-        with_answer = bare if kept else entry
-        fits = len(with_answer.model_dump_json().encode()) <= PRIOR_ANSWER_BYTES_MAX
-        shown = with_answer if fits else bare
-        size += len(shown.model_dump_json().encode())
-        if size > PRIOR_BYTES_MAX and kept:
+        shown, size = entry, _size(entry)
+        if entry.answer is not None and size > min(room, PRIOR_ANSWER_BYTES_MAX):
+            shown = entry.model_copy(update={"answer": None})
+            size = _size(shown)
+        if size > room and kept:
             break
+        room -= size
         kept.append(shown)
     return tuple(reversed(kept))
 
 
+def _size(entry: Prior) -> int:
+    return len(entry.model_dump_json().encode())
+
+
 def kept_answer(plan: Plan, content: str) -> JsonValue:
-    """The answer as the next attempt may see it: without audit-only fields, and not too large."""
+    """The answer as the next attempt may see it: without audit-only fields, and not too large.
+
+    It is kept as it was written where its JSON text cannot be read, unless some of that may be for
+    auditors alone.
+    """
     if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
         return None
     found = readable(plan, content)
+    if found is None and not plan.schema.audit_only:
+        found = _written(content)
     return None if found is None else found.value
 
 
 def readable(plan: Plan, content: str) -> json_text.Parsed | None:
     """The answer without audit-only fields, if it is JSON of the shape that was asked for."""
-    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
-    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
-        return None  # no reader takes an event that nests deeper
+    parsed = _written(content)
+    if parsed is None:
+        return None
     decoded = plan.wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return None
     return json_text.Parsed(without(decoded, plan.schema.audit_only))
+
+
+def _written(content: str) -> json_text.Parsed | None:
+    """The JSON that a model wrote, if it is any that an event can carry."""
+    parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event
+    if not isinstance(parsed, json_text.Parsed) or nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+        return None  # no reader takes an event that nests deeper
+    return parsed
 
 
 def without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:

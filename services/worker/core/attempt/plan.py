@@ -1,5 +1,6 @@
 """How a request will be asked: its profile, the schema it must satisfy, and the wire schema."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from answerbus.budget import Usage
@@ -47,17 +48,22 @@ class ProfileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that can be asked."""
+    """A request that can be asked; `prompt_secret` is the deployment's, for marks around data."""
 
     profile: ProfileFacts
     schema: ResolvedSchema
     wire: WireSchema
+    prompt_secret: bytes = b""
 
-    def prompt(self, request: Request, prior: tuple[Prior, ...]) -> Prompt:
+    def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
         """What the model will be told after the attempts in `prior`."""
-        profile = self.profile
         return build(
-            request, self.wire, prior, profile.max_output_tokens, show_schema=profile.show_schema
+            request,
+            self.wire,
+            prior,
+            self.profile.max_output_tokens,
+            show_schema=self.profile.show_schema,
+            secret=self.prompt_secret,
         )
 
     def worst_cost(self, prompt: Prompt) -> int:

@@ -8,7 +8,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 from pydantic import JsonValue
 
 from answerbus.failure import Problem
-from answerbus.problems import pointer
+from answerbus.problems import kind_of, pointer
 from services.worker.core.json_schema.keywords import AnySchema
 
 # The fields named here come from the schema. Fields that hold the input are left out on purpose.
@@ -40,6 +40,14 @@ _EXPECTED = {
     "uniqueItems": "items that all differ",
 }
 
+_FOUND = {
+    "required": "an object without it",
+    "additionalProperties": "other members",
+    "unevaluatedProperties": "other members",
+    "propertyNames": "a member of another name",
+    "uniqueItems": "items that are the same",
+    "contains": "a list without enough of them",
+}
 _CLOSING = {"additionalProperties", "unevaluatedProperties"}  # a `false` that closes an object
 
 
@@ -78,7 +86,7 @@ def _union_problems(
     elif right_kind:
         tags = [next(e for e in found if _wrong_tag(e, depth)) for found in right_kind]
         expected = "one of " + ", ".join(_shown(_tag(error)) for error in tags)
-        yield Problem.of(pointer(tags[0].instance_path), "tag", expected)
+        yield Problem.of(pointer(tags[0].instance_path), "tag", expected, found="another tag")
     else:
         yield _problem(union, schema)
 
@@ -101,7 +109,9 @@ def _tag(error: ValidationError) -> object | None:
 
 
 def _problem(error: ValidationError, schema: AnySchema) -> Problem:
-    return Problem.of(pointer(error.instance_path), error.kind.name, _expected(error, schema))
+    code = error.kind.name
+    found = _FOUND.get(code, kind_of(error.instance))
+    return Problem.of(pointer(error.instance_path), code, _expected(error, schema), found=found)
 
 
 def _expected(error: ValidationError, schema: AnySchema) -> str:

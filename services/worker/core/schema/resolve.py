@@ -23,6 +23,7 @@ from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable
+from services.worker.core.schema.tags import name_tags
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from services.worker.core.schema.wrapped import OUTPUT_PLACE, add_notes, read_wrapped
 
@@ -66,7 +67,8 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
         answer = _without(whole, contract.audit_only)
         published = contract.adapter.validate_json(to_json(answer), strict=True)
     except ValidationError as error:
-        return failure.Invalid(problems=problems_of(error, value))
+        problems = name_tags(problems_of(error, value), Document(contract.asked_schema()), value)
+        return failure.Invalid(problems=problems)
     return Accepted(
         answer=answer,
         declined=contract.declines(published),

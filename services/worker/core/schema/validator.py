@@ -16,6 +16,7 @@ from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import without_ids
 from services.worker.core.json_schema.keywords import AnySchema
 from services.worker.core.schema.problems import explain
+from services.worker.core.schema.tags import name_tags
 
 # Each bound stands for well under a second on one slow core.
 CHECKS_MAX = 2_000_000  # schemas times values; a comparison costs up to 150 ns
@@ -43,7 +44,8 @@ class SchemaValidator:
         if findings_bound(self.document, value, FINDINGS_MAX) > FINDINGS_MAX:
             expected = "a value that satisfies the schema; it is too large to say where it does not"
             return (Problem.of("", "schema", expected),)
-        return explain(self._validator.iter_errors(value), PROBLEMS_MAX, self.document.root)
+        found = explain(self._validator.iter_errors(value), PROBLEMS_MAX, self.document.root)
+        return name_tags(found, self.document, value)
 
     def _too_costly(self, value: JsonValue) -> bool:
         """Cheap bounds first, as nearly every answer meets them."""

@@ -36,8 +36,6 @@ def add_notes(answer: JsonValue, own: tuple[str, ...]) -> JsonValue:
 
 def _output_problems(validator: SchemaValidator, asked: AskedSpecialist) -> tuple[Problem, ...]:
     if "output" not in asked.model_fields_set:
-        return (Problem.of("/output", "missing", "the output, as `success` is true"),)
-    return tuple(
-        Problem.of("/output" + problem.path, problem.code, problem.expected)
-        for problem in validator.problems(asked.output)
-    )
+        expected = "the output, as `success` is true"
+        return (Problem.of("/output", "missing", expected, found="nothing"),)
+    return tuple(problem.under("/output") for problem in validator.problems(asked.output))

@@ -30,17 +30,15 @@ class AnthropicApi:
 
     def request(self, prompt: Prompt) -> HttpRequest:
         """One POST to `/v1/messages`."""
-        body: dict[str, Any] = {
-            "model": self.connection.model,
-            "max_tokens": prompt.max_output_tokens,
-            "system": prompt.system,
-            "messages": [{"role": turn.role, "content": turn.text} for turn in prompt.turns],
-        }
+        body: dict[str, Any] = {"model": self.connection.model}
         if self.connection.temperature is not None:
             body["temperature"] = self.connection.temperature
         if prompt.wire.schema is not None:
             form = {"type": "json_schema", "schema": prompt.wire.schema}
             body["output_config"] = {"format": form}
+        body["system"] = prompt.system
+        body["messages"] = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        body["max_tokens"] = prompt.max_output_tokens
         return HttpRequest("POST", "/v1/messages", body)
 
     def preflight(self) -> Preflight:

@@ -38,7 +38,7 @@ class GeminiApi:
 
     def request(self, prompt: Prompt) -> HttpRequest:
         """One POST to `models/<model>:generateContent`."""
-        config: dict[str, Any] = {"maxOutputTokens": prompt.max_output_tokens}
+        config: dict[str, Any] = {}
         if self.connection.temperature is not None:
             config["temperature"] = self.connection.temperature
         if prompt.wire.schema is not None:
@@ -46,10 +46,11 @@ class GeminiApi:
             config["responseJsonSchema"] = prompt.wire.schema
         if self.thinking_budget is not None:
             config["thinkingConfig"] = {"thinking_budget": self.thinking_budget}
+        contents = [_content(_ROLES[turn.role], turn.text) for turn in prompt.turns]
         body = {
-            "contents": [_content(_ROLES[turn.role], turn.text) for turn in prompt.turns],
+            "generationConfig": {**config, "maxOutputTokens": prompt.max_output_tokens},
             "systemInstruction": _content("user", prompt.system),
-            "generationConfig": config,
+            "contents": contents,
         }
         return HttpRequest("POST", f"{self._model_path}:generateContent", body)
 

@@ -48,17 +48,13 @@ class OllamaApi:
             options["temperature"] = self.connection.temperature
         if self.context_tokens is not None:
             options["num_ctx"] = self.context_tokens
-        body: dict[str, Any] = {
-            "model": self.connection.model,
-            "stream": False,
-            "options": options,
-            "messages": [{"role": "system", "content": prompt.system}, *turns],
-            "tools": [],
-        }
+        body: dict[str, Any] = {"model": self.connection.model, "stream": False, "tools": []}
         if prompt.wire.schema is not None:
             body["format"] = prompt.wire.schema
         if self.think is not None:
             body["think"] = self.think
+        body["messages"] = [{"role": "system", "content": prompt.system}, *turns]
+        body["options"] = options
         return HttpRequest("POST", "/api/chat", body)
 
     def preflight(self) -> Preflight:

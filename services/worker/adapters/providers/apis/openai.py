@@ -76,25 +76,23 @@ class OpenAIApi:
     def _chat_body(self, prompt: Prompt) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         usual = "max_completion_tokens" if self._at_openai else "max_tokens"
-        body: dict[str, Any] = {
-            "model": self.connection.model,
-            "messages": [{"role": "system", "content": prompt.system}, *turns],
-            self.output_limit_field or usual: prompt.max_output_tokens,
-        }
+        body: dict[str, Any] = {"model": self.connection.model}
         if prompt.wire.schema is not None:
             body["response_format"] = {"type": "json_schema", "json_schema": _form(prompt.wire)}
+        body["messages"] = [{"role": "system", "content": prompt.system}, *turns]
+        body[self.output_limit_field or usual] = prompt.max_output_tokens
         return body
 
     def _responses_body(self, prompt: Prompt) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.connection.model,
-            "instructions": prompt.system,
-            "input": [{"role": turn.role, "content": turn.text} for turn in prompt.turns],
-            "max_output_tokens": prompt.max_output_tokens,
             "store": False,  # else OpenAI keeps prompt and answer for later calls
         }
         if prompt.wire.schema is not None:
             body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
+        body["instructions"] = prompt.system
+        body["input"] = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
+        body["max_output_tokens"] = prompt.max_output_tokens
         return body
 
     @property

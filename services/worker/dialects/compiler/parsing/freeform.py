@@ -21,7 +21,10 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class NoJsonText:
-    """The string does not hold one JSON value."""
+    """The string does not hold one JSON value: where reading stopped, and what stands there."""
+
+    position: int
+    excerpt: str
 
 
 def as_itself(subschemas: Subschemas) -> Plain:
@@ -76,7 +79,9 @@ def one_text(shapes: Sequence[Shape]) -> list[Shape]:
 def unpack(text: str) -> JsonValue | NoJsonText:
     """The value that was written as `text`; read as strictly as a whole answer is."""
     parsed = json_text.parse(text.encode())
-    return parsed.value if isinstance(parsed, json_text.Parsed) else NoJsonText()
+    if isinstance(parsed, json_text.Parsed):
+        return parsed.value
+    return NoJsonText(parsed.position, parsed.excerpt)
 
 
 def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -> JsonObject:

@@ -4,8 +4,8 @@ from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.failure import Problem
-from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
-from answerbus.problems import pointer
+from answerbus.limits import EXCERPT_BYTES_MAX, NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
+from answerbus.problems import kind_of, pointer
 from answerbus.wire import clip
 from services.worker.dialects.compiler.parsing.choices import picked, type_of
 from services.worker.dialects.compiler.parsing.freeform import NoJsonText, unpack
@@ -80,14 +80,14 @@ class _Decoder:
         if found is None and isinstance(value, dict):
             for name, hint in self._fitting.carriers(union):
                 if name in value:  # or it would pass for a free-form object of that member
-                    self.problems.append(Problem.of(pointer((*path, name)), "json_text", hint))
+                    self.problems.append(_no_json_text((*path, name), hint, value[name]))
         return found
 
     def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
         value = unpack(text)
         if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
             # Not every server shows a model the descriptions, where the hint stands as well.
-            self.problems.append(Problem.of(pointer(path), "json_text", shape.hint))
+            self.problems.append(_no_json_text(path, shape.hint, text))
             return None
         return value
 
@@ -114,7 +114,7 @@ class _Decoder:
     ) -> None:
         if text is None or text == "":
             return
-        rest = unpack(text) if isinstance(text, str) else NoJsonText()
+        rest = unpack(text) if isinstance(text, str) else None
         # What is written as itself as well would be said twice.
         if isinstance(rest, dict) and not rest.keys() & (members.keys() | read.keys()):
             read.update(rest)
@@ -122,10 +122,25 @@ class _Decoder:
             expected = (
                 "null, or JSON text of an object with members that have no place of their own"
             )
-            self.problems.append(Problem.of(pointer(path), "json_text", expected))
-        elif rest is not None:
+            self.problems.append(_no_json_text(path, expected, text))
+        elif rest is not None or not isinstance(text, str):
             note = f"what the model wrote into `{pointer(path)}` was no member, and was dropped"
             self.notes.append(clip(note, NOTE_BYTES_MAX))
+
+
+def _no_json_text(path: _Path, expected: str, written: JsonValue) -> Problem:
+    """What was written where JSON text belongs, and what is wrong with it."""
+    value = unpack(written) if isinstance(written, str) else None
+    place = pointer(path)
+    if not isinstance(written, str):
+        return Problem.of(place, "json_text", expected, found=f"{kind_of(written)}, no text")
+    if isinstance(value, NoJsonText):
+        found = f"text that is no JSON from byte {value.position} on"
+        at, excerpt = value.position, value.excerpt
+    else:
+        found, at = f"JSON text of {kind_of(value)} that has no place here", 0
+        excerpt = clip(written, EXCERPT_BYTES_MAX // 2)
+    return Problem.of(place, "json_text", expected, found=found, position=at, excerpt=excerpt)
 
 
 def _opens_an_object(written: JsonValue) -> bool:

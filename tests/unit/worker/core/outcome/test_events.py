@@ -155,16 +155,19 @@ def test_the_answer_that_is_kept_has_no_audit_only_field_wherever_it_stands(
     assert history.kept_answer(AUDIT_ONLY.plan, content) == kept
 
 
-def test_of_earlier_answers_the_last_alone_is_kept() -> None:
+def test_earlier_answers_are_kept_the_newest_first_as_far_as_there_is_room() -> None:
     before = earlier(1, "first"), earlier(2, "second")
 
     prior = history.with_failure(before, 3, INVALID, "third")
 
     assert [(entry.attempt, entry.answer) for entry in prior] == [
-        (1, None),
-        (2, None),
+        (1, "first"),
+        (2, "second"),
         (3, "third"),
     ]
+    large = [str(n) * (PRIOR_BYTES_MAX // 3) for n in range(4)]
+    bounded = history.bounded_prior(tuple(earlier(n, large[n]) for n in range(4)))
+    assert [entry.answer for entry in bounded] == [None, None, *large[2:]]
 
 
 def test_upstreams_own_history_fits_as_well() -> None:

@@ -139,7 +139,8 @@ def test_twenty_problems_are_enough() -> None:
     found = authority({"items": {"type": "string"}}).problems(list(range(1000)))
 
     assert found == tuple(
-        Problem.of(f"/{place}", "type", 'a value of type "string"') for place in range(20)
+        Problem.of(f"/{place}", "type", 'a value of type "string"', found="a number")
+        for place in range(20)
     )
 
 

@@ -1,0 +1,117 @@
+"""Answers to unions without their tags: read where one meaning is left, told apart where not."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pydantic import JsonValue
+
+from answerbus.failure import Problem
+from answerbus.limits import PROBLEMS_MAX
+from answerbus.problems import pointer
+from services.worker.core.json_schema.document import Document
+from services.worker.core.json_schema.keywords import AnySchema
+from services.worker.core.schema.tagged_unions import TaggedUnion, required
+from services.worker.core.schema.union_matcher import TooManyStepsError, UnionMatcher, inside
+
+_Path = tuple[str | int, ...]
+
+_NO_TAG = "tag"  # the code of a problem, as where the tag is another one
+_NO_TAG_FOR_PYDANTIC = "union_tag_not_found"
+
+
+def with_tags(document: Document, value: JsonValue) -> JsonValue:
+    """The value, in which `{"tool_call": {…}}` is the variant of that name with its tag.
+
+    An object with one member can mean nothing else where that is the name of one variant, and what
+    it holds is an object that does not name another.
+    """
+    try:
+        return _tagged(UnionMatcher(document), [document.root], value)
+    except TooManyStepsError:
+        return value
+
+
+def _tagged(matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue) -> JsonValue:
+    applied, untagged = matcher.at(schemas, value)
+    meant = [found for union in untagged if (found := _named(union, value)) is not None]
+    if len(meant) == 1:
+        value = meant[0]
+        applied, _ = matcher.at(schemas, value)
+    match value:
+        case dict():
+            return {name: _tagged(matcher, inside(applied, name), of) for name, of in value.items()}
+        case list():
+            return [_tagged(matcher, inside(applied, n), of) for n, of in enumerate(value)]
+        case _:
+            return value
+
+
+def _named(union: TaggedUnion, value: JsonValue) -> JsonValue:
+    """The variant whose name is the only member of an object; None if there is none."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    ((tag, inner),) = value.items()
+    if tag not in union.variants or not isinstance(inner, dict):
+        return None
+    named = {union.member: tag, **inner}
+    is_whole = required(union.variants[tag]) <= named.keys()
+    return named if is_whole and named[union.member] == tag else None
+
+
+def name_tags(
+    problems: Iterable[Problem], document: Document, value: JsonValue
+) -> tuple[Problem, ...]:
+    """The problems, with the tags that there are wherever an object has none.
+
+    What else is wrong there depends on the tag, so that it is not told.
+    """
+    told = tuple(problems)
+    try:
+        missing = dict(_missing(UnionMatcher(document), [document.root], value, ()))
+    except TooManyStepsError:
+        return told
+    found: dict[str, Problem] = {}
+    for number, problem in enumerate(told):
+        place = _place_above(problem, missing)
+        if place is None:
+            found[str(number)] = problem
+        elif problem.code == _NO_TAG_FOR_PYDANTIC:
+            found[f"tag {place}"] = _no_tag(place, missing[place], problem.code)
+        elif missing[place].is_required:
+            found[f"tag {place}"] = _no_tag(place, missing[place], _NO_TAG)
+        else:
+            found[str(number)] = problem
+    return tuple(found.values())[:PROBLEMS_MAX]
+
+
+def _missing(
+    matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue, path: _Path
+) -> Iterator[tuple[str, TaggedUnion]]:
+    """Each place of an object that has no tag, and what it could be there."""
+    applied, untagged = matcher.at(schemas, value)
+    match value:
+        case dict():
+            for union in untagged:
+                if union.member not in value:
+                    yield pointer(path), union
+            for name, of in value.items():
+                yield from _missing(matcher, inside(applied, name), of, (*path, name))
+        case list():
+            for number, of in enumerate(value):
+                yield from _missing(matcher, inside(applied, number), of, (*path, number))
+        case _:
+            pass
+
+
+def _place_above(problem: Problem, missing: dict[str, TaggedUnion]) -> str | None:
+    above = [place for place in missing if f"{problem.path}/".startswith(f"{place}/")]
+    return max(above, key=len, default=None)
+
+
+def _no_tag(place: str, union: TaggedUnion, code: str) -> Problem:
+    tags = ", ".join(f'"{tag}"' for tag in union.variants)
+    return Problem.of(
+        place,
+        code,
+        f"a member `{union.member}` that is one of {tags}",
+        found=f"an object without `{union.member}`",
+    )

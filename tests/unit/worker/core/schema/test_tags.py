@@ -1,0 +1,244 @@
+"""Unions without their tags: which tags there are, and what can mean one thing only."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter
+
+from answerbus import failure
+from answerbus.answers.agent_action import AGENT_ACTION
+from answerbus.answers.plan_proposal import PLAN_PROPOSAL
+from answerbus.registry import Registry
+from answerbus.request import InlineRef, SchemaRef
+from services.worker.core.attempt.check import Checked, check
+from services.worker.core.json_schema.document import Document
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.core.schema.tags import with_tags
+from services.worker.core.schema.union_matcher import STEPS_MAX
+from services.worker.dialects import openai, prompted
+
+CALL = {"name": "search", "args": {"q": "x"}}
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog", "wolf"] = "dog"
+    name: str
+
+
+class Zoo(BaseModel):
+    best: Annotated[Cat | Dog, Field(discriminator="kind")] | None = None
+    all: list[Annotated[Cat | Dog, Field(discriminator="kind")]] = []
+    by_name: dict[str, Annotated[Cat | Dog, Field(discriminator="kind")]] = {}
+
+
+def variant(tag: str, member: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"op": {"const": tag}, member: {"type": "string"}},
+        "required": ["op", member],
+        "additionalProperties": False,
+        **more,
+    }
+
+
+BY_CONST: dict[str, Any] = {"oneOf": [variant("read", "path"), variant("run", "command")]}
+BY_ENUM: dict[str, Any] = {
+    "anyOf": [
+        {**variant("", "path"), "properties": {"op": {"enum": ["read"]}, "path": {}}},
+        {"$ref": "#/$defs/run"},
+        {"type": "null"},
+    ],
+    "$defs": {"run": variant("run", "command")},
+}
+BY_MAPPING: dict[str, Any] = {
+    "oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}],
+    "discriminator": {
+        "propertyName": "op",
+        "mapping": {"read": "#/$defs/a", "run": "#/$defs/b"},
+    },
+    "$defs": {
+        name: {
+            "type": "object",
+            "properties": {"op": {"type": "string"}, member: {"type": "string"}},
+            "required": ["op", member],
+        }
+        for name, member in (("a", "path"), ("b", "command"))
+    },
+}
+NESTED: dict[str, Any] = {
+    "oneOf": [{"oneOf": [variant("read", "path")]}, variant("run", "command")]
+}
+EACH = pytest.mark.parametrize(
+    "union", [BY_CONST, BY_ENUM, BY_MAPPING, NESTED], ids=["const", "enum", "mapping", "nested"]
+)
+
+
+def resolved(ref: SchemaRef) -> ResolvedSchema:
+    found = resolve(ref, Registry())
+    assert isinstance(found, ResolvedSchema)
+    return found
+
+
+def told(ref: SchemaRef, answer: JsonValue) -> Checked:
+    """What the dialect `prompted` makes of an answer."""
+    asked = resolved(ref)
+    return check(json.dumps(answer), asked, prompted.compile_schema(asked))
+
+
+def inline(schema: dict[str, Any], *, wrapped: bool = False) -> InlineRef:
+    return InlineRef(name="n", wrapped=wrapped, json_schema=schema)
+
+
+def at_root(union: dict[str, Any]) -> dict[str, Any]:
+    """The union as the member of an object, with its definitions where references look for them."""
+    inner = {name: part for name, part in union.items() if name != "$defs"}
+    return {"type": "object", "properties": {"step": inner}, "$defs": union.get("$defs", {})}
+
+
+@EACH
+def test_an_object_whose_only_member_is_the_name_of_a_variant_is_that_variant(
+    union: dict[str, Any],
+) -> None:
+    loose: JsonValue = {"run": {"command": "ls"}}
+    strict: JsonValue = {"op": "run", "command": "ls"}
+    for schema, of in ((union, lambda x: x), (at_root(union), lambda x: {"step": x})):
+        found = told(inline(schema), of(loose))
+        assert isinstance(found, Accepted)
+        assert found.answer == of(strict)
+
+    wrapped: dict[str, JsonValue] = {"success": True, "notes": [], "failure_reason": None}
+    found = told(inline(union, wrapped=True), {**wrapped, "output": loose})
+    assert isinstance(found, Accepted)
+    assert found.answer == {**wrapped, "output": strict}
+
+
+@EACH
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"run": {"op": "read", "command": "ls"}},
+        {"run": {"command": "ls"}, "read": {"path": "x"}},
+        {"run": {"command": "ls"}, "why": "x"},
+        {"run": "ls"},
+        {"Run": {"command": "ls"}},
+        {"op": {"command": "ls"}},
+        {"jump": {"command": "ls"}},
+        {"run": {"path": "x"}},
+        [{"run": {"command": "ls"}}],
+        {},
+    ],
+)
+def test_what_may_mean_something_else_is_asked_again(
+    union: dict[str, Any], answer: JsonValue
+) -> None:
+    assert isinstance(told(inline(union), answer), failure.Invalid)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tool_call": CALL},
+        [{"tool_call": CALL}],
+        {"actions": [{"tool_call": CALL}]},
+        {"actions": [{"tool_call": {"kind": "tool_call", **CALL}}]},
+    ],
+)
+def test_an_action_may_be_told_by_its_name(answer: JsonValue) -> None:
+    found = told(AGENT_ACTION.ref, answer)
+
+    assert isinstance(found, Accepted)
+    assert found.answer == {"actions": [{"kind": "tool_call", **CALL}]}
+
+
+def test_a_union_of_a_contract_at_the_root_may_be_told_by_the_name_of_its_variant() -> None:
+    refusal: dict[str, JsonValue] = {"reason": "out_of_scope", "detail": "x"}
+
+    found = told(PLAN_PROPOSAL.ref, {"refuse": refusal | {"rationale": "r"}})
+
+    assert isinstance(found, Accepted)
+    assert found.answer == {"kind": "refuse", **refusal}
+
+
+@pytest.mark.parametrize(
+    ("loose", "strict"),
+    [
+        ({"best": {"cat": {"lives": 9}}}, {"best": {"kind": "cat", "lives": 9}}),
+        ({"all": [{"wolf": {"name": "w"}}]}, {"all": [{"kind": "wolf", "name": "w"}]}),
+        (
+            {"by_name": {"cat": {"dog": {"name": "d"}}}},
+            {"by_name": {"cat": {"kind": "dog", "name": "d"}}},
+        ),
+    ],
+)
+def test_pydantics_unions_are_read_wherever_they_stand(loose: JsonValue, strict: JsonValue) -> None:
+    schema = TypeAdapter(Zoo).json_schema()
+
+    assert with_tags(Document(schema), loose) == strict
+    assert with_tags(Document(schema), strict) == strict
+
+
+def test_where_a_provider_enforces_the_schema_no_other_form_is_read() -> None:
+    asked = resolved(AGENT_ACTION.ref)
+    wire = openai.compile_schema(asked)
+    assert isinstance(wire, WireSchema)
+
+    found = check(json.dumps({"actions": [{"tool_call": CALL}]}), asked, wire)
+
+    assert isinstance(found, failure.Invalid)
+
+
+@EACH
+def test_of_a_union_without_its_tag_it_is_told_which_tags_there_are(union: dict[str, Any]) -> None:
+    bare: JsonValue = {"command": "ls"}
+    for schema, answer, place in ((union, bare, ""), (at_root(union), {"step": bare}, "/step")):
+        found = told(inline(schema), answer)
+        assert isinstance(found, failure.Invalid)
+        (problem,) = found.problems
+        assert (problem.path, problem.code) == (place, "tag")
+        assert problem.found == "an object without `op`"
+        assert problem.expected == 'a member `op` that is one of "read", "run"'
+
+
+def test_the_same_is_told_of_a_contract() -> None:
+    found = told(
+        AGENT_ACTION.ref, {"actions": [{"kind": "thought", "content": "x"}, {"content": "x"}]}
+    )
+
+    assert isinstance(found, failure.Invalid)
+    (problem,) = found.problems
+    assert (problem.path, problem.code) == ("/actions/1", "union_tag_not_found")
+    assert problem.expected == (
+        'a member `kind` that is one of "text_response", "thought", "tool_call"'
+    )
+
+
+def test_other_faults_are_told_beside_it() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": BY_CONST, "b": {"type": "integer"}, "c": BY_CONST},
+    }
+
+    found = told(inline(schema), {"a": {"path": "x"}, "b": "x", "c": {"op": "jump"}})
+
+    assert isinstance(found, failure.Invalid)
+    assert {(p.path, p.found) for p in found.problems} == {
+        ("/a", "an object without `op`"),
+        ("/b", "a text of 1 characters"),
+        ("/c/op", "another tag"),
+    }
+
+
+def test_a_schema_that_takes_too_long_to_look_at_is_left_alone() -> None:
+    union: JsonValue = {"oneOf": [variant(f"v{n}", "x") for n in range(500)]}
+    schema: dict[str, JsonValue] = {"type": "array", "items": {"anyOf": [union, {"type": "null"}]}}
+    answer: list[JsonValue] = [{"v1": {"x": "y"}}] * STEPS_MAX
+
+    assert with_tags(Document(schema), answer) == answer
+    assert with_tags(Document(schema), answer[:3]) == [{"op": "v1", "x": "y"}] * 3
