@@ -84,7 +84,7 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """For running it: the command itself."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and loaded(command.name), rest
+        return name, command and loaded(str(command.name)), rest
 
 
 def loaded(name: str) -> Any:

@@ -120,12 +120,12 @@ def _policy(arguments: AskArguments) -> Policy:
     if unknown := given.keys() - Policy.model_fields.keys():
         known = ", ".join(Policy.model_fields)
         _refuse(f"--policy knows {known}, not {', '.join(sorted(unknown))}.")
-    chosen = given | _given(at_last=arguments.at_last)
+    chosen = {**given, **_given(at_last=arguments.at_last)}
     for name, value in chosen.items():
-        known = get_args(Policy.model_fields[name].annotation)
-        if value not in known:
+        words = get_args(Policy.model_fields[name].annotation)
+        if value not in words:
             option = "--at-last" if name == "at_last" else f"--policy {name}="
-            _refuse(f"{option} takes {', '.join(known)}, not {value!r}.")
+            _refuse(f"{option} takes {', '.join(words)}, not {value!r}.")
     return Policy.model_validate(chosen)
 
 
