@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -73,18 +75,34 @@ class _Commands(TyperGroup):
     What typer is made of has no public types any more, hence the `Any`.
     """
 
+    _lists = False
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - see TyperGroup
         return list(_PARTS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - see TyperGroup
-        """For the list of commands: a name with its help."""
-        part = _PARTS.get(cmd_name)
-        return None if part is None else TyperCommand(cmd_name, help=part.help)
+        """The command itself; where commands are only listed, a name with its help."""
+        if (part := _PARTS.get(cmd_name)) is None:
+            return None
+        return TyperCommand(cmd_name, help=part.help) if self._lists else loaded(cmd_name)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """For running it: the command itself."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command and loaded(str(command.name)), rest
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Lists the commands."""
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Lists the commands that begin so."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
 
 
 def loaded(name: str) -> Any:

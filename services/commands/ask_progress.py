@@ -12,8 +12,8 @@ from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.envelope import Undecodable
 from answerbus.event import Event
-from answerbus.private.ledger import AccountRecord
 from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import AccountRecord
 from answerbus.request import Request
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.operators.adapters.reader import reading
