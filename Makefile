@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
-	up down console demo chaos simulate fuzz bench bench-docs survey check clean
+	up down console demo recording chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ $(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@echo "Setting up $(VENV) (once; the first time this downloads about 85 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --no-deps --requirement requirements-run.lock
+	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements-run.lock
 	@# As plain paths: type checkers do not run the import hook that is the default.
 	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat \
 		--editable './contracts[client]' --editable '.[demo]'
@@ -40,7 +40,7 @@ $(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 
 $(STAMP): $(RUNS) requirements.lock
 	@echo "Adding what checks and tests need (once; the first time this downloads about 55 MB)"
-	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
+	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements.lock
 	@$(PIP) check
 	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
@@ -99,6 +99,9 @@ console: $(RUNS)  ## Operators' pages of what `make up` has started, until Ctrl-
 
 demo: $(RUNS)  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
+
+recording: $(RUNS)  ## Write docs/demo.svg anew: the board of `make demo` as it was over time
+	@$(RUN) -m infra.demo docs/demo.svg
 
 chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000 BROKERS=3 HOSTILE=1
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
