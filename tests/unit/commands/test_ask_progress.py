@@ -8,7 +8,7 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
 from services.commands.ask_progress import progress_text
-from tests.unit.console.records import body_of, stored
+from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(
     request_id="r-1",

@@ -1,13 +1,13 @@
 """What an address of the console means: times as on the command line, and no unknown filter."""
 
 import pytest
- NOON_MS, stored
 
 from services.console.tasks.polling import PollResults, WorkerStatus
 from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.moment import as_text, moment_ms
 from tests.unit.console.context import OPERATOR, site
+from tests.unit.operators.stored_examples import NOON_MS, stored
 
 HOUR_MS = 3_600_000
 
