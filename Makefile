@@ -8,31 +8,39 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-PIP := $(RUN) -m pip --disable-pip-version-check
+PIP := $(RUN) infra/pip_progress.py
+RUNS := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
-	up down console demo chaos simulate fuzz bench bench-docs survey check clean
+	up down console demo recording chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
-$(STAMP): Makefile pyproject.toml contracts/pyproject.toml requirements.lock
+# What runs, without what checks and tests: half the size, and all that `make up` needs.
+$(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 		echo "'$(PYTHON)' lacks the modules that make virtual environments:" \
 			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
-	@echo "Setting up $(VENV) (once; the first time this downloads about 140 MB)"
+	@echo "Setting up $(VENV) (once; the first time this downloads about 85 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --no-deps --requirement requirements.lock
+	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements-run.lock
 	@# As plain paths: type checkers do not run the import hook that is the default.
 	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat \
-		--editable './contracts[client]' --editable '.[dev]'
+		--editable './contracts[client]' --editable '.[demo]'
+	@$(PIP) check
+	@touch $@
+
+$(STAMP): $(RUNS) requirements.lock
+	@echo "Adding what checks and tests need (once; the first time this downloads about 55 MB)"
+	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements.lock
 	@$(PIP) check
 	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
@@ -77,19 +85,23 @@ lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each
 	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
 		--custom-compile-command "make lock" --output-file requirements.lock
+	@$(RUN) -m infra.run_lock
 
-up: install  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
+up: $(RUNS)  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
 	@$(RUN) -m infra.stack up $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) \
 		$(if $(MODEL_PORT),--model-port $(MODEL_PORT))
 
-down: install  ## Stop what `make up` has started; the data stay
+down: $(RUNS)  ## Stop what `make up` has started; the data stay
 	@$(RUN) -m infra.stack down
 
-console: install  ## Operators' pages of what `make up` has started, until Ctrl-C
+console: $(RUNS)  ## Operators' pages of what `make up` has started, until Ctrl-C
 	@$(VENV)/bin/answerbus console --config .run/answerbus.toml
 
-demo: install  ## Real requests through a real Kafka to a real model, live; nothing stays running
+demo: $(RUNS)  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
+
+recording: $(RUNS)  ## Write docs/demo.svg anew: the board of `make demo` as it was over time
+	@$(RUN) -m infra.demo docs/demo.svg
 
 chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000 BROKERS=3 HOSTILE=1
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
@@ -117,7 +129,7 @@ check:  ## What CI runs
 	@.ci/run
 
 clean:  ## Stop the stack and remove all that was made here (.venv, .run, caches)
-	@if test -f $(STAMP); then $(RUN) -m infra.stack down; fi
+	@if test -f $(RUNS); then $(RUN) -m infra.stack down; fi
 	@rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf *.egg-info contracts/*.egg-info build contracts/build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,59 +2,121 @@
 
 import logging
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
-from aiokafka.errors import KafkaError
-from typer.core import TyperGroup
-
-from answerbus.client.errors import BusUnavailable
-from services.command_line import stderr
-from services.commands import audit as verify_command
-from services.commands import contracts, lanes, topics
-from services.commands.ask import ask
-from services.commands.profiles import profiles
-from services.commands.watch import watch
-from services.commands.workflow import workflow
-from services.replay.command import app as replay
-from services.settings import SetUpError
+from typer.core import TyperCommand, TyperGroup
 
 EXIT_SET_UP = 3
-_LATE = ("worker", "console", "doctor")
+
+
+class _Part(NamedTuple):
+    """A command, or a group of them: where it is, and its first line of help."""
+
+    module: str
+    name: str
+    help: str
+
+
+_PARTS = {
+    "worker": _Part(
+        "services.worker.command",
+        "worker",
+        "Answer requests until SIGTERM, then finish the calls in flight and leave.",
+    ),
+    "console": _Part(
+        "services.console.command",
+        "console",
+        "Serve pages for operators: what goes on, dead letters, replays. Ctrl-C ends it.",
+    ),
+    "doctor": _Part(
+        "services.doctor.command",
+        "doctor",
+        "Check libraries, settings, broker, topics, clocks, workers and profiles; writes nothing.",
+    ),
+    "ask": _Part(
+        "services.commands.ask",
+        "ask",
+        "Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time.",
+    ),
+    "watch": _Part(
+        "services.commands.watch",
+        "watch",
+        "Show results, refusals, retries and dead letters as they come. Ctrl-C ends it.",
+    ),
+    "workflow": _Part(
+        "services.commands.workflow",
+        "workflow",
+        "Show everything that happened to a workflow, in one order. Exit code 1: nothing is kept.",
+    ),
+    "profiles": _Part(
+        "services.commands.profiles",
+        "profiles",
+        "Show the profiles of the settings; keys and passwords are not shown.",
+    ),
+    "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
+    "replay": _Part(
+        "services.replay.command", "app", "Look at dead letters, send them again, put them aside."
+    ),
+    "topics": _Part("services.commands.topics", "app", "Create, change and list the topics."),
+    "lanes": _Part(
+        "services.commands.lanes", "app", "Show lanes, and what keeps one of them shut."
+    ),
+    "contracts": _Part("services.commands.contracts", "app", "The contracts of the bus."),
+}
 
 
 class _Commands(TyperGroup):
-    """Loads some commands only when asked for: their libraries take longer than most commands.
+    """Loads a command when it is run: the libraries of all of them take seconds.
 
     What typer is made of has no public types any more, hence the `Any`.
     """
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*_LATE, *super().list_commands(ctx)]
+    _lists = False
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _LATE:
-            return super().get_command(ctx, cmd_name)
-        alone = typer.Typer(add_completion=False)
-        alone.command()(_late(cmd_name))
-        return typer.main.get_command(alone)
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - see TyperGroup
+        return list(_PARTS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - see TyperGroup
+        """The command itself; where commands are only listed, a name with its help."""
+        if (part := _PARTS.get(cmd_name)) is None:
+            return None
+        return TyperCommand(cmd_name, help=part.help) if self._lists else loaded(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Lists the commands."""
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Lists the commands that begin so."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
 
 
-def _late(name: str) -> Callable[..., None]:
-    match name:
-        case "worker":
-            from services.worker.command import worker  # noqa: PLC0415 - see above
-
-            return worker
-        case "console":
-            from services.console.command import console  # noqa: PLC0415
-
-            return console
-        case _:
-            from services.doctor.command import doctor  # noqa: PLC0415 - see above
-
-            return doctor
+def loaded(name: str) -> Any:
+    """One of the commands, with all that it needs."""
+    part = _PARTS[name]
+    found = getattr(import_module(part.module), part.name)
+    alone = typer.Typer(add_completion=False)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+        alone.callback()(lambda: None)  # a single command would not be a group
+    group: Any = typer.main.get_group(alone)
+    return group.commands[name]
 
 
 def application() -> typer.Typer:
@@ -66,20 +128,14 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    app.command()(ask)
-    app.command()(watch)
-    app.command()(workflow)
-    app.command()(profiles)
-    app.add_typer(verify_command.app, name="audit")
-    app.add_typer(replay, name="replay")
-    app.add_typer(topics.app, name="topics")
-    app.add_typer(lanes.app, name="lanes")
-    app.add_typer(contracts.app, name="contracts")
+    app.callback()(lambda: None)
     return app
 
 
 def _is_news(record: logging.LogRecord) -> bool:
     """Whether a line says something new: aiokafka drops futures whose error it has raised too."""
+    from aiokafka.errors import KafkaError  # noqa: PLC0415 - it takes long to load
+
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, KafkaError) and record.getMessage().startswith("Future"))
 
@@ -94,9 +150,20 @@ def main() -> None:
     logging.getLogger("asyncio").addFilter(_is_news)
     try:
         application()()
-    except (SetUpError, BusUnavailable) as error:
+    except Exception as error:
+        if not _is_of_set_up(error):
+            raise
+        from services.command_line import stderr  # noqa: PLC0415 - only when there is a fault
+
         stderr().print(str(error), style="red", markup=False)
         sys.exit(EXIT_SET_UP)
+
+
+def _is_of_set_up(error: Exception) -> bool:
+    from answerbus.client.errors import BusUnavailable  # noqa: PLC0415 - it takes long to load
+    from services.settings import SetUpError  # noqa: PLC0415
+
+    return isinstance(error, SetUpError | BusUnavailable)
 
 
 if __name__ == "__main__":

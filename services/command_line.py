@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -10,10 +10,11 @@ from rich.highlighter import JSONHighlighter
 from rich.segment import Segment
 from rich.text import Text
 
-from answerbus.client.bus import Bus
 from services.escaping import json_lines, plain
-from services.kafka import OPTION_NAMES, client_options
-from services.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from answerbus.client.bus import Bus
+    from services.settings import KafkaSettings
 
 Config = Annotated[
     Path | None,
@@ -49,7 +50,10 @@ def json_shown(value: object) -> Text:
     return JSONHighlighter()(json_lines(value))
 
 
-def bus_of(settings: KafkaSettings) -> Bus:
+def bus_of(settings: "KafkaSettings") -> "Bus":
     """The bus that the settings name. Raises SetUpError."""
+    from answerbus.client.bus import Bus  # noqa: PLC0415 - Kafka's client, not needed for --help
+    from services.kafka import OPTION_NAMES, client_options  # noqa: PLC0415
+
     options = client_options(settings)
     return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options, OPTION_NAMES)

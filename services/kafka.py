@@ -2,14 +2,16 @@
 
 import ssl
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.conn import collect_hosts
-from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
 from answerbus.client.diagnosis import OptionNames
 from answerbus.topics import Topic
 from services.settings import KafkaSettings, SetUpError, secret
+
+if TYPE_CHECKING:
+    from faststream.security import BaseSecurity
 
 READ_COMMITTED = "read_committed"
 OPTION_NAMES = OptionNames(
@@ -43,8 +45,15 @@ def client_options(settings: KafkaSettings) -> dict[str, Any]:
     return options
 
 
-def faststream_security(settings: KafkaSettings) -> BaseSecurity | None:
+def faststream_security(settings: KafkaSettings) -> "BaseSecurity | None":
     """The same, as FastStream wants to be told."""
+    from faststream.security import (  # noqa: PLC0415 - the worker alone has it loaded
+        BaseSecurity,
+        SASLPlaintext,
+        SASLScram256,
+        SASLScram512,
+    )
+
     options = client_options(settings)
     context = options.get("ssl_context")
     use_ssl = context is not None

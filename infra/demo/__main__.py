@@ -20,6 +20,7 @@ from answerbus.topics import PREFIX_DEFAULT
 from infra.demo import closing
 from infra.demo.board import Row, fold
 from infra.demo.cases import cases
+from infra.demo.recorder import Recorder
 from infra.demo.screen import Screen, screen_for
 from infra.demo.traffic import Traffic
 from infra.demo.verdict import broken_promises
@@ -44,8 +45,11 @@ _PROFILES = "\n".join(
 )
 
 
-def main() -> int:
-    """Exit code 0 exactly if every request has its one terminal event, and all of it is valid."""
+def main(recording: Path | None = None) -> int:
+    """Exit code 0 exactly if every request has its one terminal event, and all of it is valid.
+
+    `recording` is an SVG to write, which shows the board as it was over time.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # whatever ends us, nothing stays
     console = PlainConsole(highlight=False)
@@ -54,7 +58,7 @@ def main() -> int:
         with _alone(), _stack(console) as stack:
             ready_s = time.monotonic() - began
             console.print(f"Broker, model and 2 workers are ready after {ready_s:.1f} s\n")
-            return _show(stack, console, began)
+            return _show(stack, console, began, recording)
     except (SetupError, BusUnavailable) as error:
         console.print(str(error), style="red", markup=False)
     except KeyboardInterrupt:
@@ -97,11 +101,12 @@ def _stack(console: Console) -> Iterator[Stack]:
             find_stack(place).stop()
 
 
-def _show(stack: Stack, console: Console, began: float) -> int:
+def _show(stack: Stack, console: Console, began: float, recording: Path | None) -> int:
     traffic = Traffic(
         Bus(stack.bootstrap_servers, PREFIX_DEFAULT, {}), PARTITIONS, f"{PREFIX_DEFAULT}.worker"
     )
-    with screen_for(console) as screen:
+    screen = screen_for(console)
+    with Recorder(screen, recording) if recording else screen as screen:
         rows, wrong = asyncio.run(_run(traffic, screen))
     revalidated = _revalidate(stack.bootstrap_servers)
     closing.summary(console, rows, wrong, time.monotonic() - began)
@@ -152,4 +157,4 @@ def _revalidate(bootstrap_servers: str) -> "subprocess.CompletedProcess[str]":
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:2])))

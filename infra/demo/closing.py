@@ -12,10 +12,8 @@ NEXT = """\
 Go on with:
   make up                          the same stack, kept running
   source .venv/bin/activate
-  answerbus watch --config .run/answerbus.toml
-  answerbus ask 'Which change fixes it?' --contract plan_proposal \\
-      --fact 'finding=lodash 4.17.20 is vulnerable, fixed in 4.17.21' \\
-      --config .run/answerbus.toml
+  answerbus ask 'Two coffees and a muffin to go, please.' --schema infra/demo/order.json --bare
+  answerbus watch
   make down
 What was asked here: infra/demo/requests"""
 

@@ -17,6 +17,8 @@ from infra.stack.stack import Stack, find_stack, start_stack
 
 FOLDER = Path(".run")
 KAFKA_PORT, MODEL_PORT = 9092, 8081
+FIRST_REQUEST = "Two coffees and a muffin to go, please."
+FIRST_SCHEMA = Path("infra/demo/order.json")
 
 app = typer.Typer(
     help="Broker, model and two workers on this machine, kept running.",
@@ -42,8 +44,8 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
     _show(stack)
     console.print(
         "\nGo on with (after `source .venv/bin/activate`):\n"
-        f"  answerbus ask 'Which version of lodash has no known hole?' --config {place.config}\n"
-        f"  answerbus watch --config {place.config}\n"
+        f"  answerbus ask {FIRST_REQUEST!r} --schema {FIRST_SCHEMA} --bare\n"
+        "  answerbus watch\n"
         "  make console\n"
         "  make down"
     )

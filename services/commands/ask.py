@@ -1,30 +1,12 @@
-"""`answerbus ask`: publish one request and wait for what becomes of it."""
+"""`answerbus ask`: its options. What it does is in asking.py, whose libraries take long to load."""
 
-import asyncio
-import secrets
-import sys
-import time
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from answerbus.client import Client, NoAnswerYet, uuid7
-from answerbus.client.client import TIMEOUT_S_DEFAULT
-from answerbus.client.request_id import RANDOM_BYTES
-from answerbus.event import Terminal
-from answerbus.outcome import Result
-from answerbus.registry import Registry
-from answerbus.request import Request
-from services import plugins
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.ask_progress import waiting_shown
-from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
-from services.commands.show_terminal import show
-from services.escaping import json_line, plain, plain_json
-from services.kafka import OPTION_NAMES, client_options
-from services.settings import KafkaSettings, from_environment
+from services.command_line import AsJson, Config
+
+WAIT_S_DEFAULT = 120.0
 
 _Texts = list[str] | None
 Instructions = Annotated[str | None, typer.Argument(help="What the model shall do.")]
@@ -50,6 +32,29 @@ Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in token
 TimeToLive = Annotated[
     int | None, typer.Option(help="Seconds after which the answer is no longer needed.")
 ]
+Bare = Annotated[
+    bool, typer.Option("--bare", help="With --schema: the answer alone, without a way to decline.")
+]
+Money = Annotated[
+    str | None, typer.Option(metavar="USD", help="The workflow's budget in US dollars, as 0.25.")
+]
+AtLast = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="If no attempt was valid: dead_letter, text (accept plain text) or unvalidated "
+        "(publish the last answer, marked).",
+    ),
+]
+Policies = Annotated[
+    _Texts,
+    typer.Option(
+        "--policy",
+        metavar="KEY=VALUE",
+        help="on_invalid=retry|dead_letter, on_refusal=publish|retry, ordering=workflow|none; "
+        "repeatable.",
+    ),
+]
 Labels = Annotated[_Texts, typer.Option("--label", metavar="KEY=VALUE")]
 Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for the outcome.")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]
@@ -67,14 +72,21 @@ def ask(
     profile: ProfileName = None,
     attempts: Attempts = None,
     tokens: Tokens = None,
+    money: Money = None,
     ttl: TimeToLive = None,
+    bare: Bare = False,
+    at_last: AtLast = None,
+    policy: Policies = None,
     label: Labels = None,
-    timeout: Timeout = TIMEOUT_S_DEFAULT,
+    timeout: Timeout = WAIT_S_DEFAULT,
     no_wait: NoWait = False,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
     """Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time."""
+    from services.commands.ask_request import AskArguments  # noqa: PLC0415 - see the module
+    from services.commands.asking import ask_once  # noqa: PLC0415
+
     line = AskArguments(
         instructions or "",
         workflow,
@@ -85,74 +97,12 @@ def ask(
         profile,
         attempts,
         tokens,
+        money,
         ttl,
         tuple(label or ()),
+        bare,
+        at_last,
+        tuple(policy or ()),
     )
-    registry = plugins.registry()
-    prepared = _prepared(line, request, registry)
-    settings = from_environment(config).kafka
-    if no_wait:
-        asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
-        return
-    terminal = asyncio.run(_wait(settings, registry, prepared, timeout))
-    if as_json:
-        typer.echo(plain_json(terminal.model_dump_json()))
-    else:
-        show(terminal, stdout(), stderr())
-    if not isinstance(terminal, Result):
+    if not ask_once(line, request, config, timeout, no_wait=no_wait, as_json=as_json):
         raise typer.Exit(1)
-
-
-def _prepared(arguments: AskArguments, request: str | None, registry: Registry) -> Request:
-    new_id = str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
-    if request is None and arguments.instructions:
-        return request_of_arguments(arguments, registry, _read, new_id)
-    if request is None or arguments != AskArguments(""):
-        raise typer.BadParameter("Give instructions with their options, or --request alone.")
-    return request_of_file(_read(request), new_id)
-
-
-def _read(path: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
-
-
-async def _publish(
-    settings: KafkaSettings, registry: Registry, request: Request, *, as_json: bool
-) -> None:
-    async with _client(settings, registry) as client:
-        published = await client.publish(request)
-    if as_json:
-        typer.echo(json_line(asdict(published)))
-        return
-    typer.echo(plain(f"Published {published.request_id} in workflow {request.workflow_id}"))
-
-
-async def _wait(
-    settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
-) -> Terminal:
-    console = stderr()
-    shown = waiting_shown(bus_of(settings), request, console)
-    try:
-        async with _client(settings, registry) as client, shown:
-            return await client.ask_request(request, timeout_s=timeout_s)
-    except NoAnswerYet:
-        console.print(
-            f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
-            f"`answerbus watch --workflow {request.workflow_id} --from-start` shows it.",
-            style="yellow",
-            markup=False,
-        )
-        raise typer.Exit(1) from None
-
-
-def _client(settings: KafkaSettings, registry: Registry) -> Client:
-    options = client_options(settings)
-    return Client(
-        **options,
-        topic_prefix=settings.topic_prefix,
-        registry=registry,
-        option_names=OPTION_NAMES,
-    )

@@ -1,7 +1,8 @@
-"""What someone sees who waits for an outcome: the time that has passed, and each retry."""
+"""What someone sees who waits for an outcome: how far the request is, and for how long."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 
 from rich.console import Console
@@ -9,12 +10,23 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.envelope import Undecodable
+from answerbus.event import Event
 from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import AccountRecord
 from answerbus.request import Request
-from answerbus.topics import RETRIES
+from answerbus.topics import LEDGER, RETRIES, Topic
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.records.event_line import retry_text
+from services.operators.records.stored import RetryEnded
+
+QUEUED = "queued: waits for a worker"
+NOBODY = "still queued: does a worker run? `answerbus doctor` says so"
+NOBODY_AFTER_S = 10.0
+IN_PLACE_S_MAX = 2.0  # longer than this no request waits for its spinner
+
+Say = Callable[[str], None]
 
 
 @asynccontextmanager
@@ -26,23 +38,54 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
     description = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), TimeElapsedColumn(), description)
     with Progress(*columns, console=console, transient=True) as progress:
-        row = progress.add_task(f"Waiting for request {request.request_id}")
+        row = progress.add_task(QUEUED)
+        in_place = asyncio.Event()
         teller = asyncio.create_task(
-            _print_retries(bus, request, lambda text: progress.update(row, description=text))
+            _tell(bus, request, in_place, lambda text: progress.update(row, description=text))
         )
         try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(in_place.wait(), IN_PLACE_S_MAX)
             yield
         finally:
             teller.cancel()
-            with suppress(asyncio.CancelledError, BusUnavailable):  # it only ever told of retries
+            with suppress(asyncio.CancelledError, BusUnavailable):  # it only ever told of progress
                 await teller
 
 
-async def _print_retries(bus: Bus, request: Request, say: Callable[[str], None]) -> None:
-    async with reading(
-        bus, (RETRIES,), workflow_id=request.workflow_id, from_start=False
-    ) as reader:
+async def _tell(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:
+    try:
+        await _follow(bus, (RETRIES, LEDGER), request, in_place, say)
+    except BusUnavailable:  # only operators have a right to the ledger
+        await _follow(bus, (RETRIES,), request, in_place, say)
+
+
+async def _follow(
+    bus: Bus, topics: Collection[Topic], request: Request, in_place: asyncio.Event, say: Say
+) -> None:
+    async with reading(bus, topics, workflow_id=request.workflow_id, from_start=False) as reader:
+        in_place.set()
+        began, is_known = time.monotonic(), LEDGER not in topics
         async for batch in reader.follow():
-            for retry in (decoded(stored).event for stored in batch):
-                if isinstance(retry, RetryRequest) and retry.request_id == request.request_id:
-                    say(f"Waiting for {retry_text(retry)}")
+            for stored in batch:
+                if text := progress_text(decoded(stored).event, request):
+                    is_known = True
+                    say(text)
+            if not is_known and time.monotonic() - began > NOBODY_AFTER_S:
+                say(NOBODY)
+
+
+def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:
+    """What a record says of a request that is waited for; None if it is about others."""
+    match event:
+        case RetryRequest() if event.request_id == request.request_id:
+            return f"waits for {retry_text(event)}"
+        case AccountRecord() if event.account_id == request.account_id:
+            for spend in event.in_flight:
+                if spend.request_id == request.request_id:
+                    return f"attempt {spend.attempt}: profile {request.profile} is asked"
+            if any(one.request_id == request.request_id for one in event.open):
+                return "waits for its next attempt"
+            return None
+        case _:
+            return None

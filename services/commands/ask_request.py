@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Never
+from typing import Any, Never, get_args
 
 import typer
 from pydantic import JsonValue, ValidationError
@@ -21,10 +21,12 @@ from answerbus.request import (
     Fact,
     InlineRef,
     Message,
+    Policy,
     Request,
     SchemaRef,
     TextRef,
 )
+from services.operators.dead_letters.money import micro_usd_of
 from services.operators.explain import problem_text
 
 Read = Callable[[str], bytes]
@@ -43,8 +45,12 @@ class AskArguments:
     profile: str | None = None
     attempts: int | None = None
     tokens: int | None = None
+    money: str | None = None
     ttl: int | None = None
     labels: Sequence[str] = ()
+    bare: bool = False
+    at_last: str | None = None
+    policy: Sequence[str] = ()
 
 
 def request_of_arguments(
@@ -63,7 +69,8 @@ def request_of_arguments(
                 facts=tuple(Fact(name=name, value=_value(text, read)) for name, text in facts),
             ),
             labels=dict(_pair("--label", text) for text in arguments.labels),
-            budget=Budget(**_given(attempts=arguments.attempts, tokens=arguments.tokens)),
+            budget=_budget(arguments),
+            policy=_policy(arguments),
             **_given(profile=arguments.profile, ttl_s=arguments.ttl),
         )
     except ValidationError as error:
@@ -87,6 +94,8 @@ def request_of_file(content: bytes, new_id: str) -> Request:
 def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRef:
     if arguments.contract and arguments.schema:
         _refuse("Give --contract or --schema, not both.")
+    if arguments.bare and not arguments.schema:
+        _refuse("--bare goes with --schema: it asks for the answer without a way to decline.")
     if arguments.contract:
         return _contract(arguments.contract, registry)
     if arguments.schema is None:
@@ -95,7 +104,29 @@ def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRe
     if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict | bool):
         _refuse(f"{arguments.schema} holds no JSON Schema (a JSON object).")
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(arguments.schema).stem)
-    return InlineRef(name=name, json_schema=parsed.value)
+    return InlineRef(name=name, json_schema=parsed.value, wrapped=not arguments.bare)
+
+
+def _budget(arguments: AskArguments) -> Budget:
+    micro_usd = None if arguments.money is None else micro_usd_of(arguments.money)
+    if arguments.money is not None and micro_usd is None:
+        _refuse(f"--money takes US dollars such as 0.25, not {arguments.money!r}.")
+    given = _given(attempts=arguments.attempts, tokens=arguments.tokens, micro_usd=micro_usd)
+    return Budget(**given)
+
+
+def _policy(arguments: AskArguments) -> Policy:
+    given = dict(_pair("--policy", text) for text in arguments.policy)
+    if unknown := given.keys() - Policy.model_fields.keys():
+        known = ", ".join(Policy.model_fields)
+        _refuse(f"--policy knows {known}, not {', '.join(sorted(unknown))}.")
+    chosen = {**given, **_given(at_last=arguments.at_last)}
+    for name, value in chosen.items():
+        words = get_args(Policy.model_fields[name].annotation)
+        if value not in words:
+            option = "--at-last" if name == "at_last" else f"--policy {name}="
+            _refuse(f"{option} takes {', '.join(words)}, not {value!r}.")
+    return Policy.model_validate(chosen)
 
 
 def _contract(text: str, registry: Registry) -> ContractRef:

@@ -1,4 +1,4 @@
-"""The fields of a form that was sent: read in one place, and whatever is malformed is a 400."""
+"""The fields of forms and addresses: read in one place, and whatever is malformed is a 400."""
 
 import asyncio
 from urllib.parse import parse_qsl
@@ -30,6 +30,14 @@ async def _body(request: web.Request) -> bytes:
         raise web.HTTPRequestTimeout(text="The form did not arrive in time.") from None
     except (web.RequestPayloadError, ConnectionError):  # chunks that are none, or it was cut
         raise web.HTTPBadRequest(text="The form did not arrive whole.") from None
+
+
+def known_names(request: web.Request, *names: str) -> None:
+    """Raises HTTPBadRequest where the address has a parameter that its page does not know."""
+    unknown = next((name for name in request.query if name not in names), None)
+    if unknown is not None:
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        raise web.HTTPBadRequest(text=f"This page has no parameter {unknown!r}: {known}.")
 
 
 def _parsed(request: web.Request, body: bytes) -> Form:

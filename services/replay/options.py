@@ -15,6 +15,7 @@ from services import plugins
 from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
+from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.operators.dead_letters.money import micro_usd_of
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.prepare_replay import BudgetOverride
@@ -23,9 +24,7 @@ from services.operators.dead_letters.selection import Selection
 from services.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AMOUNT = re.compile(r"\d{1,15}")
-_AGO = re.compile(r"(\d{1,6})([smhd])")
 
 _Texts = list[str] | None
 Where = Annotated[
@@ -170,16 +169,10 @@ def _status(text: str) -> Status:
 def _moment_ms(text: str | None) -> int | None:
     if text is None:
         return None
-    ago = _AGO.fullmatch(text)
-    if ago:
-        return int((time.time() - int(ago[1]) * _UNITS_S[ago[2]]) * 1000)
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is no time, such as 30m, 2h, 3d or 2026-11-21T10:00:00Z."
-        ) from None
-    return int(moment.timestamp() * 1000)
+    at_ms = moment_ms(text, int(time.time() * 1000))
+    if at_ms is None:
+        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}.")
+    return at_ms
 
 
 def _content(path: str) -> bytes:

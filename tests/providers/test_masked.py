@@ -28,7 +28,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
-from services.worker.ports import NotReady
+from services.worker.ports import Unhealthy
 from tests.providers.apis import APIS
 from tests.providers.calls import PROMPT, Api, StoppedClock
 from tests.providers.misbehaving import Script, answer, misbehaving
@@ -171,5 +171,5 @@ async def test_what_is_told_at_start_is_masked(monkeypatch: pytest.MonkeyPatch) 
     found = await backend.provider.preflight()
     await backend.provider.close()
 
-    assert isinstance(found, NotReady)
-    assert "http://user:***@127.0.0.1:1/v1" in found.remedy
+    assert isinstance(found, Unhealthy)
+    assert "http://user:***@127.0.0.1:1/v1" in found.why

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import NotReady, Ready, Unhealthy
 from tests.providers.apis import OLLAMA
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 
@@ -71,6 +71,8 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer(b"<html>"),),
         "{url} is no such API: correct `base_url`; it ends before /api",
     ),
+}
+UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
     "silence": (
         ([Hang()],),
         "{url} did not answer in 0.3 s: check the network and `base_url`",
@@ -90,6 +92,19 @@ async def test_a_profile_that_cannot_work_says_what_to_change(case: str) -> None
     assert found == NotReady(remedy.replace("{url}", OLLAMA.base(server.base_url)))
 
 
+@pytest.mark.parametrize(("scripts", "why"), UNHEALTHY.values(), ids=UNHEALTHY)
+async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
+    scripts: tuple[Script, ...], why: str
+) -> None:
+    async with (
+        misbehaving(*scripts) as server,
+        OLLAMA.at(server.base_url, limits=HASTY) as provider,
+    ):
+        found = await provider.preflight()
+
+    assert found == Unhealthy(why.replace("{url}", OLLAMA.base(server.base_url)))
+
+
 async def test_no_server_is_named_by_its_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -97,4 +112,4 @@ async def test_no_server_is_named_by_its_address() -> None:
         async with OLLAMA.at(url) as provider:
             found = await provider.preflight()
 
-    assert found == NotReady(f"there is no server at {url}: start it, or correct `base_url`")
+    assert found == Unhealthy(f"there is no server at {url}: start it, or correct `base_url`")

@@ -9,7 +9,7 @@ from services.profiles import OpenAIProfile
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.apis.openai import WITHOUT_SCHEMAS
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import NotReady, Ready, Unhealthy
 from services.worker.profile_check import Checked, checked
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
 from tests.providers.openai_calls import SECRET, provider_at
@@ -86,7 +86,6 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer({"error": {"message": SECRET}}, 401),),
         "{url} refuses the key: put a valid one where `api_key_env` points",
     ),
-    "no money": ((QUOTA,), "the account at {url} has no credit left: top it up"),
     "an unknown model": (
         (OTHERS, NOT_FOUND),
         "{url} has no model 'm': set `model` to " + SHOWN + " or one of 2 more",
@@ -99,6 +98,9 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer(b"<html>", headers={"content-type": "text/html"}),),
         "{url} is no such API: correct `base_url`; most end in /v1",
     ),
+}
+UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
+    "no money": ((QUOTA,), "the account at {url} has no credit left: top it up"),
     "a broken connection": (
         ([Reset()],),
         "{url} broke the connection: correct `base_url` (http or https, port)",
@@ -127,6 +129,19 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
     assert found == NotReady(remedy.replace("{url}", server.base_url))
 
 
+@pytest.mark.parametrize(("scripts", "why"), UNHEALTHY.values(), ids=UNHEALTHY)
+async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
+    scripts: tuple[Script, ...], why: str
+) -> None:
+    async with (
+        misbehaving(*scripts) as server,
+        provider_at(server.base_url, limits=HASTY) as provider,
+    ):
+        found = await provider.preflight()
+
+    assert found == Unhealthy(why.replace("{url}", server.base_url))
+
+
 async def test_no_server_is_named_by_its_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -134,7 +149,7 @@ async def test_no_server_is_named_by_its_address() -> None:
         async with provider_at(url) as provider:
             found = await provider.preflight()
 
-    assert found == NotReady(f"there is no server at {url}: start it, or correct `base_url`")
+    assert found == Unhealthy(f"there is no server at {url}: start it, or correct `base_url`")
 
 
 KEYS: list[tuple[dict[str, Any], str]] = [

@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from answerbus.client import BusUnavailable
+from answerbus.client.client import TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
+from services.commands.ask import WAIT_S_DEFAULT
 from services.settings import SetUpError
 from tests.plugins.installing import write_plugin
 
@@ -99,6 +101,11 @@ def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
         ("ask", "--request", "-", "--profile", "large"),
         ("ask", "Hi", "--schema", "missing.json"),
         ("ask", "Hi", "--contract", "unheard-of"),
+        ("ask", "Hi", "--bare"),
+        ("ask", "Hi", "--money", "1,50"),
+        ("ask", "Hi", "--at-last", "give-up"),
+        ("ask", "Hi", "--policy", "order=none"),
+        ("ask", "Hi", "--policy", "ordering=random"),
         ("watch", "--kind", "telegram"),
         ("watch", "--limit", "0"),
         ("replay", "run", "--where", "cause"),
@@ -131,6 +138,56 @@ def test_set_up_errors_end_with_code_3_and_their_own_words(
 
     assert ended.value.code == 3
     assert capsys.readouterr().err == "Do [this].\n"
+
+
+# What takes long to load: the client of Kafka, all events, settings, what validates and serves.
+HEAVY = {
+    *("aiokafka", "faststream", "aiohttp", "openai", "jsonschema_rs", "jinja2", "cramjam"),
+    *("answerbus.request", "pydantic_settings", "services.kafka", "services.settings"),
+}
+LOADED = "import sys, services.cli as c\ntry: c.main()\nexcept SystemExit: print(*sys.modules)"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("ask", "--help"), ("--nonsense",)])
+def test_the_start_of_the_command_line_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments],
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    *_, modules = done.stdout.splitlines()
+    assert "services.cli" in modules
+    assert not HEAVY & set(modules.split())
+
+
+def test_an_answer_is_waited_for_without_the_libraries_of_the_worker() -> None:
+    script = "import sys, services.commands.asking; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    worker = {"faststream", "aiohttp", "openai", "jsonschema_rs", "jinja2"}
+    assert not worker & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", cli._PARTS)
+def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
+    command = cli.loaded(name)
+
+    assert cli._PARTS[name].help == command.help.strip().partition("\n")[0]
+
+
+def test_ask_waits_as_long_as_the_client_does() -> None:
+    assert WAIT_S_DEFAULT == TIMEOUT_S_DEFAULT
 
 
 def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:

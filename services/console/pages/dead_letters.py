@@ -4,7 +4,7 @@ from aiohttp import web
 
 from services.console.context import CONTEXT
 from services.console.pages.render import page
-from services.console.views.filters import filters_of
+from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
 from services.operators.dead_letters.groups import KEYS, key_of
 from services.operators.dead_letters.row import STATUSES
 from services.operators.dead_letters.selection import select
@@ -16,7 +16,7 @@ BY_DEFAULT = ("cause", "contract", "profile")
 
 async def groups(request: web.Request) -> web.Response:
     """By the keys `by`, of those that the filters mean."""
-    filters = filters_of(request.query.items())
+    filters = _filters(request, "by", "label")
     given = [*request.query.getall("by", []), *_label(request)]
     keys = [key for text in dict.fromkeys(given or BY_DEFAULT) if (key := key_of(text))]
     found = request.app[CONTEXT].feed.state.group_cache.of(filters, keys)
@@ -36,7 +36,7 @@ async def groups(request: web.Request) -> web.Response:
 
 async def listed(request: web.Request) -> web.Response:
     """One page of the dead letters that the filters mean, the oldest first."""
-    filters = filters_of(request.query.items())
+    filters = _filters(request, "page")
     letters = request.app[CONTEXT].feed.state.dead_letters
     found = select(letters, filters.selection)
     last = max(0, (len(found) - 1) // PAGE_LETTERS)
@@ -52,6 +52,17 @@ async def listed(request: web.Request) -> web.Response:
         last=last,
         outcome_of=letters.replay_outcome,
     )
+
+
+def _filters(request: web.Request, *beside: str) -> DeadLetterFilters:
+    """Raises HTTPBadRequest: a misspelt filter must not mean all."""
+    now_ms = int(request.app[CONTEXT].now() * 1000)
+    filters = filters_of(request.query.items(), now_ms, beside)
+    if isinstance(filters, FilterFault):
+        raise web.HTTPBadRequest(text=filters.reason)
+    if filters.ids:
+        raise web.HTTPBadRequest(text="Letters are not listed by id: /letters/one?id=… shows one.")
+    return filters
 
 
 def _label(request: web.Request) -> list[str]:

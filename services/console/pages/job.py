@@ -1,5 +1,7 @@
 """What is to be done with dead letters: the form, the start of it, and how it goes."""
 
+from dataclasses import replace
+
 from aiohttp import web
 
 from services.console.context import CONTEXT, ConsoleContext
@@ -7,13 +9,19 @@ from services.console.form import Form, form_of
 from services.console.guard import operator_of
 from services.console.pages.render import page
 from services.console.tasks.jobs import ACTIONS, LETTERS_MAX, Action
-from services.console.views.filters import DeadLetterFilters, filters_of
-from services.console.views.replay_form import ReplayForm, replay_form_of, replay_order_of
+from services.console.views.filters import NAMES, DeadLetterFilters, FilterFault, filters_of
+from services.console.views.replay_form import (
+    FIELD_PREFIX,
+    ReplayForm,
+    replay_form_of,
+    replay_order_of,
+)
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import select
 
 EVERYTHING = "everything"  # the field that says that all are meant
+_FIELDS = frozenset({EVERYTHING, "csrf", "run", "action"})
 
 
 async def start(request: web.Request) -> web.Response:
@@ -26,7 +34,7 @@ async def start(request: web.Request) -> web.Response:
     order = replay_order_of(replay_form, session.name)
     wrong = order.reason if isinstance(order, EditFault) else _wrong(action, found, replay_form)
     if wrong or action is None or isinstance(order, EditFault):
-        return _form(request, _chosen(form), replay_form, len(found), wrong)
+        return _form(request, _chosen(context, form), replay_form, len(found), wrong)
     job = context.jobs.start(action, found, order, replay_form)
     return web.Response(status=303, headers={"Location": f"/letters/jobs/{job.number}"})
 
@@ -35,9 +43,10 @@ async def prepare(request: web.Request) -> web.Response:
     """The form, for the dead letters that were chosen."""
     operator_of(request)
     form = await form_of(request)
-    found = _meant(request.app[CONTEXT], form)
+    context = request.app[CONTEXT]
+    found = _meant(context, form)
     wrong = None if found else "No dead letter is chosen."
-    return _form(request, _chosen(form), ReplayForm(), len(found), wrong)
+    return _form(request, _chosen(context, form), ReplayForm(), len(found), wrong)
 
 
 async def job(request: web.Request) -> web.Response:
@@ -65,10 +74,18 @@ async def job(request: web.Request) -> web.Response:
     )
 
 
-def _chosen(form: Form) -> DeadLetterFilters:
-    """By the filters and ids of the form, or by the run that it goes on from."""
-    filters = filters_of(form.items())
-    return DeadLetterFilters(filters.where, filters.status) if EVERYTHING in form else filters
+def _chosen(context: ConsoleContext, form: Form) -> DeadLetterFilters:
+    """By the filters and ids of the form, or by the run that it goes on from.
+
+    Raises HTTPBadRequest for what is no filter: "all" must not mean more than was looked at.
+    """
+    is_all = EVERYTHING in form  # else those that are meant are named one by one
+    own = [name for name in form if name in _FIELDS or name.startswith(FIELD_PREFIX)]
+    beside = own if is_all else [name for name in form if name not in NAMES]
+    filters = filters_of(form.items(), int(context.now() * 1000), beside)
+    if isinstance(filters, FilterFault):
+        raise web.HTTPBadRequest(text=filters.reason)
+    return replace(filters, ids=frozenset()) if is_all else filters
 
 
 def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
@@ -77,7 +94,7 @@ def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
     if run is not None:
         job = context.jobs.get(int(run)) if run.isdecimal() and len(run) < 10 else None
         return [letter for one in job.ids if (letter := letters.get(one))] if job else []
-    filters = _chosen(form)
+    filters = _chosen(context, form)
     return select(letters, filters.selection) if filters.ids or EVERYTHING in form else []
 
 

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
+from services.console.form import known_names
 from services.console.pages.render import page
 from services.console.state.board import OUTCOMES
 from services.console.views.plot import HEIGHT, WIDTH, stacked
@@ -16,6 +17,7 @@ async def overview(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     state, poll_results = context.feed.state, context.poller.results
     now_ms = int(context.now() * 1000)
+    known_names(request, "minutes")
     asked = request.query.get("minutes", "")
     minutes = int(asked) if asked in map(str, WINDOWS) else min(WINDOWS)
     window = state.board.window(now_ms, minutes, STEPS)
@@ -37,6 +39,5 @@ async def overview(request: web.Request) -> web.Response:
         waiting=state.board.waiting.most_common(),
         open_letters=sum(letter.status == "open" for letter in state.dead_letters),
         poll_results=poll_results,
-        inferred_sick=state.board.unhealthy(now_ms),
         records=state.records,
     )

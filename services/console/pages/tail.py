@@ -5,6 +5,7 @@ from itertools import islice
 from aiohttp import web
 
 from services.console.context import CONTEXT
+from services.console.form import known_names
 from services.console.pages.render import page
 from services.console.views.record_line import what_of
 from services.operators.records.record_filter import RecordFilter
@@ -19,7 +20,10 @@ KINDS = (
 
 async def tail(request: web.Request) -> web.Response:
     """All kinds, or those asked for."""
-    kinds = frozenset(KINDS).intersection(request.query.getall("kind", []))
+    known_names(request, "kind", "workflow")
+    kinds = frozenset(request.query.getall("kind", []))
+    if unknown := sorted(kinds.difference(KINDS)):
+        raise web.HTTPBadRequest(text=f"kind={unknown[0]!r} is none of {', '.join(KINDS)}.")
     workflow_id = request.query.get("workflow", "").strip()
     wanted = RecordFilter(workflow_id or None, kinds=kinds or None)
     found = filter(wanted.admits, request.app[CONTEXT].feed.state.tail())

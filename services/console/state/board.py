@@ -31,6 +31,7 @@ NONE = "–"
 OUTCOMES = ("result", "unvalidated_result", "refusal", "dead_letter")
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
+_AWAY = frozenset({"unavailable", "timed_out"})
 _ANSWERED = {"result", "unvalidated_result", "refusal"}
 _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
 
@@ -93,6 +94,7 @@ class Board:
         self._rates: set[tuple[str, str]] = set()
         self._profiles: set[str] = set()
         self._waiting: dict[str, tuple[str, str]] = {}
+        self._missed: dict[str, tuple[int, int]] = {}  # calls in a row without a word, and when
 
     def take(self, record: RecordSummary) -> None:
         """Count one record."""
@@ -140,15 +142,20 @@ class Board:
         )
 
     def unhealthy(self, now_ms: int) -> tuple[str, ...]:
-        """Profiles whose calls of the last UNHEALTHY_MINUTES all came to nothing."""
+        """Profiles whose last calls had no word, or all of the last UNHEALTHY_MINUTES no answer."""
         recent = self.window(now_ms, UNHEALTHY_MINUTES, 1).total.profiles
-        return tuple(
-            sorted(
-                name
-                for name, calls in recent.items()
-                if calls.made >= UNHEALTHY_CALLS_MIN and not calls.answered
-            )
-        )
+        unanswered = {
+            name
+            for name, calls in recent.items()
+            if calls.made >= UNHEALTHY_CALLS_MIN and not calls.answered
+        }
+        first_ms = now_ms - UNHEALTHY_MINUTES * MINUTE_MS
+        away = {
+            name
+            for name, (count, at_ms) in self._missed.items()
+            if count >= UNHEALTHY_CALLS_MIN and at_ms > first_ms
+        }
+        return tuple(sorted(unanswered | away))
 
     def _terminal(self, event: AnswerSummary | DeadLetterSummary, at_ms: int) -> None:
         minute = self._minute(at_ms)
@@ -183,6 +190,8 @@ class Board:
             if len(self._profiles) >= NAMES_MAX:
                 profile = OTHERS
             self._profiles.add(profile)
+        is_away = event.failure is not None and event.failure.kind in _AWAY
+        self._missed[profile] = (self._missed.get(profile, (0, 0))[0] + 1 if is_away else 0, at_ms)
         calls = minute.profiles.setdefault(profile, Calls())
         calls.made += 1
         calls.answered += event.outcome in _ANSWERED or (

@@ -14,6 +14,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
 
 EVERY_S = 5.0
+WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
 AGAIN_S = 1.0
 READY_TIMEOUT_S = 3.0
 
@@ -49,13 +50,16 @@ class PollResults:
         return found
 
     @property
-    def unhealthy(self) -> Mapping[str, str]:
-        """Profiles that workers report as unhealthy, and why."""
-        found: dict[str, str] = {}
+    def unhealthy(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Why profiles are unhealthy, as workers report, and which: each profile once."""
+        reasons: dict[str, str] = {}
         for said in self.workers:
-            reported = _part(said, "sick_profiles", dict)
-            found.update({str(name): str(why) for name, why in reported.items()})
-        return found
+            for name, why in _part(said, "sick_profiles", dict).items():
+                reasons.setdefault(str(name), str(why))
+        names: dict[str, list[str]] = {}
+        for name, why in sorted(reasons.items()):
+            names.setdefault(why, []).append(name)
+        return tuple(names.items())
 
 
 def _part(said: WorkerStatus, name: str, of: type[PartT]) -> PartT:
@@ -117,7 +121,7 @@ class Poller:
             while True:
                 asking = [_ask(session, address) for address in self._addresses]
                 self.results.workers = await asyncio.gather(*asking)
-                await asyncio.sleep(EVERY_S)
+                await asyncio.sleep(WORKERS_EVERY_S)
 
 
 async def _ask(session: ClientSession, address: str) -> WorkerStatus:

@@ -10,6 +10,7 @@ from services.operators.dead_letters.prepare_replay import BudgetOverride, Repla
 
 FIELD_CHARS_MAX = 1_000
 NUMBER_DIGITS_MAX = 12
+FIELD_PREFIX = "new-"  # of the fields' names
 _COUNTS = ("attempts", "tokens")
 
 
@@ -30,16 +31,16 @@ def replay_form_of(form: Mapping[str, object]) -> ReplayForm:
     """What the form says, in fields named `new-profile` and so on."""
 
     def text(name: str, most: int = FIELD_CHARS_MAX) -> str:
-        return str(form.get(f"new-{name}", "")).strip()[:most]
+        return str(form.get(f"{FIELD_PREFIX}{name}", "")).strip()[:most]
 
     return ReplayForm(
         profile=text("profile"),
         attempts=text("attempts", NUMBER_DIGITS_MAX),
         tokens=text("tokens", NUMBER_DIGITS_MAX),
         usd=text("usd", NUMBER_DIGITS_MAX),
-        edit=str(form.get("new-edit", "")).strip(),
+        edit=str(form.get(f"{FIELD_PREFIX}edit", "")).strip(),
         reason=text("reason"),
-        force="new-force" in form,
+        force=f"{FIELD_PREFIX}force" in form,
     )
 
 

@@ -3,7 +3,9 @@
 # HTTP and the price list take time to load, and profiles of scripts need neither.
 # ruff: noqa: PLC0415
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from answerbus.masking import Mask
@@ -26,44 +28,114 @@ from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.adapters.providers.masked import MaskedProvider
 from services.worker.adapters.providers.scripted import ScriptedProvider
 from services.worker.core.attempt.plan import ProfileFacts, Tariff
+from services.worker.core.limits.reachability import Reachability
 from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Backend
-from services.worker.ports import Clock, NotReady, Provider
+from services.worker.ports import Clock, NotReady, Provider, Ready, Unhealthy
 
 _LLAMA_CPP = "llamacpp"  # as its servers call themselves
+_ADVICE_ON_LLAMA_CPP = (
+    'the server is llama.cpp, which enforces more of a schema with `dialect = "llama_cpp"`'
+)
+
+
+async def started(
+    profiles: Mapping[str, Profile], clock: Clock
+) -> tuple[dict[str, Backend], list[str]]:
+    """Backends whose profiles were checked, and sentences on what is amiss and keeps no one.
+
+    Raises SetUpError that names all profiles which can never work.
+    """
+    built, faults = _built(profiles, clock)
+    try:
+        found = await _checked(built)
+        _refuse([*faults, *found.faults])
+    except BaseException:
+        await close(built)
+        raise
+    return built, [*found.unhealthy, *found.advice]
 
 
 def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
-    """One backend a profile. Raises SetUpError when there is none."""
+    """One backend a profile. Raises SetUpError that names all that cannot be built."""
+    built, faults = _built(profiles, clock)
+    _refuse(faults)
+    return built
+
+
+async def close(backends: Mapping[str, Backend]) -> None:
+    """Release all connections."""
+    for backend in backends.values():
+        await backend.provider.close()
+
+
+@dataclass(frozen=True, slots=True)
+class StartFindings:
+    """A sentence for each profile that can never work, not now, or could be set better."""
+
+    faults: tuple[str, ...] = ()
+    unhealthy: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+async def preflight(backends: Mapping[str, Backend]) -> StartFindings:
+    """Find out whether each profile can work. Raises SetUpError as `started` does."""
+    found = await _checked(backends)
+    _refuse(found.faults)
+    return found
+
+
+async def _checked(backends: Mapping[str, Backend]) -> StartFindings:
+    """All at once, so that many silent servers cost the time of one; limiters learn of it."""
+    checks = (backend.provider.preflight() for backend in backends.values())
+    found = await asyncio.gather(*checks)
+    faults, unhealthy, advice = [], [], []
+    for (name, backend), readiness in zip(backends.items(), found, strict=True):
+        backend.limiter.checked(readiness)
+        match readiness:
+            case NotReady(remedy):
+                faults.append(f"Profile `{name}`: {remedy}")
+            case Unhealthy(why):
+                unhealthy.append(f"Profile `{name}`: {why}")
+            case Ready(software):
+                if software == _LLAMA_CPP and backend.dialect == "openai":
+                    advice.append(f"Profile `{name}`: {_ADVICE_ON_LLAMA_CPP}")
+            case _:
+                assert_never(readiness)
+    return StartFindings(tuple(faults), tuple(unhealthy), tuple(advice))
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    if faults:
+        raise SetUpError("\n".join(faults))
+
+
+def _built(profiles: Mapping[str, Profile], clock: Clock) -> tuple[dict[str, Backend], list[str]]:
+    """Backends, and a sentence for each profile that cannot have one."""
     if not profiles:
         raise SetUpError(
             "No profile is configured: add a table [profiles.default] to answerbus.toml that "
             "names a provider and a model."
         )
     mask = Mask(secrets_of_profiles(profiles))  # a server may know the keys of other profiles too
-    return {name: _backend(name, profile, clock, mask) for name, profile in profiles.items()}
+    servers: dict[str, Reachability] = {}
+    built, faults = {}, []
+    for name, profile in profiles.items():
+        try:
+            provider, server = _provider(name, profile, clock)
+        except SetUpError as error:
+            faults.append(str(error))
+            continue
+        reachability = servers.setdefault(server, Reachability(mask(server)))
+        masked = MaskedProvider(provider, mask)
+        built[name] = _backend(name, profile, clock, masked, reachability)
+    return built, faults
 
 
-async def preflight(backends: Mapping[str, Backend]) -> list[str]:
-    """Find out whether each profile can work. Raises SetUpError with the remedy.
-
-    Returned are sentences about what works and could be set better.
-    """
-    advice = []
-    for name, backend in backends.items():
-        ready = await backend.provider.preflight()
-        if isinstance(ready, NotReady):
-            raise SetUpError(f"Profile `{name}`: {ready.remedy}")
-        if ready.software == _LLAMA_CPP and backend.dialect == "openai":
-            advice.append(
-                f"Profile `{name}`: the server is llama.cpp, which enforces more of a schema "
-                'with `dialect = "llama_cpp"`'
-            )
-    return advice
-
-
-def _backend(name: str, profile: Profile, clock: Clock, mask: Mask) -> Backend:
+def _backend(
+    name: str, profile: Profile, clock: Clock, provider: Provider, server: Reachability
+) -> Backend:
     facts = ProfileFacts(
         name=name,
         provider=profile.provider,
@@ -74,9 +146,8 @@ def _backend(name: str, profile: Profile, clock: Clock, mask: Mask) -> Backend:
         show_schema=_shows_schema(profile),
     )
     limiter = ProfileLimiter(
-        profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute
+        profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute, server
     )
-    provider = MaskedProvider(_provider(name, profile, clock), mask)
     return Backend(facts, _dialect(profile), provider, limiter)
 
 
@@ -115,16 +186,25 @@ def _shows_schema(profile: Profile) -> bool:
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
-def _provider(name: str, profile: Profile, clock: Clock) -> Provider:
+def _provider(name: str, profile: Profile, clock: Clock) -> tuple[Provider, str]:
+    """The provider, and the server that it shares with other profiles."""
     if isinstance(profile, ScriptedProfile):
-        return ScriptedProvider(
+        scripted = ScriptedProvider(
             script=profile.script, journal=profile.journal, model=profile.model, clock=clock
         )
+        return scripted, f"the script of profile {name}"
+    from services.worker.adapters.providers.exchange import server_of
     from services.worker.adapters.providers.http import HttpProvider
     from services.worker.adapters.providers.sdks import headers_of
 
     api = _api(profile, _connection(name, profile))
-    return HttpProvider(api, headers_of(api), clock)
+    server = server_of(api.base_url)
+    if server is None:
+        raise SetUpError(
+            f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
+            "https://host/v1 or http://localhost:8080/v1."
+        )
+    return HttpProvider(api, headers_of(api), clock), server
 
 
 def _api(profile: RealProfile, connection: Connection) -> Api:

@@ -29,7 +29,8 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.CLOCK_AHEAD, (), ahead_s
     for name, backend in inputs.context.planner.backends.items():
         yield metrics.IN_FLIGHT, (name,), backend.limiter.calling
-        yield metrics.PROFILE_UNHEALTHY, (name,), backend.limiter.setup_fault is not None
+        yield metrics.PROFILE_UNHEALTHY, (name,), name in verdict.unhealthy
+        yield metrics.PROFILE_REJECTED, (name,), backend.limiter.setup_fault is not None
         yield metrics.BREAKER_OPEN, (name,), backend.limiter.breaker.is_open
         yield metrics.SILENCE, (name,), backend.limiter.silent_s
     now = inputs.context.clock.now()

@@ -1,7 +1,9 @@
-"""Why a lane does not go on, in one sentence for an operator; None if it does, or has no work."""
+"""Why a lane does not go on, in one sentence for an operator; None if it does, or has no work.
+
+A provider that is away is no fault of a lane: profile_problem.py names it, once.
+"""
 
 import asyncio
-from collections.abc import Mapping
 from typing import assert_never
 
 from services.worker.context import Context
@@ -9,7 +11,6 @@ from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
 from services.worker.lane.state.machine import State
-from services.worker.plans import Backend
 
 OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
 
@@ -33,12 +34,7 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
         case State.HANDING_OVER | State.ABANDONED | State.DRAINING | State.DRAINING_REOPENING:
             return None  # it is another's partition, or soon will be
         case State.OPEN:
-            return (
-                _poison(lane)
-                or _overdue(lane, context)
-                or _unanswered(lane, context.planner.backends, bound_s)
-                or _standing(lane, context, bound_s)
-            )
+            return _poison(lane) or _overdue(lane, context) or _standing(lane, context, bound_s)
         case _:
             assert_never(lane.state)
 
@@ -62,19 +58,6 @@ def _overdue(lane: Lane, context: Context) -> str | None:
         if age_s > timeout_s + OVERDUE_S:
             return f"a call to profile {name} goes on for {age_s:.0f} s, its limit is {timeout_s:g}"
     return None
-
-
-def _unanswered(lane: Lane, backends: Mapping[str, Backend], bound_s: float) -> str | None:
-    for name, backend in backends.items():
-        silent_s = backend.limiter.silent_s
-        if silent_s > backend.limiter.watchdog.bound_s(bound_s) and _uses_profile(lane, name):
-            return f"no word from the provider of profile {name} for {silent_s:.0f} s"
-    return None
-
-
-def _uses_profile(lane: Lane, profile: str) -> bool:
-    """Whether any of its requests, also of those that wait, is for the profile."""
-    return any(t.request.profile == profile for t in lane.lane_state.queue.tickets.values())
 
 
 def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from services.worker.health.lane_holder import LaneHolder, holder_of
 from services.worker.health.lane_problem import lane_problem
+from services.worker.health.profile_problem import profile_problems
 from services.worker.health.reasons import reasons
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
@@ -27,7 +28,7 @@ class Verdict:
 
     @property
     def ready(self) -> bool:
-        """An idle worker is ready, and so is one that waits for partitions or for a provider."""
+        """An idle worker is ready, and so is one that waits for partitions, or is throttled."""
         return not (self.opening or self.stuck or self.unhealthy or self.reasons)
 
 
@@ -41,12 +42,11 @@ def judge(inputs: HealthInputs) -> Verdict:
         or reading.problem_of(partition, bound_s)
         for partition, lifecycle in lifecycles
     }
-    sick = {name: backend.limiter.setup_fault for name, backend in context.planner.backends.items()}
     return Verdict(
         lanes={partition: lifecycle.lane.state for partition, lifecycle in lifecycles},
         opening=tuple(p for p, lifecycle in lifecycles if lifecycle.lane.state is State.OPENING),
         stuck={partition: why for partition, why in troubles.items() if why},
-        unhealthy={name: why for name, why in sick.items() if why},
+        unhealthy=profile_problems(context.planner.backends, bound_s),
         reasons=tuple(filter(None, reasons(inputs))),
         held={p: held for p, lifecycle in lifecycles if (held := holder_of(lifecycle.lane))},
     )

@@ -1,6 +1,7 @@
 """All that limits the use of one profile: slots, rates per minute, and a breaker."""
 
 import asyncio
+from typing import assert_never
 
 from services.worker.core.attempt.reply import (
     Answered,
@@ -14,8 +15,10 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.limits.breaker import Breaker
 from services.worker.core.limits.concurrency import Concurrency
 from services.worker.core.limits.rate import TokenBucket
+from services.worker.core.limits.reachability import Reachability
 from services.worker.core.limits.response_watchdog import ResponseWatchdog
 from services.worker.limits.slots import Reservation, Slots
+from services.worker.ports import NotReady, Readiness, Ready, Unhealthy
 
 
 class ProfileLimiter(Slots):
@@ -29,9 +32,12 @@ class ProfileLimiter(Slots):
         slots: int,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        server: Reachability | None = None,
     ) -> None:
         super().__init__(slots)
         self.breaker = Breaker()
+        self.server = server or Reachability("its server")
+        self._check_fault: str | None = None
         self.watchdog = ResponseWatchdog()
         self._concurrency = Concurrency(slots)
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
@@ -42,6 +48,36 @@ class ProfileLimiter(Slots):
     def setup_fault(self) -> str | None:
         """What is wrong with the set-up of the profile, if anything."""
         return self.breaker.setup_fault
+
+    @property
+    def problem(self) -> str | None:
+        """Why no request of the profile can be served now, as the last word on it says."""
+        now = asyncio.get_running_loop().time()
+        return (
+            self.setup_fault
+            or self._check_fault
+            or self.server.problem(now)
+            or self.breaker.problem(now)
+        )
+
+    @property
+    def wants_check(self) -> bool:
+        """Whether to find out without a call if its provider is back."""
+        return self._check_fault is not None or self.server.away_since is not None
+
+    def checked(self, readiness: Readiness) -> None:
+        """Learn from a check, which is no call."""
+        match readiness:
+            case Ready():
+                self._check_fault = None
+                self.server.reached()
+            case NotReady(remedy):
+                self._check_fault = remedy
+                self.server.reached()
+            case Unhealthy(why):
+                self._check_fault = why
+            case _:
+                assert_never(readiness)
 
     @property
     def counts_tokens(self) -> bool:
@@ -68,11 +104,13 @@ class ProfileLimiter(Slots):
         """Learn from a reply to the holder of a place."""
         now = asyncio.get_running_loop().time()
         self.breaker.report(reply, now, is_probe=reservation.is_probe)
+        self.server.learn(reply, now)
         self._listen(reply, now)
         match reply:
             case Answered() | Refused() | Truncated():
                 self._concurrency.served(duration_s)
                 self.watchdog.served(duration_s)
+                self._check_fault = None
             case Throttled():
                 self._concurrency.throttled(now)
             case _:

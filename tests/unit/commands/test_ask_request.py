@@ -14,6 +14,7 @@ from answerbus.request import (
     Fact,
     InlineRef,
     Message,
+    Policy,
     Request,
     SchemaRef,
     TextRef,
@@ -43,6 +44,43 @@ def test_instructions_alone_ask_for_text_in_a_workflow_of_their_own() -> None:
         answer_schema=TextRef(),
         context=Context(instructions="Say hello."),
     )
+
+
+def test_what_is_to_be_done_with_invalid_answers_and_what_may_be_spent() -> None:
+    line = AskArguments(
+        "Hi", money="0.25", at_last="unvalidated", policy=("ordering=none", "on_refusal=retry")
+    )
+
+    request = made(line)
+
+    assert request.budget == Budget(micro_usd=250_000)
+    assert request.policy == Policy(
+        at_last="unvalidated", ordering="none", on_refusal="retry", on_invalid="retry"
+    )
+
+
+def test_a_bare_schema_has_no_way_out() -> None:
+    bare = schema(schema="schemas/search endpoint.json", bare=True)
+
+    assert isinstance(bare, InlineRef)
+    assert not bare.wrapped
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bare": True}, "--bare goes with --schema"),
+        ({"money": "a lot"}, "US dollars such as 0.25"),
+        ({"at_last": "shrug"}, "--at-last takes dead_letter, "),
+        ({"policy": ("order=none",)}, "--policy knows on_invalid, "),
+        ({"policy": ("ordering=random",)}, "--policy ordering= takes workflow, none"),
+    ],
+)
+def test_a_wrong_value_is_told_with_those_that_there_are(
+    options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(typer.BadParameter, match=said):
+        made(AskArguments("Hi", **options))
 
 
 def test_every_option_has_its_place() -> None:

@@ -110,6 +110,20 @@ def proxy_for(url: str) -> str | None:
     return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
+def server_of(url: str) -> str | None:
+    """Scheme, host and port, by which profiles share a server; None for what is no address."""
+    try:
+        address = urlsplit(url)
+        is_address = address.scheme in {"http", "https"} and address.hostname and address.port != 0
+    except ValueError:
+        return None
+    if not is_address:
+        return None
+    host = address.netloc.rpartition("@")[2].lower()
+    standard = {"http": ":80", "https": ":443"}.get(address.scheme, "")
+    return f"{address.scheme}://{host.removesuffix(standard)}"
+
+
 def reply_to(error: Exception, timeout_s: float) -> Reply:
     """What an exchange without a response came to.
 

@@ -7,7 +7,7 @@ from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
-from services.worker.ports import Clock, NotReady, Ready
+from services.worker.ports import Clock, Readiness
 
 LIMITS = ExchangeLimits()
 
@@ -31,7 +31,7 @@ class HttpProvider:
             return self._api.read(found.status, found.headers, found.body, limit)
         return found
 
-    async def preflight(self) -> Ready | NotReady:
+    async def preflight(self) -> Readiness:
         questions = self._api.preflight()
         try:
             question = next(questions)
@@ -39,7 +39,7 @@ class HttpProvider:
                 found = await self._exchange(question, self._preflight_timeout_s)
                 question = questions.send(found)
         except StopIteration as ended:
-            verdict: Ready | NotReady = ended.value
+            verdict: Readiness = ended.value
             return verdict
 
     async def close(self) -> None:

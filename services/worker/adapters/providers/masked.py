@@ -17,7 +17,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.ports import NotReady, Provider, Ready
+from services.worker.ports import NotReady, Provider, Readiness, Ready, Unhealthy
 
 
 class MaskedProvider:
@@ -31,7 +31,7 @@ class MaskedProvider:
         """See Provider."""
         return masked(await self._inner.ask(prompt, timeout_s=timeout_s), self._mask)
 
-    async def preflight(self) -> Ready | NotReady:
+    async def preflight(self) -> Readiness:
         """See Provider."""
         found = await self._inner.preflight()
         match found:
@@ -39,6 +39,8 @@ class MaskedProvider:
                 return Ready(_masked(found.software, self._mask))
             case NotReady():
                 return NotReady(self._mask(found.remedy))
+            case Unhealthy():
+                return Unhealthy(self._mask(found.why))
             case _:
                 assert_never(found)
 

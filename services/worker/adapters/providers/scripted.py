@@ -15,7 +15,7 @@ from services.worker.adapters.providers import scripted_rules as rules
 from services.worker.core.attempt import reply as core
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Reply
-from services.worker.ports import Clock, NotReady, Ready
+from services.worker.ports import Clock, NotReady, Readiness, Ready
 from services.worker.tasks.fair_timeout import fair_timeout
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class ScriptedProvider:
         finally:
             self._journal.note("end", prompt, reply)
 
-    async def preflight(self) -> Ready | NotReady:
+    async def preflight(self) -> Readiness:
         """Whether the script is one, and the journal can be written."""
         if isinstance(self._script, str):
             return NotReady(self._script)

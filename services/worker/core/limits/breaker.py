@@ -12,6 +12,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.limits.response_watchdog import RECENTLY_S
 
 FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own faults
 PAUSE_FIRST_S = 1.0
@@ -37,6 +38,22 @@ class Breaker:
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
+    _last_failure: Reply | None = None
+    _failed_at: float = 0.0
+
+    def problem(self, now: float) -> str | None:
+        """Why it is off, for an operator; None if nobody tries, or it only asks for time."""
+        if not self.is_open or now - self._failed_at > RECENTLY_S:
+            return None
+        match self._last_failure:
+            case Unavailable(status=int(status)):
+                return f"the provider answers with status {status}"
+            case Unavailable():
+                return "the provider breaks connections"
+            case TimedOut(after_s):
+                return f"the provider did not answer within {after_s:g} s, several times in a row"
+            case _:
+                return None
 
     def pause_s(self, now: float) -> float:
         """Until anybody may call; 0 when somebody may."""
@@ -62,6 +79,7 @@ class Breaker:
         served, or refused for its own sake, lets others through again.
         """
         proves = is_probe or not self.is_open
+        self._last_failure, self._failed_at = reply, now
         match reply:
             case Answered() | Refused() | Truncated():
                 if proves:

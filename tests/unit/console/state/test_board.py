@@ -84,6 +84,18 @@ def test_a_profile_is_sick_when_no_call_was_answered(failures: list[str], is_sic
     assert board.unhealthy(NOON_MS + 10 * MINUTE_MS) == ()
 
 
+def test_a_provider_that_has_just_gone_away_is_named_by_its_last_calls() -> None:
+    def told(*failures: str) -> tuple[str, ...]:
+        answered = stored("attempt/result")
+        failed = [stored("attempt/retry", failure={"kind": kind}) for kind in failures]
+        return board_of(answered, answered, *failed).unhealthy(NOON_MS)
+
+    assert told("unavailable", "timed_out", "unavailable") == ("default",)
+    assert told("unavailable", "unavailable", "unavailable", "invalid") == ()
+    assert told("throttled", "throttled", "throttled", "throttled") == ()  # asks for time
+    assert told("unavailable", "unavailable") == ()
+
+
 def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:
     first = stored("retry_request/unavailable", request_id="r-1")
     second = stored("retry_request/throttled", request_id="r-2")

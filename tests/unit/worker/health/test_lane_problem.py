@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from answerbus.registry import Registry
-from services.worker.core.attempt.reply import Reply, Throttled, Unavailable
+from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
+from services.worker.core.limits.reachability import Reachability
 from services.worker.core.request.ticket import Ticket
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
@@ -78,25 +79,60 @@ def test_an_idle_lane_and_one_at_work_are_ready() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("reply", [Unavailable(None, ran=False), None], ids=["away", "hangs"])
-def test_a_provider_without_a_word_is_named_at_the_lanes_that_ask_it(reply: Reply | None) -> None:
+SERVER_ERROR = Unavailable(503, ran=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "call_s", "named_after_s", "why"),
+    [
+        (Unavailable(None, ran=False), 0.1, 1, "no connection to its server for "),
+        (TimedOut(5.0), 5.0, BOUND_S + 5, "the provider did not answer within 5 s, several times"),
+        (SERVER_ERROR, 0.1, BOUND_S, "the provider answers with status 503"),
+        (answered(), NEVER_S, BOUND_S + 5, "no word from the provider for "),
+    ],
+    ids=["away", "times out", "fails", "hangs"],
+)
+def test_a_provider_that_serves_nobody_is_named_once_and_its_lanes_are_not_stuck(
+    reply: Reply, call_s: float, named_after_s: float, why: str
+) -> None:
     async def main() -> None:
-        stage = Stage(called(reply or answered(), 0.1 if reply else NEVER_S))
+        stage = Stage(called(reply, call_s))
         await stage.worker.open()
         watch = Watch(stage)
-        stage.publish("r-1")
-        await asyncio.sleep(BOUND_S - 1)
+        stage.publish("r-1", budget={"attempts": 100})
+        await asyncio.sleep(named_after_s)
 
-        assert watch.verdict().ready
-
-        await asyncio.sleep(6)
-        (why,) = watch.verdict().stuck.values()
-        assert why.startswith("no word from the provider of profile default for ")
+        (name, said), *others = watch.verdict().unhealthy.items()
+        assert (name, others, watch.verdict().stuck) == ("default", [], {})
+        assert said.startswith(why)
+        assert not watch.verdict().ready
 
         stage.provider.script = lambda *_: (0.1, answered())
         await stage.end()
-        assert watch.verdict().stuck == {}
+        assert watch.verdict().unhealthy == {}
         watch.stop()
+
+    run(main())
+
+
+def test_all_profiles_of_a_server_are_named_by_the_first_connection_that_it_refuses() -> None:
+    async def main() -> None:
+        stage = Stage(called(Unavailable(None, ran=False), 0.1))
+        backends, server = dict(stage.context.planner.backends), Reachability("http://house:8080")
+        backends["default"].limiter.server = server
+        for name in ("small", "large"):
+            limiter = ProfileLimiter(1, server=server)
+            backends[name] = replace(backends["default"], limiter=limiter)
+        backends["elsewhere"] = replace(backends["default"], limiter=ProfileLimiter(1))
+        stage.context.planner.backends = backends
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await asyncio.sleep(1)
+
+        assert sorted(watch.verdict().unhealthy) == ["default", "large", "small"]
+        watch.stop()
+        await stage.worker.crash()
 
     run(main())
 
@@ -177,7 +213,7 @@ def test_who_waits_for_a_slot_that_another_lane_has_is_not_stuck() -> None:
         publish(stage.broker, "waits", profile="other")
         await asyncio.sleep(2 * BOUND_S)
 
-        assert list(watch.verdict().stuck) == [1]
+        assert (watch.verdict().stuck, list(watch.verdict().unhealthy)) == ({}, ["default"])
         watch.stop()
         await stage.worker.crash()
 

@@ -44,12 +44,12 @@ class AnthropicApi:
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""
         problem = yield from self._problem()
-        return Ready() if problem is None else NotReady(problem)
+        return problem or Ready()
 
     def _problem(self) -> Question:
         at_anthropic = self.base_url == ANTHROPIC_BASE_URL
         if problem := preflight.of_key(self.connection.api_key, needed=at_anthropic):
-            return problem
+            return NotReady(problem)
         model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=""))
         return (
             yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import NotReady, Readiness, Unhealthy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class HttpResponse:
 
 
 # Each question is answered by a 2xx, or by what else it came to.
-Question = Generator[HttpRequest, HttpResponse | Reply, str | None]
-Preflight = Generator[HttpRequest, HttpResponse | Reply, Ready | NotReady]
+Question = Generator[HttpRequest, HttpResponse | Reply, NotReady | Unhealthy | None]
+Preflight = Generator[HttpRequest, HttpResponse | Reply, Readiness]
 
 
 class Api(Protocol):

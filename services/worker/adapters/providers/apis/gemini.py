@@ -57,7 +57,7 @@ class GeminiApi:
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""
         problem = yield from self._problem()
-        return Ready() if problem is None else NotReady(problem)
+        return problem or Ready()
 
     @property
     def _model_path(self) -> str:
@@ -70,9 +70,9 @@ class GeminiApi:
         connection = self.connection
         at_google = self.base_url == GEMINI_BASE_URL
         if problem := preflight.of_key(connection.api_key, needed=at_google):
-            return problem
+            return NotReady(problem)
         if connection.native and WITHOUT_SCHEMAS.match(connection.model):
-            return preflight.of_capability(connection.model)
+            return NotReady(preflight.of_capability(connection.model))
         model = HttpRequest("GET", self._model_path)
         return (
             yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)

@@ -59,10 +59,11 @@ class OllamaApi:
 
     def preflight(self) -> Preflight:
         """Asks what model and server can do."""
-        problem = preflight.of_key(self.connection.api_key, needed=False)
-        problem = problem or (yield from self._model_problem())
+        if fault := preflight.of_key(self.connection.api_key, needed=False):
+            return NotReady(fault)
+        problem = yield from self._model_problem()
         problem = problem or (yield from self._version_problem())
-        return Ready() if problem is None else NotReady(problem)
+        return problem or Ready()
 
     def _model_problem(self) -> Question:
         model = HttpRequest("POST", "/api/show", {"model": self.connection.model})
@@ -95,7 +96,7 @@ class OllamaApi:
         version = told.get("version") if isinstance(told, dict) else None
         if not isinstance(version, str) or not _is_before(version, SCHEMAS_SINCE):
             return None
-        return (
+        return NotReady(
             f"{self.base_url} is Ollama {version}, which enforces no schemas: update it, "
             'or say `dialect = "prompted"`'
         )

@@ -63,15 +63,15 @@ class OpenAIApi:
 
     def preflight(self) -> Preflight:
         """Asks for the list of models: it costs nothing and needs the key."""
-        if problem := self._problem():
-            return NotReady(problem)
+        if fault := self._problem():
+            return NotReady(fault)
         listing = yield LISTING
         if isinstance(listing, HttpResponse):
             problem = yield from self._listing_problem(listing.body)
             software = preflight.software_in(listing.body)
         else:
             problem, software = preflight.of_listing(listing, self.base_url), None
-        return NotReady(problem) if problem else Ready(software)
+        return problem or Ready(software)
 
     def _chat_body(self, prompt: Prompt) -> dict[str, Any]:
         turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
@@ -111,14 +111,14 @@ class OpenAIApi:
         model = self.connection.model
         known = preflight.models_in(listing)
         if known is None:
-            return f"{self.base_url} is no such API: correct `base_url`; most end in /v1"
+            return NotReady(f"{self.base_url} is no such API: correct `base_url`; most end in /v1")
         if not (known and self.connection.check_model) or model in known:
             return None
         # Short names work that are not listed.
         found = yield HttpRequest("GET", "/models/" + quote(model, safe=""))
         if isinstance(found, HttpResponse):
             return None
-        return preflight.of_model(model, known, self.base_url)
+        return NotReady(preflight.of_model(model, known, self.base_url))
 
 
 def _form(wire: WireSchema) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is wrong with a profile, as one sentence that says what to change: pure."""
+"""What is wrong with a profile, in one sentence, and whether it may pass by itself: pure."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -16,6 +16,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.ports import NotReady, Unhealthy
 
 MODELS_SHOWN_MAX = 10
 NO_KEY = "none"  # SDKs insist on a key; servers without keys ignore it
@@ -48,30 +49,36 @@ def of_one_model(
     """
     found = yield model
     if isinstance(found, HttpResponse):
-        return judge(json_in(found.body))
+        return _not_ready(judge(json_in(found.body)))
     if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
         return of_listing(found, api.base_url)
     listing = yield models
     if isinstance(listing, HttpResponse):
-        return unknown(listing.body)
+        return _not_ready(unknown(listing.body))
     return of_listing(listing, api.base_url)
 
 
-def of_listing(reply: Reply, url: str) -> str | None:
-    """What to change, if asking for models failed for a fault of the profile; else None."""
+def _not_ready(remedy: str | None) -> NotReady | None:
+    return None if remedy is None else NotReady(remedy)
+
+
+def of_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
+    """Why asking for models failed, if that says that calls would fail as well; else None."""
     match reply:
         case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
-            return f"{url} refuses the key: put a valid one where `api_key_env` points"
+            return NotReady(f"{url} refuses the key: put a valid one where `api_key_env` points")
         case Rejected(scope="profile", status=402 | 429):
-            return f"the account at {url} has no credit left: top it up"
+            return Unhealthy(f"the account at {url} has no credit left: top it up")
         case Rejected(status=int(status)) if status // 100 == 3:
-            return f"{url} redirects: set `base_url` to the final address"
+            return NotReady(f"{url} redirects: set `base_url` to the final address")
         case Unavailable(status=None, ran=False):
-            return f"there is no server at {url}: start it, or correct `base_url`"
+            return Unhealthy(f"there is no server at {url}: start it, or correct `base_url`")
         case Unavailable(status=None):
-            return f"{url} broke the connection: correct `base_url` (http or https, port)"
-        case TimedOut():
-            return f"{url} did not answer in {reply.after_s:g} s: check the network and `base_url`"
+            advice = "correct `base_url` (http or https, port)"
+            return Unhealthy(f"{url} broke the connection: {advice}")
+        case TimedOut(after_s):
+            advice = "check the network and `base_url`"
+            return Unhealthy(f"{url} did not answer in {after_s:g} s: {advice}")
         case Rejected() | Throttled() | Unavailable() | Answered() | Refused() | Truncated():
             return None  # it lists nothing, or not now, and may answer all the same
         case _:

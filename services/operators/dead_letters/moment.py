@@ -1,0 +1,27 @@
+"""A time as an operator gives it, `2h` ago or RFC 3339, in ms since 1970; pure."""
+
+import re
+from datetime import UTC, datetime
+
+EXAMPLES = "30m, 2h, 3d or 2026-11-21T10:00:00Z"
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_AGO = re.compile(r"(\d{1,6})([smhd])")
+
+
+def moment_ms(text: str, now_ms: int) -> int | None:
+    """None for what is no time."""
+    ago = _AGO.fullmatch(text)
+    if ago:
+        return now_ms - int(ago[1]) * _UNITS_S[ago[2]] * 1000
+    try:
+        # A `+` that nobody escaped in an address arrives as a space.
+        moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
+        return int(moment.astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_text(at_ms: int) -> str:
+    """A time that `moment_ms` reads as it was."""
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

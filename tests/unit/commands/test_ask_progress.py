@@ -1,0 +1,61 @@
+"""What is told of a request while someone waits for its outcome."""
+
+from typing import Any
+
+import pytest
+
+from answerbus.envelope import Undecodable, decode
+from answerbus.event import Event
+from answerbus.request import Context, Request, TextRef
+from services.commands.ask_progress import progress_text
+from tests.unit.operators.stored_examples import body_of, stored
+
+MINE = Request(
+    request_id="r-1",
+    workflow_id="order-1",
+    answer_schema=TextRef(),
+    context=Context(instructions="Hi"),
+    profile="large",
+)
+
+
+def event(example: str, **changes: Any) -> Event:
+    found = decode(stored(example, **changes).value or b"")
+    assert not isinstance(found, Undecodable), found
+    return found
+
+
+def account(*in_flight: tuple[str, int], opened: tuple[str, ...] = ()) -> Event:
+    spend = body_of("account/busy")["in_flight"][0]
+    return event(
+        "account/busy",
+        account_id="order-1",
+        workflow_id="order-1",
+        in_flight=[{**spend, "request_id": name, "attempt": n} for name, n in in_flight],
+        open=[{"request_id": name, "attempts": 1} for name in opened],
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (account(("r-0", 1), ("r-1", 2)), "attempt 2: profile large is asked"),
+        (account(("r-0", 1), opened=("r-1",)), "waits for its next attempt"),
+        (account(("r-0", 1)), None),
+        (event("account/busy"), None),
+        (event("retry_request/invalid"), None),
+        (event("result/text"), None),
+    ],
+)
+def test_a_record_is_told_if_it_is_about_the_request(seen: Event, said: str | None) -> None:
+    assert progress_text(seen, MINE) == said
+
+
+def test_a_retry_says_which_attempt_is_next_and_why() -> None:
+    retry = event("retry_request/throttled", request_id="r-1")
+
+    said = progress_text(retry, MINE)
+
+    assert said
+    assert said.startswith("waits for attempt ")
+    assert "since" in said
