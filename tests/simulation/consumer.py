@@ -193,11 +193,18 @@ class SimReader:
         logs = {place: self._cluster.log(*place) for place in places}
         return await self._cluster.ask(lambda: {p: log.stable_end() for p, log in logs.items()})
 
+    async def high_watermarks(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        logs = {place: self._cluster.log(*place) for place in places}
+        return await self._cluster.ask(lambda: {p: log.end for p, log in logs.items()})
+
     async def position(self, place: TopicPartition) -> int:
         return self._positions[place]
 
     async def getmany(self, *, timeout_ms: int = 0) -> Found:
-        return await self._cluster.ask(self._fetch)
+        found = await self._cluster.ask(self._fetch)
+        if not any(found.values()):
+            await asyncio.sleep(timeout_ms / 1000)  # as one that waits for what is not there yet
+        return found
 
     async def stop(self) -> None:
         pass

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.consumer.fetcher import Fetcher, FetchResult
+from aiokafka.consumer.fetcher import READ_UNCOMMITTED, Fetcher, FetchResult, OffsetResetStrategy
+from aiokafka.errors import LeaderNotAvailableError, for_code
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
 
 from answerbus.client.records.batch import Record
 from answerbus.client.records.partition import PartitionRecords
@@ -98,6 +100,24 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         """The broker that leads a partition, as last heard: -1 if none does, None if unknown."""
         leader: int | None = self._client.cluster.leader_for_partition(place)
         return leader
+
+    async def high_watermarks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of partitions, with what open transactions still hide.
+
+        aiokafka's `end_offsets` ends where the consumer's own isolation level does.
+        """
+        return {place: await self._high_watermark(place) for place in places}
+
+    async def _high_watermark(self, place: TopicPartition) -> int:
+        leader = self.leader_of(place)
+        if leader is None or leader < 0:
+            raise LeaderNotAvailableError
+        asked = (place.topic, [(place.partition, OffsetResetStrategy.LATEST)])
+        answer = await self._client.send(leader, OffsetRequest(-1, READ_UNCOMMITTED, [asked]))
+        ((_, ((_, code, _, offset, *_),)),) = answer.topics
+        if code:
+            raise for_code(code)
+        return int(offset)
 
     @property
     def _fetcher(self) -> Any:

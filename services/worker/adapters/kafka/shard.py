@@ -77,7 +77,10 @@ class KafkaShard:
         topics = {self._names.topic(topic): topic for topic in (LEDGER, RETRIES)}
         places = [TopicPartition(name, self._names.partition) for name in topics]
         reader = self._reader or await self._start_reader(places)
-        ends = await reader.end_offsets(places)
+        # Once nobody else can write for the lane, all of it is read: also what stands behind the
+        # open transaction of another lane, which may write here, and which ends within its limit.
+        ends_of = reader.high_watermarks if self._producer else reader.end_offsets
+        ends = await ends_of(places)
         while any([await reader.position(place) < ends[place] for place in places]):
             found = await reader.getmany(timeout_ms=_POLL_MS)
             for place, records in found.items():
