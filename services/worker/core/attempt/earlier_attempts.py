@@ -53,9 +53,9 @@ def _complaint(failed: failure.Failure) -> str:
 def _in_words(problem: failure.Problem) -> str:
     """What was wrong before what is expected: a model mends what it is shown."""
     found = problem.found + (f" ({problem.excerpt})" if problem.excerpt else "")
-    wrong = f"found {found}; " if found else ""
+    wrong = f"found {found} at " if found else ""
     expected = problem.expected.removeprefix("Input should be ")  # as pydantic says it
-    return f"{problem.path or '/'}: {wrong}expected {expected}"
+    return f"{wrong}{problem.path or '/'}: expected {expected}"
 
 
 def _faults(failed: failure.Failure) -> object:

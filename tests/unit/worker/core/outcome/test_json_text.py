@@ -113,7 +113,7 @@ def test_the_next_prompt_shows_it_and_says_what_was_wrong_first(dialect: Dialect
 
     assert (own.role, json.loads(own.text)) == ("assistant", answer)
     said = complaint.text
-    wrong = "/actions/0/args: found text that is no JSON from byte 0 on (city=Paris); expected "
+    wrong = "found text that is no JSON from byte 0 on (city=Paris) at /actions/0/args: expected "
     assert wrong in said
 
 
