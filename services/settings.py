@@ -77,6 +77,16 @@ class WorkerSettings(Section):
     prompt_secret_env: str | None = None
 
 
+class IdSettings(Section):
+    """`[ids]`: how long a request id that has had its outcome is known, so that a copy is dropped.
+
+    It costs memory and disk for each request of that time (docs/guarantees.md says how much). The
+    ledger keeps nothing for longer than 7 days.
+    """
+
+    remember_s: Annotated[float, Field(ge=60, le=604_800)] = 86_400.0
+
+
 OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
 
 
@@ -107,6 +117,7 @@ class Settings(Section):
 
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
+    ids: IdSettings = IdSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}

@@ -9,8 +9,10 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import (
+    CLOSED_IDS_KEY,
     LANE_KEY,
     AccountRecord,
+    ClosedIdsRecord,
     ClosedRecord,
     LaneRecord,
     LedgerRecord,
@@ -37,7 +39,7 @@ def event_id(event: Event) -> str:
             return f"{event.dead_letter_id}.replayed.{event.round}"
         case Dismissed():
             return f"{event.dead_letter_id}.dismissed"
-        case AccountRecord() | ClosedRecord() | LaneRecord() | Skipped():
+        case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return key(event)
         case _:
             assert_never(event)
@@ -56,6 +58,8 @@ def key(event: Event) -> str:
             return f"account:{event.account_id}"
         case ClosedRecord():
             return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
+        case ClosedIdsRecord():
+            return f"{CLOSED_IDS_KEY}{event.chunk}"
         case LaneRecord():
             return LANE_KEY
         case Skipped():
@@ -67,7 +71,7 @@ def key(event: Event) -> str:
 def workflow_of(event: Event) -> str | None:
     """The workflow that an event belongs to, if the event knows it."""
     match event:
-        case Replayed() | Dismissed() | LaneRecord() | Skipped():
+        case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
         case _:
             return event.workflow_id
@@ -76,7 +80,9 @@ def workflow_of(event: Event) -> str | None:
 def request_of(event: Event) -> str | None:
     """The request that an event is about, if the event knows it."""
     match event:
-        case Dismissed() | AccountRecord() | ClosedRecord() | LaneRecord() | Skipped():
+        case Dismissed() | AccountRecord() | ClosedRecord() | ClosedIdsRecord():
+            return None
+        case LaneRecord() | Skipped():
             return None
         case _:
             return event.request_id
@@ -91,7 +97,7 @@ def happened_at(event: Event) -> datetime | None:
             return event.finished_at
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
             return event.at
-        case ClosedRecord() | LaneRecord() | Skipped():
+        case ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return event.at
         case Attempt():
             return event.started_at

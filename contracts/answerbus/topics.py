@@ -10,9 +10,34 @@ PARTITIONS_DEFAULT = 12
 PREFIX_DEFAULT = "answerbus"
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
+_MIB = 1024 * 1024
 
 Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger"]
 Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """How a topic that is read from its start stays short enough for that.
+
+    Kafka compacts whole segments only, and not the one that is written: by default 1 GiB, or seven
+    days. A null value, and the end of each transaction, stay for `nulls_ms` after a compaction: who
+    reads a topic from its start must get from a value to its null value within that time.
+    """
+
+    segment_bytes: int
+    segment_ms: int
+    dirty_ratio: str  # of what is not compacted yet, from which on Kafka compacts; as it spells it
+    nulls_ms: int
+
+    def settings(self) -> Mapping[str, str]:
+        """As Kafka spells them."""
+        return {
+            "segment.bytes": str(self.segment_bytes),
+            "segment.ms": str(self.segment_ms),
+            "min.cleanable.dirty.ratio": self.dirty_ratio,
+            "delete.retention.ms": str(self.nulls_ms),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +53,7 @@ class Topic:
     readers: tuple[Party, ...]
     summary: str
     compaction_lag_ms: int | None = None
+    segments: Segments | None = None
     record_bytes_max: int = RECORD_BYTES_MAX
 
     def full_name(self, prefix: str = PREFIX_DEFAULT) -> str:
@@ -48,7 +74,8 @@ class Topic:
             "message.timestamp.type": "LogAppendTime",
             "max.message.bytes": str(self.record_bytes_max + _BATCH_OVERHEAD_BYTES),
         }
-        return {name: value for name, value in chosen.items() if value is not None}
+        short = self.segments.settings() if self.segments else {}
+        return {name: value for name, value in chosen.items() if value is not None} | {**short}
 
 
 _BATCH_OVERHEAD_BYTES = 12  # Kafka's default of 1,048,588 is 1 MiB and the log overhead
@@ -93,6 +120,8 @@ RETRIES = Topic(
     readers=("worker", "operators"),
     summary="The list of what is still being retried; a null value ends an entry.",
     compaction_lag_ms=_HOUR_MS,
+    # A lane that missed the end of a retry would work on a request that has had its outcome.
+    segments=Segments(16 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
 )
 DEAD_LETTERS = Topic(
     "dead-letters",
@@ -116,13 +145,16 @@ ATTEMPTS = Topic(
 )
 LEDGER = Topic(
     "ledger",
-    ("account", "closed", "lane", "skipped"),
+    ("account", "closed", "closed_ids", "lane", "skipped"),
     "ledger",
     "compact,delete",
     7 * _DAY_MS,
     writers=("worker", "operators"),
     readers=("worker", "audit"),
     summary="Private: accounts, closed requests, lanes; operators pass by unreadable records.",
+    # Each request ends two transactions here or more. Nothing is lost with a null value that is
+    # missed: what it ends is known by more than that, or is of no partition any more.
+    segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_HOUR_MS // 4),
 )
 
 TOPICS = (REQUESTS, RESULTS, REFUSALS, RETRIES, DEAD_LETTERS, ATTEMPTS, LEDGER)

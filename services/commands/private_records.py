@@ -1,19 +1,20 @@
 """What stands in the private topics that no worker can read, and what is lost with it."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from answerbus.client.bus import Bus
 from answerbus.private.lane_records import KEPT, LaneRecords
-from answerbus.private.ledger import LANE_KEY, LaneRecord, Skipped
+from answerbus.private.ledger import LANE_KEY, ClosedIdsRecord, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, Topic
+from services.chunk_numbers import ChunkNumbers
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Place, Stored
 from services.private_records import Fault, passes_by, private_event
 
 PRIVATE = (LEDGER, RETRIES)
 _SHUT = "other lanes differ, and this one stays shut"
-_CLOSED = "a later copy of it would be worked on again"
+_CLOSED = "a later copy would be worked on again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class LaneContents:
     partition: int
     unreadable: list[Unreadable] = field(default_factory=list)
     _records: LaneRecords = field(default_factory=LaneRecords)
+    _numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
+    _chunks: dict[int, Stored] = field(default_factory=dict)  # by offset
     _stored: dict[int, Stored] = field(default_factory=dict)  # of the lane, by offset
 
     @property
@@ -42,6 +45,7 @@ class LaneContents:
     def take(self, stored: Stored) -> None:
         """The next record of one of the topics."""
         if stored.value is None:
+            self._numbers.end(stored.key)
             if stored.topic is LEDGER and stored.key == LANE_KEY.encode():
                 self._records.end()
             return
@@ -52,7 +56,12 @@ class LaneContents:
         match event:
             case Fault():
                 self.unreadable.append(Unreadable(stored, event))
+                self._numbers.take_unreadable(stored.key, stored.offset)
+            case ClosedIdsRecord():
+                self._numbers.take(event, stored.offset)
+                self._chunks[stored.offset] = replace(stored, value=b"")  # it is large
             case Skipped():
+                self._numbers.skip(event.offset)
                 self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
                 if stored.topic is LEDGER and (said := self._records.skip(event)):
                     passed = Unreadable(self._stored[said.offset], Fault(event.problem), event)
@@ -66,7 +75,9 @@ class LaneContents:
                 pass
 
     def differ(self, wrong: Mapping[int, str]) -> None:
-        """Its last record is no use where the other lanes say something else."""
+        """All is read: what is missing, and a last record of no use, since other lanes differ."""
+        for offset, gap in self._numbers.missing():
+            self.unreadable.append(Unreadable(self._chunks[offset], Fault(gap)))
         said, why = self._records.said, wrong.get(self.partition)
         if said and why:
             self.unreadable.append(Unreadable(self._stored[said.offset], Fault(f"{why}; {_SHUT}")))
@@ -126,6 +137,10 @@ def meaning(stored: Stored) -> str:
             return f"what the account {name!a} had spent: its budget may begin anew"
         case "closed":
             return f"that {name!a} has had its outcome: {_CLOSED}"
+        case "closed_ids":
+            return (
+                f"that thousands of requests have had their outcome, or those before it: {_CLOSED}"
+            )
         case "lane":
             return "how often the lane was opened without progress, and whom it suspects of that"
         case _:

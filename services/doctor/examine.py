@@ -6,7 +6,7 @@ from pathlib import Path
 from answerbus.client.errors import BusUnavailable
 from services import plugins
 from services.command_line import bus_of
-from services.doctor import broker, machine
+from services.doctor import broker, machine, workers
 from services.doctor.findings.finding import Finding
 from services.doctor.findings.judge import findings
 from services.profiles import Profile
@@ -27,6 +27,8 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     yield _settings(settings, config or FILE_DEFAULT)
     yield machine.open_files(settings.worker)
     async for finding in _broker(settings.kafka):
+        yield finding
+    async for finding in workers.lanes(settings):
         yield finding
     async for finding in _profiles(settings.profiles):
         yield finding

@@ -1,10 +1,9 @@
 """The move itself: grow the topics, shut the lanes, move what they hold, open them anew."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -28,6 +27,7 @@ from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.ports import OutRecord
 
 CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place
+CHUNK_BYTES = 4 * 1024 * 1024
 COMMIT_TIMEOUT_S = 30.0
 _POLL_MS = 500
 
@@ -131,11 +131,11 @@ class _Mover:
         held.check()
         at = self.bus.place(REQUESTS, number)
         moves = held.moves(self.partitions, self.committed.get(at, 0), self.now())
-        while chunk := list(islice(moves, CHUNK_RECORDS)):
+        for chunk in _transactions(moves):
             if writer:
                 await _commit(writer, [record for pair in chunk for record in pair])
-            self.moved.ledger += sum(new.topic is LEDGER for new, _ in chunk)
-            self.moved.retries += sum(new.topic is RETRIES for new, _ in chunk)
+            self.moved.ledger += sum(new.topic is LEDGER for new, *_ in chunk)
+            self.moved.retries += sum(new.topic is RETRIES for new, *_ in chunk)
         if number < self.counts[REQUESTS]:
             await self._requests(held, number, writer)
 
@@ -176,6 +176,22 @@ class _Mover:
                     for record in batches.get(place, ()):
                         if record.offset < end:
                             yield record
+
+
+def _transactions(
+    moves: Iterable[tuple[OutRecord, ...]],
+) -> Iterator[list[tuple[OutRecord, ...]]]:
+    """What goes out together: what belongs together, and not too much."""
+    chunk: list[tuple[OutRecord, ...]] = []
+    size = 0
+    for moved in moves:
+        chunk.append(moved)
+        size += sum(record.size_bytes for record in moved)
+        if len(chunk) >= CHUNK_RECORDS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 async def _commit(

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from services.worker.core.attempt.plan import Plan
+from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.profile_limiter import ProfileLimiter
@@ -23,7 +24,10 @@ class Limits:
     lane_requests_max: int
     lane_bytes_max: int
     handover_s: float = 30.0  # for the calls of a predecessor that is still alive
+    id_memory: IdMemory = field(default_factory=IdMemory)
 
+
+READ_AT_ONCE = 2
 
 MembersOf = Callable[[str], Awaitable[int]]
 """How many consumers are members of a group now."""
@@ -43,7 +47,10 @@ async def _nobody(_: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py)."""
+    """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py).
+
+    `reading`: so many lanes read their past at once, each with megabytes of it in its hands.
+    """
 
     worker: str
     partitions: int
@@ -60,6 +67,7 @@ class Context:
     offset_of: OffsetOf = _nowhere
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
 
     def limiter(self, plan: Plan) -> ProfileLimiter:
         """What limits the use of the plan's profile."""

@@ -7,6 +7,7 @@ import random
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.context import Context, Limits
+from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
@@ -191,6 +193,7 @@ def _context(
             lane_requests_max=worker.lane_requests_max,
             lane_bytes_max=worker.lane_bytes_max,
             handover_s=worker.drain_s,
+            id_memory=IdMemory(timedelta(seconds=settings.ids.remember_s)),
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,

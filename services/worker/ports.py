@@ -1,7 +1,7 @@
 """What the worker needs from outside, in its own words."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -137,6 +137,35 @@ class StoredRecord:
     appended_at: datetime | None = None  # by the broker's clock, where it says so
 
 
+@dataclass(slots=True)
+class ReadProgress:
+    """How far the past of a lane is read: the next offset by topic, and where it ends for now."""
+
+    positions: dict[Topic, int] = field(default_factory=dict)
+    starts: dict[Topic, int] = field(default_factory=dict)
+    ends: dict[Topic, int] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> int:
+        """How many offsets there are to be read."""
+        return sum(end - self.starts.get(topic, 0) for topic, end in self.ends.items())
+
+    @property
+    def done(self) -> int:
+        """How many of them are read."""
+        return sum(
+            position - self.starts.get(topic, 0) for topic, position in self.positions.items()
+        )
+
+    def __str__(self) -> str:
+        share = 100 * self.done // self.whole if self.whole > 0 else 100
+        return f"read {self.done:,} of {self.whole:,} offsets of ledger and retries ({share} %)"
+
+
+class PastCut(Exception):
+    """The private topics end before what was read of them: they were made anew, or cut."""
+
+
 class Shard(Protocol):
     """The Kafka side of one lane: its fenced transactional producer and its private records.
 
@@ -147,10 +176,11 @@ class Shard(Protocol):
         """Start the producer; this shuts out the owner before."""
         ...
 
-    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         """Hand over the partition of ledger and retries, as committed, up to its present end.
 
-        The first time from the start, then from where the last reading ended.
+        From where `progress` says, which goes on with each record that `take` has had: whatever
+        ends the reading, the next one goes on there. Raises PastCut where that is not possible.
         """
         ...
 

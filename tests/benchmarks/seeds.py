@@ -1,5 +1,8 @@
 """A past that was never lived: ledger records, held retries and requests that are done."""
 
+import os
+import sys
+from array import array
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -11,13 +14,20 @@ from answerbus.event import Event
 from answerbus.failure import Unavailable
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.partition import partition_of
-from answerbus.private.ledger import AccountRecord, ClosedRecord
+from answerbus.private.ledger import (
+    OWNER_BYTES,
+    REST_BYTES,
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+)
 from answerbus.request import Request
-from answerbus.topics import REQUESTS, TOPIC_OF_KIND
+from answerbus.topics import LEDGER, REQUESTS, TOPIC_OF_KIND, Topic
 from tests.benchmarks.upstream import BUDGET_ATTEMPTS, request_body
 from tests.integration.bus import Bus
 
 FLUSH_LIMIT_S = 120.0
+CHUNK_IDS = 16_384  # as many as a lane packs into one record
 HELD_FOR = timedelta(hours=2)
 _DIGEST = "sha256:" + "5" * 64
 _LIMIT = Budget(attempts=BUDGET_ATTEMPTS)
@@ -43,6 +53,44 @@ def closed(count: int, workflows: int, now: datetime) -> Iterator[Event]:
             offset=n,
             at=now,
         )
+
+
+def packed(
+    count: int, partitions: int, now: datetime, *, from_s: float, to_s: float
+) -> Iterator[tuple[int, ClosedIdsRecord]]:
+    """Ids closed evenly between two ages, as their lanes have packed them, by partition."""
+    chunks = max(count // CHUNK_IDS, partitions)
+    each_s = (from_s - to_s) / chunks
+    for n in range(chunks):
+        since = now - timedelta(seconds=from_s - n * each_s)
+        keys = array("Q", sorted(array("Q", os.urandom(8 * CHUNK_IDS))))
+        if sys.byteorder == "little":
+            keys.byteswap()
+        yield (
+            n % partitions,
+            ClosedIdsRecord(
+                chunk=str(n // partitions),
+                keys=keys.tobytes(),
+                rests=os.urandom(REST_BYTES * CHUNK_IDS),
+                owners=os.urandom(OWNER_BYTES * CHUNK_IDS),
+                offset=0,
+                since=since,
+                until=since + timedelta(seconds=each_s * partitions),
+                at=now,
+            ),
+        )
+
+
+def sow_packed(
+    bus: Bus, chunks: Iterator[tuple[int, ClosedIdsRecord]], *, is_over: bool = False
+) -> None:
+    """Write them; if their day is over, lanes have ended them since."""
+    producer = _producer(bus)
+    for partition, chunk in chunks:
+        encoded = encode(chunk)
+        for value in (encoded.value, None) if is_over else (encoded.value,):
+            _produce(producer, bus, LEDGER, value, encoded.key, partition)
+    _flush(producer)
 
 
 def held(count: int, now: datetime) -> Iterator[Event]:
@@ -73,21 +121,32 @@ def held(count: int, now: datetime) -> Iterator[Event]:
 
 def sow(bus: Bus, events: Iterator[Event]) -> None:
     """Write them, each into the partition of its workflow."""
-    producer = Producer({"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0})
+    producer = _producer(bus)
     for event in events:
         encoded = encode(event)
-        workflow_id = getattr(event, "workflow_id", "")
-        while True:
-            try:
-                producer.produce(
-                    bus.topic(TOPIC_OF_KIND[event.kind]),
-                    encoded.value,
-                    encoded.key,
-                    partition=partition_of(workflow_id, bus.partitions),
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
+        owner = partition_of(getattr(event, "workflow_id", ""), bus.partitions)
+        _produce(producer, bus, TOPIC_OF_KIND[event.kind], encoded.value, encoded.key, owner)
+    _flush(producer)
+
+
+def _producer(bus: Bus) -> Producer:
+    options = {"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0}
+    return Producer({**options, "queue.buffering.max.kbytes": 65_536})
+
+
+def _produce(
+    producer: Producer, bus: Bus, topic: Topic, value: bytes | None, key: bytes, partition: int
+) -> None:
+    while True:
+        try:
+            producer.produce(bus.topic(topic), value, key, partition=partition)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
+
+
+def _flush(producer: Producer) -> None:
     if producer.flush(FLUSH_LIMIT_S):
         raise RuntimeError("the seeds were not written")
 

@@ -16,6 +16,9 @@ class Size:
     open_loop_s: float
     outage_s: float
     closed_ids: int
+    day_ids: int  # closed in the last 24 h
+    accounts: int
+    held: int
     growth_window_s: float
     scaling_window_s: float
     attempts: int
@@ -27,6 +30,23 @@ class Size:
 
 
 SIZES = {
-    "small": Size("small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 5.0, 8.0, 100_000, 60),
-    "full": Size("full", 10.0, 30.0, 2_000, 30.0, 120.0, 100_000, 15.0, 20.0, 1_000_000, 600),
+    "small": Size(
+        "small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 600_000, 10_000, 500, 5.0, 8.0, 100_000, 60
+    ),
+    "full": Size(
+        "full",
+        10.0,
+        30.0,
+        2_000,
+        30.0,
+        120.0,
+        100_000,
+        9_000_000,
+        100_000,
+        5_000,
+        15.0,
+        20.0,
+        1_000_000,
+        600,
+    ),
 }

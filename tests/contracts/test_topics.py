@@ -23,6 +23,8 @@ from answerbus.topics import (
 BROKER_RECORD_BYTES_MAX = 1_048_588  # message.max.bytes of a broker that nobody has configured
 EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
 HOUR_MS = 3_600_000
+OPENING_MS_MAX = 600_000
+SEGMENT_BYTES_MAX = 16 * 1024 * 1024
 
 topics = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
 
@@ -60,6 +62,26 @@ def test_what_is_deleted_has_an_age_and_what_is_compacted_alone_has_none(topic: 
     assert topic.settings().get("retention.ms") == (
         None if topic.retention_ms is None else str(topic.retention_ms)
     )
+
+
+@topics
+def test_what_is_compacted_says_how_soon(topic: Topic) -> None:
+    """By default Kafka compacts nothing before a segment has 1 GiB, or is seven days old."""
+    assert (topic.segments is not None) is ("compact" in topic.cleanup)
+    if topic.segments is None:
+        return
+    settings = topic.settings()
+    assert int(settings["segment.bytes"]) <= SEGMENT_BYTES_MAX
+    assert int(settings["segment.bytes"]) > int(settings["max.message.bytes"])
+    assert int(settings["segment.ms"]) <= HOUR_MS
+    assert 0 < float(settings["min.cleanable.dirty.ratio"]) <= 0.25
+    assert int(settings["delete.retention.ms"]) >= OPENING_MS_MAX
+
+
+def test_the_end_of_a_retry_outlives_any_reading() -> None:
+    """Or a lane would take up a request that has had its outcome."""
+    assert RETRIES.segments is not None
+    assert RETRIES.segments.nulls_ms >= 24 * HOUR_MS
 
 
 @topics

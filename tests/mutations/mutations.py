@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from unittest import mock
 
@@ -12,16 +13,18 @@ from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.reply import Reply, is_counted
 from services.worker.core.budget.audit import give_back
+from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.outcome import call
 from services.worker.lane import opening, recovery, request_task
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
+from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state import suspects
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
-from services.worker.ports import OutRecord
+from services.worker.ports import OutRecord, ReadProgress, StoredRecord
 from tests.simulation.producer import SimProducer
 
 Patch = Callable[[], AbstractContextManager[object]]
@@ -199,7 +202,50 @@ def _offset_after_forwards() -> AbstractContextManager[object]:
     return mock.patch.object(recovery, "Outbox", mutated)
 
 
+def _forgets_early() -> AbstractContextManager[object]:
+    """Each chunk is let go of at the next look, however young it is."""
+    forget = ClosedIds.forget
+
+    def mutated(self: ClosedIds, now: datetime, committable: int) -> None:
+        forget(self, now, committable)
+        self._chunks.clear()
+
+    return mock.patch.object(ClosedIds, "forget", mutated)
+
+
+def _ids_not_read() -> AbstractContextManager[object]:
+    """An opening serves before the closed ids are read: accounts and retries are enough for it."""
+
+    def mutated(self: RecoveredState, record: StoredRecord) -> None:
+        if not (record.key or b"").startswith((b"closed:", b"closed_ids:")):
+            take(self, record)
+
+    take = RecoveredState.take
+    return mock.patch.object(RecoveredState, "take", mutated)
+
+
+def _read_anew_at_half() -> AbstractContextManager[object]:
+    """An opening that goes on with one that failed begins behind what that one had read."""
+    start = KafkaShard._start_reader
+
+    async def mutated(self: KafkaShard, progress: ReadProgress) -> Any:
+        reader = await start(self, progress)
+        for topic, position in progress.positions.items():
+            progress.positions[topic] = position + 1
+            reader.seek(*(p for p, found in self._past.items() if found is topic), position + 1)
+        return reader
+
+    return mock.patch.object(KafkaShard, "_start_reader", mutated)
+
+
 MUTATIONS = (
+    Mutation("an id is forgotten early", _forgets_early),
+    Mutation(
+        "a chunk of ids is lost",
+        lambda: _without(lambda record: record.key.startswith(b"closed_ids:")),
+    ),
+    Mutation("an opening serves before the ids are read", _ids_not_read),
+    Mutation("a record of the past is passed over when its reading begins", _read_anew_at_half),
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
     Mutation("sends are not awaited", _sends_not_awaited),

@@ -185,9 +185,12 @@ class SimReader:
     def assign(self, places: list[TopicPartition]) -> None:
         self._positions = dict.fromkeys(places, 0)
 
-    async def seek_to_beginning(self, *places: TopicPartition) -> None:
-        for place in places:
-            self._positions[place] = self._cluster.log(*place).start
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self._positions[place] = offset
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        logs = {place: self._cluster.log(*place) for place in places}
+        return await self._cluster.ask(lambda: {p: log.start for p, log in logs.items()})
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         logs = {place: self._cluster.log(*place) for place in places}

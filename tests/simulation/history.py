@@ -3,11 +3,13 @@
 import asyncio
 import random
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 
 from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
+from services.worker.core.budget.closed import IdMemory
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state.machine import State
 from tests.simulation.boundary import Boundary
@@ -45,11 +47,16 @@ class History:
         added = random.Random(f"added {seed}").choice((0, 0, 1, 2))
         self.there = self.partitions + added
         self.timeline = Timeline()
+        packed = random.Random(f"packed {seed}")
         limits = Limits(
             max_in_flight=self.chance.choice((2, 4, 20)),
             held_max=self.chance.choice((2, 100)),
             lane_requests_max=self.chance.choice((4, 100)),
             lane_bytes_max=1_000_000,
+            id_memory=IdMemory(
+                chunk_ids=packed.choice((2, 5)),
+                chunk_every=timedelta(seconds=packed.choice((3, 900))),
+            ),
         )
         self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)

@@ -1,8 +1,20 @@
 """The private records of a lane: accounts, closed requests, and the lane itself."""
 
-from typing import Annotated, Literal
+import base64
+import sys
+from array import array
+from itertools import islice
+from operator import le
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, TypeAdapter
+from pydantic import (
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic_core import core_schema
 
 from answerbus.budget import Budget, Spent
 from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
@@ -71,6 +83,77 @@ class ClosedRecord(Wire):
         return self.workflow_id is None
 
 
+class _Base64:
+    """Bytes that are base64 in JSON, which Pydantic reads itself, and also in Python data."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, _: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        plain = handler(bytes)
+        python = core_schema.no_info_before_validator_function(_unpacked, plain)
+        return core_schema.json_or_python_schema(plain, python)
+
+
+def _unpacked(given: object) -> object:
+    if not isinstance(given, str):
+        return given
+    try:
+        return base64.b64decode(given, altchars=b"-_", validate=True)
+    except ValueError:
+        raise ValueError("base64") from None
+
+
+Packed = Annotated[bytes, _Base64]
+CLOSED_IDS_KEY = "closed_ids:"
+KEY_BYTES, REST_BYTES, OWNER_BYTES = 8, 12, 4
+
+
+class ClosedIdsRecord(Wire):
+    """Many closed ids at once, packed: it takes the place of as many `closed` records.
+
+    Three columns, sorted by `keys`: the first 8 bytes of the SHA-256 of an id (of a place with an
+    `@` before it); its next 4, and the first 8 of the digest of its body; the hash of its workflow,
+    by which partitions are found (of a place 4 times 255). `offset` is the greatest of theirs,
+    `since` and `until` are when the first and the last was closed, and `at` is when this was
+    written. A lane numbers its chunks without gaps; one may take the place of a few, and `covers`
+    so many numbers up to its own. A move names those that it brings otherwise.
+    """
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    kind: Literal["closed_ids"] = "closed_ids"
+    v: Literal[1] = 1
+    chunk: Annotated[str, Field(pattern=r"^[0-9]+(-[0-9]+)*$")]
+    keys: Packed
+    rests: Packed
+    owners: Packed
+    offset: Offset
+    since: Timestamp
+    until: Timestamp
+    at: Timestamp
+    covers: Annotated[int, Field(ge=1)] = 1
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        count, odd = divmod(len(self.keys), KEY_BYTES)
+        sizes = (len(self.rests), len(self.owners))
+        if odd or sizes != (count * REST_BYTES, count * OWNER_BYTES):
+            raise ValueError("columns of the same length")
+        keys = self.sorted_keys
+        if not all(map(le, keys, islice(keys, 1, None))):  # or some would not be found
+            raise ValueError("keys in their order")
+        return self
+
+    @property
+    def sorted_keys(self) -> "array[int]":
+        """The first column as numbers."""
+        found = array("Q", self.keys)
+        if sys.byteorder == "little":
+            found.byteswap()
+        return found
+
+
 class Suspect(Wire):
     """A request that was under way when its worker ended, and how often that was so in a row."""
 
@@ -137,6 +220,7 @@ class Skipped(Wire):
 
 
 LedgerRecord = Annotated[
-    AccountRecord | ClosedRecord | LaneRecord | Skipped, Field(discriminator="kind")
+    AccountRecord | ClosedRecord | ClosedIdsRecord | LaneRecord | Skipped,
+    Field(discriminator="kind"),
 ]
 LEDGER_RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

@@ -10,7 +10,14 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
-from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.private.ledger import (
+    KEY_BYTES,
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    LaneRecord,
+    Skipped,
+)
 from answerbus.request import Request
 from services.escaping import plain_line
 from services.operators.explain import cause_text, failure_text, problem_text
@@ -86,6 +93,8 @@ def _detail(seen: DecodedRecord) -> str:  # noqa: C901 - one arm for each event
             return plain_line(f"by {event.by}: {event.reason}")
         case Skipped() as event:
             return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
+        case ClosedIdsRecord() as event:
+            return f"{len(event.keys) // KEY_BYTES} of them, as chunk {event.chunk}"
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case other:

@@ -12,7 +12,14 @@ from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Invalid, Malformed, Refused
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.private.ledger import (
+    KEY_BYTES,
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    LaneRecord,
+    Skipped,
+)
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
 from services.escaping import plain, plain_line
@@ -98,6 +105,8 @@ def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each
             return "taken off the list of retries"
         case ClosedRecord() as event:
             return f"closed in the ledger as {event.outcome}; later copies are dropped"
+        case ClosedIdsRecord() as event:
+            return f"{len(event.keys) // KEY_BYTES} closed ids, as chunk {event.chunk}"
         case AccountRecord() as event:
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case LaneRecord() as event:

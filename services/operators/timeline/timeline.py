@@ -11,7 +11,13 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
-from answerbus.private.ledger import AccountRecord, ClosedRecord, LaneRecord, Skipped
+from answerbus.private.ledger import (
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    LaneRecord,
+    Skipped,
+)
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.forwarding import first_place
@@ -177,7 +183,7 @@ def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:
 
 def _step(record: DecodedRecord) -> tuple[float, int]:
     match record.event:
-        case Request() | Undecodable() | LaneRecord() | Skipped():
+        case Request() | Undecodable() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return 0, 0
         case Attempt() as event:
             return event.attempt, 0

@@ -7,11 +7,18 @@ from datetime import datetime
 from answerbus.envelope import Encoded, encode
 from answerbus.outcome import RetryRequest
 from answerbus.partition import partition_of
-from answerbus.private.ledger import AccountRecord, ClosedRecord, LedgerRecord, Skipped
+from answerbus.private.ledger import (
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    LedgerRecord,
+    Skipped,
+)
 from answerbus.topics import Topic
 from services.digest import bytes_digest
 from services.operators.records.stored import Stored
 from services.private_records import Fault, private_event
+from services.repartitioning.planning.closed_ids import divided, places_of
 from services.worker.core.budget.ledger import Ledger
 from services.worker.ports import OutRecord
 
@@ -53,6 +60,8 @@ class PartitionContents:
         for _, event in self._last.values():
             if isinstance(event, ClosedRecord) and event.is_place:
                 ledger.restore(event)
+            elif isinstance(event, ClosedIdsRecord):
+                ledger.restore(places_of(event))
         return ledger
 
     def check(self) -> None:
@@ -65,12 +74,17 @@ class PartitionContents:
 
     def moves(
         self, partitions: int, committed: int, now: datetime
-    ) -> Iterator[tuple[OutRecord, OutRecord]]:
+    ) -> Iterator[tuple[OutRecord, ...]]:
         """Each record that another partition owns: as it is written there, and its end here.
+
+        A chunk of closed ids is divided among their owners, and what is left of it written anew.
 
         `committed` is the group's offset in the requests topic.
         """
         for (topic, key), (stored, event) in self._last.items():
+            if isinstance(event, ClosedIdsRecord):
+                yield from divided(self.partition, stored, event, partitions, committed, now)
+                continue
             moved = _moved(stored, event, committed, now)
             if moved is None:
                 continue

@@ -24,7 +24,8 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
         case State.CLOSED:
             return None
         case State.OPENING:
-            return lifecycle.stuck or (f"has been opening for {since_s:.0f} s" if is_late else None)
+            told = f"has been opening for {since_s:.0f} s{opening_progress(lane)}"
+            return lifecycle.stuck or (told if is_late else None)
         case State.RESUMING:
             told = f"was given back {since_s:.0f} s ago, and cannot prove yet that it is its owner"
             return told if is_late else None
@@ -37,6 +38,11 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
             return _poison(lane) or _overdue(lane, context) or _standing(lane, context, bound_s)
         case _:
             assert_never(lane.state)
+
+
+def opening_progress(lane: Lane) -> str:
+    """How far its past is read, behind a colon."""
+    return f": {lane.progress}" if lane.progress and lane.progress.ends else ""
 
 
 def _poison(lane: Lane) -> str | None:

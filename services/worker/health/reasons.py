@@ -7,6 +7,8 @@ from services.topics.clock_offset import clock_problem
 from services.worker.adapters.kafka.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 from services.worker.health.watched import HealthInputs
 
+OPENING_S = 2.0  # most lanes open faster
+
 
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
@@ -14,6 +16,7 @@ def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     yield _restless(inputs.membership)
     yield not_read(inputs)
     yield clock_problem(inputs.clock_ahead_s())
+    yield _opening(inputs.membership)
 
 
 def _kafka(inputs: HealthInputs) -> str | None:
@@ -35,6 +38,23 @@ def not_read(inputs: HealthInputs) -> str | None:
     told = f"has been no member of the consumer group for {outside_s:.0f} s: {_outside(inputs)}"
     return inputs.read_monitor.problem(outside_s + bound_s) or (
         told if outside_s > bound_s else None
+    )
+
+
+def _opening(membership: Membership) -> str | None:
+    """How far lanes are that take long to read their past."""
+    now = asyncio.get_running_loop().time()
+    lanes = [lifecycle.lane for lifecycle in membership.lifecycles.values()]
+    late = [lane for lane in lanes if lane.progress and now - lane.entered_at > OPENING_S]
+    found = [lane.progress for lane in late if lane.progress and lane.progress.ends]
+    if not found:
+        return None
+    done, whole = sum(it.done for it in found), sum(it.whole for it in found)
+    named = ", ".join(str(number) for number in sorted(lane.partition for lane in late))
+    share = 100 * done // whole if whole > 0 else 100
+    return (
+        f"lanes are opening, and have read {done:,} of {whole:,} offsets of ledger and retries "
+        f"({share} %): {named}"
     )
 
 

@@ -13,6 +13,7 @@ from services.worker.core.request.ticket import Ticket
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
+from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
 from services.worker.lane.state.lane_state import LaneState, refreshed_lane_record
@@ -25,6 +26,7 @@ from services.worker.lane.state.machine import (
     StateMachine,
 )
 from services.worker.lane_port import LaneLost
+from services.worker.ports import ReadProgress
 from services.worker.tasks.latest_task import Cancellation
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
@@ -58,6 +60,8 @@ class Lane:
         self.calls = Calls()
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
         self.was_opened = False
+        self.recovered: RecoveredState | None = None  # of an opening that did not get to its end
+        self.progress: ReadProgress | None = None  # of the one under way
         self.trial: set[Ticket] = set()
         self.errors: list[Watched] = []
         self.cancellation = Cancellation()
@@ -149,6 +153,7 @@ class Lane:
             return
         queue, now = here.lane_state.queue, self.context.clock.now()
         here.clear_caution(now)
+        here.pack_ids(now)
         for expired in queue.wake(now):
             self._start(expired)
         self._try_suspects(here, now)

@@ -183,6 +183,7 @@ class Lifecycle:
         self._say(Event.RELEASED)
 
     async def _await_return(self) -> None:
+        self.lane.recovered = None  # its new owner writes on
         await self._close_parted()
         self.lane.backpressure.reset()
         if not self.lane.calls:
@@ -191,6 +192,7 @@ class Lifecycle:
     async def _close(self) -> None:
         """What is in flight is written off by whoever opens next."""
         lane = self.lane
+        lane.recovered = None
         ending = [task for task in (*lane.tasks.values(), lane.reading) if task]
         for task in ending:
             lane.cancellation.of(task)

@@ -13,6 +13,8 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 
+PACK_EVERY_S = 1.0  # a step takes up to 0.1 s of a core
+
 
 @dataclass(slots=True)
 class OpenLane:
@@ -26,6 +28,8 @@ class OpenLane:
     is_careful: bool
     stable_at: float  # loop time
     trials_from: float  # loop time
+    packing: "asyncio.Future[float] | None" = None
+    packs_at: float = 0.0  # loop time
 
     def put(self, writing: LaneWrite) -> "asyncio.Future[float]":
         """Queue a write; see Outbox.put."""
@@ -42,6 +46,16 @@ class OpenLane:
         self.is_careful = False
         if progress := self.lane_state.progress_record(now):
             self.outbox.put([progress], None)
+
+    def pack_ids(self, now: datetime) -> None:
+        """Write closed ids down as chunks: now and then a step, in a transaction of its own."""
+        moment = asyncio.get_running_loop().time()
+        if moment < self.packs_at or (self.packing and not self.packing.done()):
+            return
+        self.packs_at = moment + PACK_EVERY_S
+        if packed := self.lane_state.pack_ids(now):
+            # Apart, so that each entry has stood there for those who audit.
+            self.packing = self.outbox.put(packed.records, packed.offset, apart=True)
 
     def take_suspects(self, now: datetime) -> list[Ticket]:
         """Those of the suspects that are tried next; none before the others have had some time."""

@@ -9,8 +9,9 @@ from datetime import datetime
 from answerbus.attempt import Attempt
 from answerbus.outcome import RetryRequest
 from answerbus.private.lane_records import LaneRecords
-from answerbus.private.ledger import LaneRecord, Skipped
+from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
 from answerbus.topics import LEDGER, Topic
+from services.chunk_numbers import ChunkNumbers
 from services.digest import bytes_digest
 from services.private_records import Fault, private_event
 from services.worker.core.budget.account import Spend
@@ -18,7 +19,7 @@ from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.lane.state.suspects import Suspects, suspects_of
-from services.worker.ports import Shard, StoredRecord
+from services.worker.ports import ReadProgress, Shard, StoredRecord
 
 OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S
@@ -50,7 +51,9 @@ class RecoveredState:
     taken: int = 0  # records
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
     lanes: LaneRecords = field(default_factory=LaneRecords)
+    numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     was_alive: bool = False  # the predecessor, when it was shut out
+    progress: ReadProgress = field(default_factory=ReadProgress)
 
     def is_in_use(self, worker: str) -> bool:
         """Whether another worker, dead or alive, has calls in flight or is at what it marked."""
@@ -70,6 +73,7 @@ class RecoveredState:
             self._apply(record, record.value)
         elif record.topic is LEDGER:
             self.ledger.end((record.key or b"").decode(errors="replace"))
+            self.numbers.end(record.key)
             if self.ledger.lane is None:
                 self.lanes.end()
         else:
@@ -80,17 +84,23 @@ class RecoveredState:
         for (topic, offset, _), why in self.unreadable.items():
             count = len(self.unreadable)
             more = f" (and {count - 1} more)" if count > 1 else ""
-            raise UnreadableState(
-                f"{topic.name}, offset {offset}, cannot be read: {why}{more}; see `answerbus lanes "
-                "show`, and `answerbus lanes skip`, which passes it by"
-            )
+            raise UnreadableState(_unreadable(topic, offset, f"{why}{more}"))
+
+    def settle(self) -> None:
+        """All is read, and nobody can write any more. Raises UnreadableState."""
+        self.check()
+        for offset, why in self.numbers.missing():
+            raise UnreadableState(_unreadable(LEDGER, offset, why))
+        self.ledger.closed.sort()
 
     def _apply(self, record: StoredRecord, value: bytes) -> None:
         event = private_event(record.topic, value)
         match event:
             case Fault():
                 self._note(record, value, event.text)
+                self.numbers.take_unreadable(record.key, record.offset)
             case Skipped():
+                self.numbers.skip(event.offset)
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
                 if record.topic is LEDGER and self.lanes.skip(event):
                     self.ledger.lane = self.lanes.last
@@ -103,6 +113,8 @@ class RecoveredState:
                 size = len(value)
                 self.retries[record.key or b""] = ticket_of_retry(event, size, record.headers)
             case _:
+                if isinstance(event, ClosedIdsRecord):
+                    self.numbers.take(event, record.offset)
                 self.ledger.restore(event, record.appended_at)
 
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
@@ -111,6 +123,13 @@ class RecoveredState:
     def tickets(self) -> list[Ticket]:
         """The requests still being tried, in the order in which they first arrived."""
         return sorted(self.retries.values(), key=lambda ticket: ticket.origin.offset)
+
+
+def _unreadable(topic: Topic, offset: int, why: str) -> str:
+    return (
+        f"{topic.name}, offset {offset}, cannot be read: {why}; see `answerbus lanes show`, and "
+        "`answerbus lanes skip`, which passes it by"
+    )
 
 
 async def any_owner(_: RecoveredState) -> None:
@@ -122,20 +141,25 @@ async def restore(
     worker: str,
     handover_s: float,
     ours: Callable[[RecoveredState], Awaitable[None]] = any_owner,
+    recovered: RecoveredState | None = None,
+    turn: asyncio.Semaphore | None = None,
 ) -> RecoveredState:
     """Fence, then read to the end: before that, a predecessor could still write behind our back.
 
     What can be read before is, since the predecessor may be at work: see `_handed_over`. `ours`
-    raises Shut where the lane is another's, who is then not fenced.
+    raises Shut where the lane is another's, who is then not fenced. `recovered` may have been begun
+    by an opening that failed: the reading goes on where that one ended.
     """
-    recovered = RecoveredState()
-    await shard.read(recovered.take)
+    recovered = recovered or RecoveredState()
+    recovered.was_alive = False
+    async with turn or asyncio.Semaphore():
+        await shard.read(recovered.take, recovered.progress)
     recovered.check()
     await ours(recovered)
     await _handed_over(shard, recovered, worker, handover_s)
     await shard.fence()
-    await shard.read(recovered.take)
-    recovered.check()
+    await shard.read(recovered.take, recovered.progress)
+    recovered.settle()
     await ours(recovered)
     await shard.stop_reading()
     return recovered
@@ -150,7 +174,7 @@ async def _handed_over(
     while recovered.is_in_use(worker) and now() < ends_at and looks_in_vain < LOOKS_IN_VAIN_MAX:
         await asyncio.sleep(LOOK_S)
         taken = recovered.taken
-        await shard.read(recovered.take)
+        await shard.read(recovered.take, recovered.progress)
         looks_in_vain = 0 if recovered.taken > taken else looks_in_vain + 1
         recovered.was_alive = recovered.was_alive or recovered.taken > taken
     recovered.was_alive = recovered.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX

@@ -7,6 +7,7 @@ from functools import partial
 from answerbus.private.ledger import LaneRecord
 from services.worker.context import Context
 from services.worker.core.budget.account import Spend
+from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.lane import opening
 from services.worker.lane.backpressure import crowd_max
@@ -18,7 +19,7 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
-from services.worker.ports import Intake, Shard
+from services.worker.ports import Intake, PastCut, Shard
 
 MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
 STABLE_S = 60.0  # a lane that has lasted this long does not crash for what it holds
@@ -39,9 +40,7 @@ async def open_lane(
         await intake.prove((await intake.start_offset())[0])
     shard = new_shard()
     try:
-        handover_s = lane.context.limits.handover_s
-        ours = partial(_not_anothers, lane.context)
-        recovered = await opening.restore(shard, lane.context.worker, handover_s, ours)
+        recovered = await _recovered(lane, shard)
     except BaseException:
         await shard.close()
         raise
@@ -52,6 +51,27 @@ async def open_lane(
     except BaseException:
         await outbox.close()
         raise
+
+
+async def _recovered(lane: Lane, shard: Shard) -> opening.RecoveredState:
+    """What the lane's past says; what is read of it outlives an opening that Kafka fails."""
+    recovered = lane.recovered or opening.RecoveredState(
+        Ledger(ClosedIds(lane.context.limits.id_memory))
+    )
+    lane.recovered = None
+    try:
+        handover_s = lane.context.limits.handover_s
+        ours = partial(_not_anothers, lane.context)
+        lane.progress = recovered.progress
+        worker, turn = lane.context.worker, lane.context.reading
+        return await opening.restore(shard, worker, handover_s, ours, recovered, turn)
+    except (opening.LaneBlocked, PastCut):
+        raise
+    except BaseException:
+        lane.recovered = recovered
+        raise
+    finally:
+        lane.progress = None
 
 
 async def _fenced(

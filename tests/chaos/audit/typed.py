@@ -12,9 +12,9 @@ KINDS = {
     "retries": {"retry_request"},
     "dead-letters": {"dead_letter", "replayed", "dismissed"},
     "attempts": {"attempt"},
-    "ledger": {"account", "closed", "lane"},
+    "ledger": {"account", "closed", "closed_ids", "lane"},
 }
-NULL_ENDS = {"retries"}  # where a null value says something
+NULL_ENDS = {"retries", "ledger"}  # where a null value says something
 
 
 def check(history: History) -> Iterator[Violation]:
@@ -60,6 +60,8 @@ def _key(body: Json) -> str:
         case "closed":
             of_place = "@" if body["workflow_id"] is None else ""
             return f"closed:{of_place}{body['closes']}"
+        case "closed_ids":
+            return f"closed_ids:{body['chunk']}"
         case "lane":
             return "lane"
         case _:

@@ -72,7 +72,7 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
                     f"may have {difference.wanted}; mend it with `answerbus topics apply`."
                 )
             _log.warning(
-                "the topic %s has %s %s instead of %s: see `answerbus doctor`",
+                "the topic %s has %s %s instead of %s: mend it with `answerbus topics apply`",
                 name,
                 difference.name,
                 difference.found,

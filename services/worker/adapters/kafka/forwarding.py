@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from answerbus.topics import LEDGER
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.ports import MeasuredClock, OutRecord, Shard, StoredRecord
+from services.worker.ports import MeasuredClock, OutRecord, ReadProgress, Shard, StoredRecord
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class ForwardingShard:
         """See ports.Shard."""
         await self._shard.fence()
 
-    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         """There is nothing."""
 
     async def stop_reading(self) -> None:

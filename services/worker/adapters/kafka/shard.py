@@ -1,6 +1,7 @@
 """The Kafka side of a lane, through aiokafka: one transactional id, one partition of each topic."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,20 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
-from services.worker.ports import MeasuredClock, OutRecord, StoredRecord
+from services.worker.ports import (
+    MeasuredClock,
+    OutRecord,
+    PastCut,
+    ReadProgress,
+    StoredRecord,
+)
 
 STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
-READ_TIMEOUT_S = 120.0
+ASK_TIMEOUT_S = 30.0  # for one answer of the broker
+NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
+TELL_EVERY_S = 10.0
+YOUNG = 0  # generation of Python's garbage collector
 TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
@@ -56,8 +66,13 @@ class KafkaShard:
         self._names = names
         self._clock = clock
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
+        self._past = {
+            TopicPartition(names.topic(topic), names.partition): topic
+            for topic in (LEDGER, RETRIES)
+        }
         self._producer: TransactionalProducer | None = None
         self._reader: RecordConsumer | None = None
+        self._progress = ReadProgress()  # of a reading that nobody goes on with
 
     async def fence(self) -> None:
         self._producer = TransactionalProducer(
@@ -70,24 +85,36 @@ class KafkaShard:
         )
         await bounded(self._producer.start(), START_TIMEOUT_S)
 
-    async def read(self, take: Callable[[StoredRecord], None]) -> None:
-        await bounded(self._read(take), READ_TIMEOUT_S)
-
-    async def _read(self, take: Callable[[StoredRecord], None]) -> None:
-        topics = {self._names.topic(topic): topic for topic in (LEDGER, RETRIES)}
-        places = [TopicPartition(name, self._names.partition) for name in topics]
-        reader = self._reader or await self._start_reader(places)
+    async def read(
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress | None = None
+    ) -> None:
+        progress = progress or self._progress
+        reader: RecordConsumer | None = self._reader
+        if reader is None:
+            reader = await bounded(self._start_reader(progress), START_TIMEOUT_S)
         # Once nobody else can write for the lane, all of it is read: also what stands behind the
         # open transaction of another lane, which may write here, and which ends within its limit.
         ends_of = reader.high_watermarks if self._producer else reader.end_offsets
-        ends = await ends_of(places)
-        while any([await reader.position(place) < ends[place] for place in places]):
-            found = await reader.getmany(timeout_ms=_POLL_MS)
+        ends = await bounded(ends_of(list(self._past)), ASK_TIMEOUT_S)
+        progress.ends = {self._past[place]: end for place, end in ends.items()}
+        watch = _ReadWatch(self._names.partition)
+        while any(progress.positions[self._past[place]] < end for place, end in ends.items()):
+            found = await bounded(reader.getmany(timeout_ms=_POLL_MS), ASK_TIMEOUT_S)
+            positions = await bounded(self._positions(reader), ASK_TIMEOUT_S)
             for place, records in found.items():
                 for record in records:
-                    take(_stored(topics[place.topic], record))
+                    take(_stored(self._past[place], record))
+            watch.check(progress, positions)
+            progress.positions = positions
+            del found
+            # What a fetch leaves behind holds itself in circles, a megabyte each, and Python is
+            # told to look for such rarely (garbage_collector.py).
+            gc.collect(YOUNG)
 
-    async def _start_reader(self, places: Sequence[TopicPartition]) -> RecordConsumer:
+    async def _positions(self, reader: RecordConsumer) -> dict[Topic, int]:
+        return {topic: await reader.position(place) for place, topic in self._past.items()}
+
+    async def _start_reader(self, progress: ReadProgress) -> RecordConsumer:
         self._reader = reader = RecordConsumer(
             **self._names.options,
             isolation_level="read_committed",
@@ -96,8 +123,16 @@ class KafkaShard:
             unpacked_bytes_max=UNPACKED_BYTES_MAX,
         )
         await reader.start()
-        reader.assign(places)
-        await reader.seek_to_beginning(*places)
+        reader.assign(list(self._past))
+        ends = await reader.end_offsets(list(self._past))
+        for place, begin in (await reader.beginning_offsets(list(self._past))).items():
+            topic = self._past[place]
+            position = max(progress.positions.get(topic, begin), begin)
+            if position > ends[place]:
+                raise PastCut(f"{place.topic} ends at {ends[place]}, and was read to {position}")
+            progress.starts.setdefault(topic, begin)
+            progress.positions[topic] = position
+            reader.seek(place, position)
         return reader
 
     async def stop_reading(self) -> None:
@@ -144,6 +179,25 @@ class KafkaShard:
         await self.stop_reading()
         if producer is not None:
             await _stopped(producer, f"the producer of partition {self._names.partition}")
+
+
+class _ReadWatch:
+    """Ends a reading that does not go on, and tells now and then of one that does."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._moved_at = self._told_at = asyncio.get_running_loop().time()
+
+    def check(self, before: ReadProgress, positions: Mapping[Topic, int]) -> None:
+        """Raises TimeoutError."""
+        now = asyncio.get_running_loop().time()
+        if positions != before.positions:
+            self._moved_at = now
+        if now - self._moved_at > NO_PROGRESS_S:
+            raise TimeoutError(f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}")
+        if now - self._told_at > TELL_EVERY_S:
+            self._told_at = now
+            _log.info("lane %d opens: %s", self._partition, before)
 
 
 def _stored(topic: Topic, record: Record) -> StoredRecord:

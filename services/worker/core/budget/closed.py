@@ -1,73 +1,193 @@
 """Which requests have had their one event: a memory that is bounded, and small for each of them."""
 
-from collections import OrderedDict
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from struct import Struct
+from datetime import datetime, timedelta
+from itertools import islice
 
-from answerbus.private.ledger import ClosedRecord
+from answerbus.private.ledger import ClosedIdsRecord, ClosedRecord
+from services.worker.core.budget.id_chunk import (
+    IdChunk,
+    SingleId,
+    key_of,
+    mergeable,
+    milliseconds,
+    names_of,
+)
+from services.worker.core.budget.packed_ids import body_mark, id_digest
 
 CLOSED_MEMORY = timedelta(hours=24)
+CHUNK_IDS = 4_096  # in a record of 128 KiB; so many stand singly in the ledger before that
+CHUNK_EVERY = timedelta(hours=1)  # what is in one chunk is forgotten as a whole
+MERGED_CHUNKS = 4  # become one of 512 KiB: each id that comes is looked up in all chunks
 
-_PREFIX = "sha256:"
-_PACKED = Struct(">32sqq")  # digest, offset, milliseconds since 1970
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+Written = tuple[str, ClosedIdsRecord | None]  # a key of the ledger, and what stands there from now
+
+
+@dataclass(frozen=True, slots=True)
+class IdMemory:
+    """How long closed ids are remembered, and how they are written down (decision 0034)."""
+
+    remember: timedelta = CLOSED_MEMORY
+    chunk_ids: int = CHUNK_IDS
+    chunk_every: timedelta = CHUNK_EVERY
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What is remembered of a closed id."""
+    """What is remembered of a closed id: marks of the bodies with which it was closed."""
 
-    body_digest: str
-    offset: int
-    at: datetime
+    bodies: frozenset[bytes]
+
+    def has_body(self, body_digest: str) -> bool:
+        """Whether this is a copy of what was closed."""
+        return body_mark(body_digest) in self.bodies
 
 
 @dataclass(slots=True)
 class ClosedIds:
-    """By request id, or by the place of a record that was no request; oldest first.
+    """The closed ids of one lane, and of records that were no request the places; oldest first.
 
-    There may be a million, so that each is packed into 48 bytes.
+    What is closed now stands singly in the ledger, until so many do that they become a chunk. Of
+    the ledger of a version that knew no chunks, they become chunks one after the other.
     """
 
-    _entries: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    memory: IdMemory = field(default_factory=IdMemory)
+    _singles: dict[bytes, SingleId] = field(default_factory=dict)
+    _unwritten: deque[IdChunk] = field(default_factory=deque)
+    _chunks: dict[str, IdChunk] = field(default_factory=dict)  # by name
+    _ended: list[str] = field(default_factory=list)  # keys of records that are good for nothing
+    _ended_keys: deque[bytes] = field(default_factory=deque)  # the same, packed
+    _next: int = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._singles) + sum(len(chunk.ids) for chunk in self._packed())
+
+    def get(self, closes: str, *, is_place: bool = False) -> Closed | None:
+        """What is remembered of an id."""
+        digest = id_digest(closes, is_place=is_place)
+        if single := self._singles.get(digest):
+            return Closed(frozenset({single.body}))
+        bodies = frozenset(body for chunk in self._packed() for body in chunk.bodies(digest))
+        return Closed(bodies) if bodies else None
 
     def add(self, record: ClosedRecord, at: datetime | None = None) -> None:
         """Remember; a later record of the same id takes the place of the one before.
 
         `at` is when it was written, where that is known better than by the record itself.
         """
-        digest = bytes.fromhex(record.body_digest.removeprefix(_PREFIX))
-        milliseconds = ((at or record.at) - _EPOCH) // _MILLISECOND
-        self._entries[record.closes] = _PACKED.pack(digest, record.offset, milliseconds)
-        self._entries.move_to_end(record.closes)
+        digest, single = SingleId.of(record, at or record.at)
+        self._singles.pop(digest, None)
+        self._singles[digest] = single
+        if len(self._singles) > MERGED_CHUNKS * self.memory.chunk_ids:
+            self._unwritten.append(self._packed_singles())
 
-    def drop(self, closes: str) -> None:
-        """Forget one."""
-        self._entries.pop(closes, None)
+    def add_chunk(self, record: ClosedIdsRecord, appended_at: datetime | None = None) -> None:
+        """Remember many, as the ledger has them."""
+        chunk = IdChunk.read(record, appended_at or record.at)
+        self._chunks[record.chunk] = self._without_owners(chunk)
+        if record.chunk.isdecimal():
+            self._next = max(self._next, int(record.chunk) + 1)
 
-    def get(self, closes: str) -> Closed | None:
-        """What is remembered of an id."""
-        packed = self._entries.get(closes)
-        return None if packed is None else _unpacked(packed)
+    def end(self, closes: str, *, is_place: bool = False) -> None:
+        """A single record was ended: a chunk has it, or another partition."""
+        digest = id_digest(closes, is_place=is_place)
+        self._singles.pop(digest, None)
+        for chunk in self._unwritten:
+            if any(chunk.bodies(digest)):
+                chunk.ended.add(digest)
+        if self._unwritten and len(self._unwritten[0].ended) == len(self._unwritten[0].ids):
+            self._unwritten.popleft()
+
+    def end_chunk(self, name: str) -> None:
+        """A chunk was ended."""
+        self._chunks.pop(name, None)
+
+    def sort(self) -> None:
+        """Put chunks in their order, once all are read: a move writes some of them anew."""
+        self._chunks = dict(sorted(self._chunks.items(), key=lambda it: _order(it[0])))
 
     def forget(self, now: datetime, committable: int) -> None:
-        """Let go of what is older than 24 h.
+        """Let go of what is older than is remembered.
 
         An id whose record stands at or above `committable` may be delivered again, however long
         the lane was shut, and is kept until that has passed.
         """
-        while self._entries:
-            oldest = _unpacked(next(iter(self._entries.values())))
-            if now - oldest.at <= CLOSED_MEMORY or oldest.offset >= committable:
+        before_ms = milliseconds(now - self.memory.remember)
+        while self._singles:
+            digest, single = next(iter(self._singles.items()))
+            if single.at_ms >= before_ms or single.offset >= committable:
+                break
+            self._ended.append(self._singles.pop(digest).key)
+        while self._unwritten and self._unwritten[0].is_old(before_ms, committable):
+            self._ended_keys.append(self._unwritten.popleft().keys)
+        while self._chunks:
+            name, chunk = next(iter(self._chunks.items()))
+            if not chunk.is_old(before_ms, committable):
                 return
-            self._entries.popitem(last=False)
+            del self._chunks[name]
+            self._ended.append(key_of(name))
+
+    def pack(self, now: datetime) -> list[Written]:
+        """What is to be written down now, in one transaction: of all that waits the next step."""
+        ended, self._ended = self._ended, []
+        written: list[Written] = [(key, None) for key in ended]
+        if self._ended_keys:
+            return written + [(key, None) for key in names_of(self._ended_keys.popleft())]
+        if self._unwritten:
+            return written + self._written(self._unwritten.popleft(), now)
+        if self._is_due(now):
+            return written + self._written(self._packed_singles(), now)
+        return written + self._merged(now)
+
+    def _is_due(self, now: datetime) -> bool:
+        if len(self._singles) >= self.memory.chunk_ids:
+            return True
+        oldest = next(iter(self._singles.values()), None)
+        return oldest is not None and oldest.at_ms < milliseconds(now - self.memory.chunk_every)
+
+    def _packed_singles(self) -> IdChunk:
+        taken = dict(islice(self._singles.items(), self.memory.chunk_ids))
+        for digest in taken:
+            del self._singles[digest]
+        return IdChunk.of(taken)
+
+    def _written(self, chunk: IdChunk, now: datetime) -> list[Written]:
+        chunk.name, self._next = str(self._next), self._next + 1
+        keys, chunk.keys, chunk.ended = names_of(chunk.keys), b"", set()
+        self._chunks[chunk.name] = chunk
+        return [
+            (key_of(chunk.name), chunk.record(chunk.name, now)),
+            *((key, None) for key in keys),
+        ]
+
+    def _merged(self, now: datetime) -> list[Written]:
+        ids_max = MERGED_CHUNKS * self.memory.chunk_ids
+        small = (self._chunks.values(), MERGED_CHUNKS, ids_max, self.memory.chunk_every)
+        group = next(mergeable(*small), None)
+        if group is None:
+            return []
+        names = [str(chunk.name) for chunk in group]
+        one = IdChunk.merged(group)
+        written: list[Written] = [(key_of(names[-1]), one.record(names[-1], now))]
+        self._chunks[names[-1]] = self._without_owners(one)
+        for name in names[:-1]:
+            del self._chunks[name]
+            written.append((key_of(name), None))
+        return written
+
+    def _without_owners(self, chunk: IdChunk) -> IdChunk:
+        """Only chunks that are merged are written again."""
+        if len(chunk.ids) > MERGED_CHUNKS * self.memory.chunk_ids // 2:
+            chunk.ids.owners = b""
+        return chunk
+
+    def _packed(self) -> Iterator[IdChunk]:
+        yield from self._unwritten
+        yield from self._chunks.values()
 
 
-def _unpacked(packed: bytes) -> Closed:
-    digest, offset, milliseconds = _PACKED.unpack(packed)
-    return Closed(_PREFIX + digest.hex(), offset, _EPOCH + milliseconds * _MILLISECOND)
+def _order(name: str) -> tuple[bool, tuple[int, ...]]:
+    """Those that a move has brought come first: they are older than all of the lane's own."""
+    return name.isdecimal(), tuple(map(int, name.split("-")))

@@ -8,6 +8,7 @@ from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.private.ledger import (
     AccountRecord,
+    ClosedIdsRecord,
     ClosedOutcome,
     ClosedRecord,
     LaneRecord,
@@ -33,9 +34,8 @@ class Reserved:
 class Ledger:
     """The accounts and closed ids of one partition, as its lane knows them."""
 
+    closed: ClosedIds = field(default_factory=ClosedIds)
     accounts: dict[str, Account] = field(default_factory=dict)
-    closed: ClosedIds = field(default_factory=ClosedIds)  # by request id
-    places: ClosedIds = field(default_factory=ClosedIds)  # of records that were no request
     lane: LaneRecord | None = None
     _swept_at: datetime | None = None
 
@@ -51,7 +51,9 @@ class Ledger:
                 account.updated_at = appended_at or account.updated_at
                 self.accounts[record.account_id] = account
             case ClosedRecord():
-                self._closed(record, appended_at)
+                self.closed.add(record, appended_at)
+            case ClosedIdsRecord():
+                self.closed.add_chunk(record, appended_at)
             case LaneRecord():
                 self.lane = record
             case Skipped():
@@ -65,10 +67,10 @@ class Ledger:
         match kind:
             case "account":
                 self.accounts.pop(name, None)
-            case "closed" if name.startswith("@"):
-                self.places.drop(name.removeprefix("@"))
             case "closed":
-                self.closed.drop(name)
+                self.closed.end(name.removeprefix("@"), is_place=name.startswith("@"))
+            case "closed_ids":
+                self.closed.end_chunk(name)
             case "lane":
                 self.lane = None
             case _:
@@ -131,7 +133,7 @@ class Ledger:
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of a record that is none, has had its event."""
-        self._closed(record)
+        self.closed.add(record)
         account = self.accounts.get(account_id) if account_id else None
         if account:
             account.end(record.closes)
@@ -143,22 +145,18 @@ class Ledger:
 
     def known_place(self, place_id: str) -> Closed | None:
         """What is remembered of a record that was no request; an id may be spelt like its place."""
-        return self.places.get(place_id)
+        return self.closed.get(place_id, is_place=True)
 
     def forget(self, now: datetime, committable: int) -> None:
-        """Bound the memory: closed ids are known for 24 h, accounts until they rested for 7 days.
+        """Bound the memory: closed ids, and accounts that have rested for 7 days.
 
         `committable` is the first offset that may be delivered again.
         """
         self.closed.forget(now, committable)
-        self.places.forget(now, committable)
         if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
             self._swept_at = now
             for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
                 del self.accounts[account.id]
-
-    def _closed(self, record: ClosedRecord, at: datetime | None = None) -> None:
-        (self.places if record.is_place else self.closed).add(record, at)
 
 
 def closed_record(

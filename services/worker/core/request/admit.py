@@ -97,7 +97,7 @@ def admit(
 ) -> Admission:
     """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
     handled = ledger.known_place(arrival.place_id)
-    if handled and handled.body_digest == arrival.digest:
+    if handled and handled.has_body(arrival.digest):
         return Duplicate()  # the digest: a topic that was made anew has other records there
     received = arrival.decoded
     if arrival.readable and arrival.size_bytes > REQUEST_BYTES_MAX:
@@ -116,11 +116,11 @@ def admit(
             if arrival.forwarded
             else Misrouted(owner, request.workflow_id)
         )
-    known = ledger.known(request.request_id)
-    digest = known.body_digest if known else pending.get(request.request_id)
-    if digest is None:
+    known, digest = ledger.known(request.request_id), pending.get(request.request_id)
+    if known is None and digest is None:
         return Admitted(request, received.unknown_fields)
-    return Duplicate() if digest == arrival.digest else _unfit(ConflictingId(), received)
+    is_copy = known.has_body(arrival.digest) if known else digest == arrival.digest
+    return Duplicate() if is_copy else _unfit(ConflictingId(), received)
 
 
 _TOO_DEEP = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")

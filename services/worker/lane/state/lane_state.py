@@ -159,6 +159,16 @@ class LaneState(RecordAdmission):
         """A write of no consequence that only the rightful owner of the partition can commit."""
         return self._writing(self._lane_record(now))
 
+    def pack_ids(self, now: datetime) -> LaneWrite | None:
+        """The next step by which closed ids that stand singly in the ledger become chunks there."""
+        self.ledger.forget(now, self.watermark.committable)
+        packed = self.ledger.closed.pack(now)
+        written = (
+            records.ledger_tombstone(key, self.partition) if chunk is None else self._record(chunk)
+            for key, chunk in packed
+        )
+        return self._writing(*written) if packed else None
+
     def _terminal(
         self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *written: OutRecord
     ) -> LaneWrite:

@@ -82,6 +82,11 @@ def retry_tombstone(request_id: str, partition: int) -> OutRecord:
     return OutRecord(RETRIES, partition, request_id.encode(), None, [])
 
 
+def ledger_tombstone(key: str, partition: int) -> OutRecord:
+    """The null value that ends what the ledger said under a key."""
+    return OutRecord(topics.LEDGER, partition, key.encode(), None, [])
+
+
 def forwarded_record(arrival: Arrival, workflow_id: str, owner: int) -> OutRecord:
     """The very record for its owner's partition, with the place and time of its first append."""
     own = without_header(arrival.headers)

@@ -12,13 +12,22 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.outcome import Origin
 from answerbus.partition import Layout, partition_of
-from answerbus.private.ledger import AccountRecord, ClosedRecord, InFlight, LaneRecord, Skipped
+from answerbus.private.ledger import (
+    LEDGER_RECORD,
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    InFlight,
+    LaneRecord,
+    Skipped,
+)
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
 from services.digest import bytes_digest
 from services.operators.records.stored import Stored
 from services.repartitioning.planning import lanes
 from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.planning.unread import Retained, forwarded
+from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import admit
 from services.worker.lane.opening import RecoveredState
@@ -38,7 +47,8 @@ COMMITTED = 100
 def stored(event: Event, offset: int = 0) -> Stored:
     record = encode(event)
     topic = TOPIC_OF_KIND[event.kind]
-    return Stored(topic, HERE, offset, 0, record.key, record.value, record.headers)
+    at_ms = int(NOW.timestamp() * 1000)
+    return Stored(topic, HERE, offset, at_ms, record.key, record.value, record.headers)
 
 
 def account(workflow_id: str) -> AccountRecord:
@@ -72,7 +82,7 @@ def held(*events: Event) -> PartitionContents:
     return found
 
 
-def moved(*events: Event) -> Sequence[tuple[OutRecord, OutRecord]]:
+def moved(*events: Event) -> Sequence[tuple[OutRecord, ...]]:
     return list(held(*events).moves(NEW, COMMITTED, NOW))
 
 
@@ -203,3 +213,46 @@ def test_lanes_say_where_workflows_lived_before() -> None:
     assert {(lane["partitions"], lane["moving_to"]) for lane in begun} == {(OLD, NEW)}
     homes = Layout(NEW, earlier=(OLD,)).homes(LEAVING)
     assert homes == (partition_of(LEAVING, NEW), HERE)
+
+
+def test_a_chunk_of_closed_ids_is_divided_among_the_owners_of_its_workflows() -> None:
+    ids, place = ClosedIds(), f"{REQUESTS.full_name()}-{HERE}-7"
+    for n, workflow_id in enumerate(OURS):
+        ids.add(closed(f"r-{n}", workflow_id, offset=n))
+    ids.add(closed(place, None, offset=7))
+    ((_, chunk), *_) = ids.pack(NOW)
+    assert chunk is not None
+
+    ((*records,),) = moved(chunk)
+
+    ledgers: dict[int, Ledger] = {}
+    for record in records:
+        found = ledgers.setdefault(record.partition, Ledger())
+        found.restore(LEDGER_RECORD.validate_json(record.value or b""), NOW)
+    for n, workflow_id in enumerate(OURS):
+        owner = partition_of(workflow_id, NEW)
+        assert [at for at, found in ledgers.items() if found.known(f"r-{n}")] == [owner]
+    assert ledgers[HERE].known_place(place)
+    assert records[-1].key == b"closed_ids:0", "what is left has its number still"
+    assert len({record.key for record in records}) == 2, "and what is brought has another"
+    assert moved(*(_event(record) for record in records if record.partition == HERE)) == []
+
+
+def test_a_chunk_that_may_be_read_again_is_kept_as_if_it_were_new() -> None:
+    ids = ClosedIds()
+    ids.add(closed("old", LEAVING, offset=COMMITTED - 1))
+    ((_, done), *_) = ids.pack(NOW)
+    ids.add(closed("again", LEAVING, offset=COMMITTED))
+    ((_, again), *_) = ids.pack(NOW)
+    assert done is not None
+    assert again is not None
+
+    untils = [_event(records[0]).until for records in moved(done, again)]
+
+    assert untils == [NOW - timedelta(hours=20), NOW]
+
+
+def _event(record: OutRecord) -> ClosedIdsRecord:
+    event = LEDGER_RECORD.validate_json(record.value or b"")
+    assert isinstance(event, ClosedIdsRecord)
+    return event

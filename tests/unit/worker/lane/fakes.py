@@ -18,7 +18,7 @@ from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
 from services.worker.core.request.admit import Arrival
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports import OutRecord, ReadProgress, StoredRecord
 from tests.unit.worker import builders
 from tests.unit.worker.lane.virtual import VirtualClock
 
@@ -160,7 +160,6 @@ class FakeShard:
         self.is_closed = False
         self._broker, self._partition = broker, partition
         self._epoch = 0
-        self._read: defaultdict[Topic, int] = defaultdict(int)
 
     async def fence(self) -> None:
         await asyncio.sleep(COMMIT_S)
@@ -168,15 +167,16 @@ class FakeShard:
         self._reach()
         self._epoch = self._broker.fence(self._partition)
 
-    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         self._broker.cancel_itself("read")
         for topic in (LEDGER, RETRIES):
             await asyncio.sleep(COMMIT_S)
             await self._answer()
             self._reach()
             log = self._broker.log(topic, self._partition)
-            unread = [record for record in log.records if record.offset >= self._read[topic]]
-            self._read[topic] = log.end
+            position = progress.positions.get(topic, 0)
+            unread = [record for record in log.records if record.offset >= position]
+            progress.positions[topic] = progress.ends[topic] = log.end
             for record in unread:
                 found = topic, record.key, record.value, record.headers
                 take(StoredRecord(*found, record.offset))

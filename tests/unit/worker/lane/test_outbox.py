@@ -15,7 +15,7 @@ from services.worker.lane.outbox import (
     Outbox,
 )
 from services.worker.lane_port import LaneLost
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports import OutRecord, ReadProgress, StoredRecord
 from tests.unit.worker.lane.virtual import run
 
 
@@ -36,7 +36,7 @@ class NotingShard:
     async def fence(self) -> None:
         raise AssertionError
 
-    async def read(self, take: Callable[[StoredRecord], None]) -> None:
+    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         raise AssertionError
 
     async def stop_reading(self) -> None:

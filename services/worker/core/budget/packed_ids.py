@@ -1,0 +1,119 @@
+"""Digests of many closed ids, packed and sorted: twenty bytes in memory for each."""
+
+import hashlib
+import sys
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from answerbus.partition import murmur2
+from answerbus.private.ledger import KEY_BYTES, OWNER_BYTES, REST_BYTES, ClosedIdsRecord
+
+ID_BYTES = 12  # of the SHA-256 of an id: by chance none of a billion is taken for another
+BODY_BYTES = 8  # of the digest of its body, which tells a copy from a conflict
+OF_NO_WORKFLOW = b"\xff" * OWNER_BYTES
+_PREFIX = "sha256:"
+_IS_LITTLE = sys.byteorder == "little"
+
+
+class Entry(NamedTuple):
+    """One closed id; `owner` is the hash of its workflow, by which partitions are found."""
+
+    key: int
+    rest: bytes
+    owner: bytes
+
+    @property
+    def body(self) -> bytes:
+        """The mark of its body."""
+        return self.rest[-BODY_BYTES:]
+
+
+def id_digest(closes: str, *, is_place: bool) -> bytes:
+    """What an id, or a place, is known by. No id has an @, so that none is spelt like a place."""
+    name = f"@{closes}" if is_place else closes
+    return hashlib.sha256(name.encode()).digest()[:ID_BYTES]
+
+
+def body_mark(body_digest: str) -> bytes:
+    """What a body is known by."""
+    at = len(_PREFIX)
+    return bytes.fromhex(body_digest[at : at + 2 * BODY_BYTES])
+
+
+def owner_mark(workflow_id: str | None) -> bytes:
+    """The hash by which the partition of a workflow is found, whatever their number."""
+    if workflow_id is None:
+        return OF_NO_WORKFLOW
+    return (murmur2(workflow_id.encode()) & 0x7FFFFFFF).to_bytes(OWNER_BYTES)
+
+
+def entry(digest: bytes, body: bytes, owner: bytes) -> Entry:
+    """The same, packed."""
+    return Entry(int.from_bytes(digest[:KEY_BYTES]), digest[KEY_BYTES:] + body, owner)
+
+
+@dataclass(slots=True)
+class PackedIds:
+    """Three columns, sorted by `keys`; without `owners` once these have been written down."""
+
+    keys: "array[int]"
+    rests: bytes
+    owners: bytes = b""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Self:
+        """Sorted."""
+        ordered = sorted(entries)
+        return cls(
+            array("Q", [one.key for one in ordered]),
+            b"".join([one.rest for one in ordered]),
+            b"".join([one.owner for one in ordered]),
+        )
+
+    @classmethod
+    def read(cls, record: ClosedIdsRecord) -> Self:
+        """As they were written."""
+        return cls(record.sorted_keys[:], record.rests, record.owners)  # a copy has no spare room
+
+    @property
+    def written_keys(self) -> bytes:
+        """The first column, as it is written."""
+        return _swapped(self.keys).tobytes()
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, for as long as there are owners."""
+        for at, key in enumerate(self.keys):
+            owner = self.owners[at * OWNER_BYTES : (at + 1) * OWNER_BYTES]
+            yield Entry(key, self._rest(at), owner)
+
+    def bodies(self, digest: bytes) -> Iterator[bytes]:
+        """The marks of the bodies with which an id was closed; none for an id that is not here."""
+        key, rest = int.from_bytes(digest[:KEY_BYTES]), digest[KEY_BYTES:]
+        at = bisect_left(self.keys, key)
+        while at < len(self.keys) and self.keys[at] == key:
+            found = self._rest(at)
+            if found.startswith(rest):
+                yield found[-BODY_BYTES:]
+            at += 1
+
+    def _rest(self, at: int) -> bytes:
+        return self.rests[at * REST_BYTES : (at + 1) * REST_BYTES]
+
+
+def merged(parts: Iterable[PackedIds]) -> PackedIds:
+    """All of them as one; to sort what is sorted in parts takes little."""
+    return PackedIds.of(one for part in parts for one in part)
+
+
+def _swapped(keys: "array[int]") -> "array[int]":
+    if not _IS_LITTLE:
+        return keys
+    copy = keys[:]
+    copy.byteswap()
+    return copy

@@ -1,0 +1,23 @@
+"""What the doctor tells of lanes that are not open."""
+
+from services.doctor.workers import addresses, trouble_of
+from services.settings import Settings
+
+
+def test_who_is_asked() -> None:
+    consoles = {"workers": ("http://10.0.0.7:8080", "http://127.0.0.1:8080")}
+
+    assert addresses(Settings.model_validate({"console": consoles})) == [
+        "http://127.0.0.1:8080",
+        "http://10.0.0.7:8080",
+    ]
+    assert addresses(Settings.model_validate({"worker": {"health": "127.0.0.1:0"}})) == []
+
+
+def test_a_lane_that_opens_says_how_far_it_is() -> None:
+    reason = "lanes are opening, and have read 5 of 10 offsets of ledger and retries (50 %): 3"
+
+    assert trouble_of({"reasons": [reason], "stuck": {}}) == reason
+    assert trouble_of({"reasons": [], "stuck": {"3": "it is"}}) == "lane 3: it is"
+    assert trouble_of({"reasons": [], "stuck": {}}) is None
+    assert trouble_of({"reasons": "?"}) is None

@@ -1,0 +1,220 @@
+"""Closed ids in chunks: none is forgotten early, none is kept for long, and each costs little."""
+
+import random
+import sys
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import pytest
+from pydantic import ValidationError
+
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.private.ledger import LEDGER_RECORD, ClosedIdsRecord, ClosedRecord
+from answerbus.topics import LEDGER
+from services.digest import bytes_digest
+from services.worker.core.budget.closed import (
+    CHUNK_IDS,
+    CLOSED_MEMORY,
+    MERGED_CHUNKS,
+    ClosedIds,
+    IdMemory,
+)
+from services.worker.core.budget.ledger import closed_record
+from services.worker.lane.opening import RecoveredState, UnreadableState
+from services.worker.ports import StoredRecord
+from tests.unit.worker.builders import NOW, after
+
+SMALL = IdMemory(chunk_ids=4, chunk_every=timedelta(minutes=10))
+BYTES_MAX = 32
+Log = list[tuple[bytes, bytes | None]]
+
+
+def closed(
+    name: str, at: datetime = NOW, offset: int = 0, *, is_place: bool = False
+) -> ClosedRecord:
+    return closed_record(name, None if is_place else "w-1", digest(name), "result", offset, at)
+
+
+def digest(name: str) -> str:
+    return bytes_digest(name.encode())
+
+
+def written(event: Event) -> tuple[bytes, bytes]:
+    encoded = encode(event)
+    return encoded.key, encoded.value
+
+
+class Lane:
+    """What a lane does with its closed ids, and the ledger that comes of it."""
+
+    def __init__(self, log: Log | None = None) -> None:
+        self.log: Log = log or []
+        self.recovered = read(self.log)
+        self.ids = self.recovered.ledger.closed
+
+    def close(self, record: ClosedRecord) -> None:
+        self.ids.add(record)
+        self.log.append(written(record))
+
+    def pack(self, now: datetime = NOW) -> bool:
+        steps = self.ids.pack(now)
+        self.log += [(key.encode(), written(it)[1] if it else None) for key, it in steps]
+        return bool(steps)
+
+
+def read(log: Iterable[tuple[bytes, bytes | None]]) -> RecoveredState:
+    recovered = RecoveredState()
+    recovered.ledger.closed.memory = SMALL
+    for offset, (key, value) in enumerate(log):
+        recovered.take(StoredRecord(LEDGER, key, value, offset=offset))
+    recovered.settle()
+    return recovered
+
+
+def compacted(log: Log) -> Log:
+    last = {key: offset for offset, (key, _) in enumerate(log)}
+    return [(k, v) for n, (k, v) in enumerate(log) if last[k] == n and v is not None]
+
+
+def knows(ids: ClosedIds, name: str, *, is_place: bool = False) -> bool:
+    found = ids.get(name, is_place=is_place)
+    return found is not None and found.has_body(digest(name)) and not found.has_body(digest("?"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_closed_is_known_however_it_was_written_and_read(seed: int) -> None:
+    chance, names = random.Random(seed), [f"r-{n}" for n in range(200)]
+    lane = Lane()
+    for n, name in enumerate(names):
+        lane.close(closed(name, after(n), n, is_place=n % 7 == 0))
+        while chance.random() < 0.5 and lane.pack(after(n)):
+            pass
+        if chance.random() < 0.05:
+            lane = Lane(chance.choice((compacted, list[tuple[bytes, bytes | None]]))(lane.log))
+
+    for ids in (lane.ids, read(lane.log).ledger.closed, read(compacted(lane.log)).ledger.closed):
+        assert [n for n in range(200) if not knows(ids, names[n], is_place=n % 7 == 0)] == []
+        assert ids.get("r-1", is_place=True) is None
+        assert ids.get("r-200") is None
+
+
+def test_an_id_is_forgotten_when_its_time_is_over_and_the_ledger_forgets_it_too() -> None:
+    lane = Lane()
+    for n in range(50):
+        lane.close(closed(f"r-{n}", after(n), n))
+        lane.pack(after(n))
+
+    lane.ids.forget(NOW + CLOSED_MEMORY, committable=99)
+    assert all(knows(lane.ids, f"r-{n}") for n in range(50)), "none is forgotten early"
+
+    late = NOW + CLOSED_MEMORY + SMALL.chunk_every + timedelta(minutes=1)
+    lane.ids.forget(late, committable=30)
+    assert all(knows(lane.ids, f"r-{n}") for n in range(30, 50)), "they may be delivered again"
+    lane.ids.forget(late, committable=99)
+    assert len(lane.ids) == 0
+    while lane.pack(late):
+        pass
+    assert compacted(lane.log) == []
+
+
+def test_the_ledger_of_a_version_that_knew_no_chunks_is_packed_step_by_step() -> None:
+    log: Log = [written(closed(f"old-{n}", NOW, n)) for n in range(100)]
+    lane = Lane(log)
+    for _ in range(3):
+        lane.pack()
+    lane = Lane(compacted(lane.log))  # it was ended in the midst of it
+    lane.close(closed("new", after(1), 100))
+    while lane.pack(after(3600)):
+        pass
+
+    assert all(knows(lane.ids, f"old-{n}") for n in range(100))
+    kinds = [key.partition(b":")[0] for key, _ in compacted(lane.log)]
+    assert set(kinds) == {b"closed_ids"}, "nothing stands singly any more"
+    assert len(kinds) < 100 / SMALL.chunk_ids
+    again = read(compacted(lane.log)).ledger.closed
+    assert all(knows(again, f"old-{n}") for n in range(100))
+    assert knows(again, "new")
+
+
+def test_what_was_ended_by_a_move_is_not_known() -> None:
+    log: Log = [written(closed(f"old-{n}", NOW, n)) for n in range(40)]
+    ids = Lane([*log, (b"closed:old-3", None), (b"closed:old-39", None)]).ids
+
+    assert [n for n in range(40) if not knows(ids, f"old-{n}")] == [3, 39]
+
+
+def test_an_id_costs_no_more_than_it_may() -> None:
+    ids = ClosedIds()
+    for n in range(10 * MERGED_CHUNKS * CHUNK_IDS):
+        ids.add(closed(f"r-{n}", after(n / 100), n))
+        if n % CHUNK_IDS == 0:
+            ids.pack(after(n / 100))
+    while ids.pack(after(1e5)):
+        pass
+
+    columns = [chunk.ids for chunk in ids._chunks.values()]
+    taken = sum(
+        sys.getsizeof(it.keys) + sys.getsizeof(it.rests) + sys.getsizeof(it.owners)
+        for it in columns
+    )
+    assert len(ids) == 10 * MERGED_CHUNKS * CHUNK_IDS
+    assert taken / len(ids) <= BYTES_MAX
+    assert len(columns) <= 10 + MERGED_CHUNKS, "each id that comes is looked up in all of them"
+
+
+def test_a_chunk_of_a_wrong_clock_is_as_old_as_the_broker_says() -> None:
+    lane, off = Lane(), timedelta(hours=-30)
+    for n in range(4):
+        lane.close(closed(f"r-{n}", NOW + off))
+    lane.pack(NOW + off)
+    (chunk,) = (it for it in map(_read, lane.log) if isinstance(it, ClosedIdsRecord))
+    ids = ClosedIds(SMALL)
+    ids.add_chunk(chunk, NOW)
+
+    ids.forget(after(23 * 3600), committable=99)
+    assert knows(ids, "r-1")
+    ids.forget(after(25 * 3600), committable=99)
+    assert len(ids) == 0
+
+
+def _read(entry: tuple[bytes, bytes | None]) -> object:
+    return LEDGER_RECORD.validate_json(entry[1]) if entry[1] else None
+
+
+def packed() -> Log:
+    """Three chunks that are not merged, since they are far apart in time."""
+    lane = Lane()
+    for n in range(12):
+        lane.close(closed(f"r-{n}", after(n * 1e4), n))
+        lane.pack(after(n * 1e4))
+        lane.pack(after(n * 1e4))
+    log = [(key, value) for key, value in compacted(lane.log) if key.startswith(b"closed_ids:")]
+    assert len(log) >= 3
+    return log
+
+
+def test_a_chunk_that_is_missing_keeps_the_lane_shut_and_says_so() -> None:
+    first, _, *rest = packed()
+
+    with pytest.raises(UnreadableState, match=r"ledger, offset 1, .* chunk 1, .* are missing"):
+        read([first, *rest])
+    read(rest)  # those before the first that is there were ended, as far as anyone can tell
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"keys": b"\1" * 8 + b"\0" * 8},
+        {"keys": b"\0" * 9},
+        {"rests": b"\0" * 12},
+        {"owners": b""},
+    ],
+)
+def test_a_chunk_that_is_damaged_is_not_taken_for_one(damage: dict[str, bytes]) -> None:
+    whole = {"keys": b"\0" * 16, "rests": b"\0" * 24, "owners": b"\0" * 8, "chunk": "1"}
+    times = {"since": NOW, "until": NOW, "at": NOW, "offset": 1}
+    ClosedIdsRecord.model_validate({**whole, **times})
+
+    with pytest.raises(ValidationError):
+        ClosedIdsRecord.model_validate({**whole, **times, **damage})
