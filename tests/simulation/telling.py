@@ -27,6 +27,8 @@ def record(entry: Entry) -> str:
             return _account(body)
         case "closed":
             return f"closed {body['closes']}"
+        case "closed_ids":
+            return f"chunk {body['chunk']} of closed ids"
         case "lane":
             return f"lane record ({body['openings_without_progress']} openings)"
         case "attempt":
