@@ -9,6 +9,7 @@ from services.operators.records.event_summary import (
     AccountSummary,
     AnswerSummary,
     AttemptSummary,
+    ClosedIdsSummary,
     ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
@@ -111,7 +112,13 @@ class Board:
                 self._waiting.pop(event.request_id, None)
             case RequestSummary() | ReplayedSummary() | DismissedSummary() | UndecodableRecord():
                 pass
-            case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+            case (
+                AccountSummary()
+                | ClosedSummary()
+                | ClosedIdsSummary()
+                | LaneRecordSummary()
+                | SkippedSummary()
+            ):
                 pass
             case other:
                 assert_never(other)

@@ -9,6 +9,7 @@ from services.operators.records.event_summary import (
     AccountSummary,
     AnswerSummary,
     AttemptSummary,
+    ClosedIdsSummary,
     ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
@@ -46,7 +47,13 @@ def _parts(record: RecordSummary) -> Iterator[str]:
             yield _words(event.cause.kind)
         case ReplayedSummary() | DismissedSummary() | RetryEnded() | UndecodableRecord():
             pass
-        case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+        case (
+            AccountSummary()
+            | ClosedSummary()
+            | ClosedIdsSummary()
+            | LaneRecordSummary()
+            | SkippedSummary()
+        ):
             pass
         case other:
             assert_never(other)

@@ -12,6 +12,7 @@ from services.operators.records.event_summary import (
     AccountSummary,
     AnswerSummary,
     AttemptSummary,
+    ClosedIdsSummary,
     ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
@@ -91,7 +92,13 @@ class DeadLetterIndex:
                 self.undecodable += 1
             case RequestSummary() | RetrySummary() | RetryEnded():
                 pass
-            case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+            case (
+                AccountSummary()
+                | ClosedSummary()
+                | ClosedIdsSummary()
+                | LaneRecordSummary()
+                | SkippedSummary()
+            ):
                 pass
             case other:
                 assert_never(other)

@@ -159,6 +159,12 @@ class ClosedSummary(_Event, frozen=True, gc=False, tag="closed"):
     workflow_id: Text | None
 
 
+class ClosedIdsSummary(_Event, frozen=True, gc=False, tag="closed_ids"):
+    """Many of them at once; whose they are is packed."""
+
+    chunk: Text
+
+
 class LaneRecordSummary(_Event, frozen=True, gc=False, tag="lane"):
     """A lane as its worker wrote it."""
 
@@ -182,6 +188,7 @@ EventSummary = (
     | DismissedSummary
     | AccountSummary
     | ClosedSummary
+    | ClosedIdsSummary
     | LaneRecordSummary
     | SkippedSummary
 )

@@ -11,6 +11,7 @@ from services.operators.records.event_summary import (
     EVENT_SUMMARY,
     AccountSummary,
     AnswerSummary,
+    ClosedIdsSummary,
     ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
@@ -52,7 +53,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
         match self.event:
             case ReplayedSummary() | DismissedSummary() | LaneRecordSummary() | SkippedSummary():
                 return None
-            case RetryEnded() | UndecodableRecord():
+            case ClosedIdsSummary() | RetryEnded() | UndecodableRecord():
                 return None
             case event:
                 return event.workflow_id
@@ -61,7 +62,13 @@ class RecordSummary(Struct, frozen=True, gc=False):
     def request_id(self) -> str | None:
         """The request, if the record says it."""
         match self.event:
-            case AccountSummary() | ClosedSummary() | LaneRecordSummary() | SkippedSummary():
+            case (
+                AccountSummary()
+                | ClosedSummary()
+                | ClosedIdsSummary()
+                | LaneRecordSummary()
+                | SkippedSummary()
+            ):
                 return None
             case DismissedSummary() | UndecodableRecord():
                 return None

@@ -14,13 +14,16 @@ KINDS = {
     "attempts": {"attempt"},
     "ledger": {"account", "closed", "closed_ids", "lane"},
 }
-NULL_ENDS = {"retries", "ledger"}  # where a null value says something
+# Where a null value says something, and of which keys: an account or a lane never ends so.
+NULL_ENDS = {"retries": (b"",), "ledger": (b"closed:", b"closed_ids:")}
 
 
 def check(history: History) -> Iterator[Violation]:
     """Each record but those that upstream wrote."""
     for record in history.records:
-        if record.topic == "requests" or (record.value is None and record.topic in NULL_ENDS):
+        keys = NULL_ENDS.get(record.topic, ())
+        is_end = record.value is None and (record.key or b"").startswith(keys)
+        if record.topic == "requests" or is_end:
             continue
         about = record.where
         body = body_of(record)
