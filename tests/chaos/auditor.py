@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tests.chaos.audit import accounts, calls, conservation, order, spends, terminals, typed
+from tests.chaos.audit import accounts, calls, chunks, conservation, order, spends, terminals, typed
 from tests.chaos.audit.history import History, Violation
 from tests.chaos.audit.reading import UnreadableError, read_history
 
@@ -24,6 +24,7 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     accounts.check,
     calls.check,
     order.check,
+    chunks.check,
 )
 
 app = typer.Typer(add_completion=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from answerbus.topics import DEAD_LETTERS
-from tests.chaos.audit import accounts, calls, conservation, order, spends, terminals, typed
+from tests.chaos.audit import accounts, calls, chunks, conservation, order, spends, terminals, typed
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
 from tests.chaos.audit.record import Record
@@ -28,6 +28,7 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     accounts.check,
     calls.check,
     order.check,
+    chunks.check,
 )
 TYPED_EVERY = 20  # the schemas of all events cost as much time as everything else together
 

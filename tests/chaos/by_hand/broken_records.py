@@ -50,6 +50,13 @@ def forwarded_from_nowhere(story: Story) -> None:
     story.work("r")
 
 
+@breaks("G2", "ledger-0-4", "no chunk has")
+def closed_id_ended_without_a_chunk(story: Story) -> None:
+    story.ask("r")
+    story.work("r")
+    story.put("ledger", 0, b"closed:r", None)
+
+
 @breaks("G1", "made.requests.v1-0-0", "it is a request")
 def request_refused(story: Story) -> None:
     story.refuse(story.ask("r"), "undecodable")
