@@ -18,7 +18,7 @@ BuiltT = TypeVar("BuiltT")
 
 
 class Closed(BaseModel):
-    """The parent of the objects in answers: frozen, strict, and without members no one named."""
+    """The parent of the objects in answers: frozen, strict, and without unknown members."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", serialize_by_alias=True)
 

@@ -105,7 +105,7 @@ def _request(text: bytes, parsed: dict[str, JsonValue]) -> ReceivedRequest | Und
 
 
 def _foreign_account(request: Request) -> Problem | None:
-    """No one chooses the account of a replay: it could charge the budget of another."""
+    """The account of a replay is not chosen: it could charge the budget of another."""
     if request.replay is None or request.replay.account == request.account_id:
         return None
     return Problem.of("/replay/account", "foreign_account", _DERIVED_ACCOUNT)

@@ -92,7 +92,7 @@ class Cluster:
             broker.stop()
 
     def stop(self) -> None:
-        """End all, side by side: the last of a quorum has nobody to hand anything to."""
+        """End all, side by side: the last of a quorum can hand nothing over."""
         brokers, self._brokers = list(self._brokers.values()), {}
         with ThreadPoolExecutor(self.size) as stopping:
             list(stopping.map(Broker.stop, brokers))

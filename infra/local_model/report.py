@@ -25,7 +25,7 @@ class Report(Protocol):
 
 
 class Silence:
-    """Nobody is told."""
+    """Tells nothing."""
 
     def say(self, line: str) -> None:
         """Drop a remark."""

@@ -96,7 +96,7 @@ class _Mover:
             writers: list[KafkaShard] = []
             if not dry_run:
                 self.say("shutting the lanes")
-                # Whoever still runs, unseen, writes nothing any more.
+                # A worker that still runs, unseen, writes nothing any more.
                 writers += [
                     await stack.enter_async_context(self._writer(number)) for number in numbers
                 ]
@@ -113,7 +113,7 @@ class _Mover:
 
     @asynccontextmanager
     async def _writer(self, number: int) -> AsyncIterator[KafkaShard]:
-        """Writes as the lane of this partition does, and so as no one else at the same time."""
+        """Writes as the lane of this partition does, and so as the only one at that time."""
         options = {"bootstrap_servers": self.bus.servers, **self.bus.options}
         shard = KafkaShard(Names(self.bus.prefix, self.group_id, number, options), BrokerClock())
         try:

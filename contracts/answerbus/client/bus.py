@@ -133,7 +133,7 @@ class Bus:
 
         Before its first lane was opened, and where the ledger may not be read, the topic with the
         fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few,
-        LanesDisagree if nobody can tell.
+        LanesDisagree if that cannot be told.
         """
         there = await self._counts()
         counts = self._of(there, topics)

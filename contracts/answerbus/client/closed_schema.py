@@ -13,7 +13,7 @@ _NAMES_MORE = frozenset(
 
 
 class ClosedSchema(GenerateJsonSchema):
-    """Pydantic leaves such a schema open: a model would be asked for members that nobody reads.
+    """Pydantic leaves such a schema open: a model would be asked for members that are not read.
 
     A class that keeps or forbids them (`extra`) says so itself. A class that changes its schema by
     a method of its own stays as open as that method leaves it.

@@ -177,7 +177,7 @@ class _Step:
         )
 
     async def _speaks_tls(self) -> bool:
-        """Whether TLS is answered by TLS, whoever it is."""
+        """Whether TLS is answered by TLS, by any server."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:

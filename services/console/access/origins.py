@@ -20,7 +20,7 @@ class Origins:
         return (host or "").lower() in self.hosts
 
     def is_own(self, origin: str | None, fetch_site: str | None) -> bool:
-        """Whether a form was sent from a page of ours; without either header nobody can know."""
+        """Whether a form was sent from a page of ours; without either header it is not known."""
         if origin is not None:
             return origin.lower() in self.origins and fetch_site in (None, "same-origin")
         return fetch_site == "same-origin"

@@ -29,7 +29,7 @@ class TokenHolder:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What is to be known to be let in; None lets nobody in as that.
+    """What is to be known to be let in; None: there is no such role.
 
     `named` are operators with a token of their own, by name. `made_up_for` is who started a console
     whose operators' token was made up for this start; only such a token may stand in an address.

@@ -24,7 +24,7 @@ def environment() -> Environment:
         loader=PackageLoader("services.console"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,  # whatever a page shows, and whoever wrote the page
+        finalize=_shown,  # of all values that pages show
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -22,7 +22,7 @@ _FETCH_WAIT_MS = 50  # how long a fetch that finds nothing may hold up the next 
 
 
 class Picker:
-    """One connection, used by one at a time; partitions are paused while nobody wants them."""
+    """One connection, used by one at a time; partitions are paused while they are not read."""
 
     def __init__(self, bus: Bus, consumer: RecordConsumer) -> None:
         self._bus, self._consumer = bus, consumer

@@ -101,7 +101,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     """The one writer: the one before is cut off, and what it left half done is undone.
 
     Read the dead letters to their end after entering the block, not before: only then it is certain
-    that no one else replays what you still find open. Raises BusUnavailable.
+    that another operator cannot replay what you still find open. Raises BusUnavailable.
 
     A reader of committed records sees nothing behind a transaction that is still open, be it a
     worker's: what predecessors have written could be hidden there. So the block is entered when

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 class Probe:
     """`ends` are the last ones known; `heard_at` is when the broker last answered, in loop time.
 
-    `diagnose` says why it lets nobody in, or None if it merely does not answer.
+    `diagnose` says why it refuses clients, or None if it merely does not answer.
     """
 
     def __init__(

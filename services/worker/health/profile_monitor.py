@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProfileMonitor:
-    """Without it, a profile that nobody asks for would be called unhealthy for ever."""
+    """Without it, a profile without requests would be called unhealthy for ever."""
 
     def __init__(self, backends: Mapping[str, Backend], every_s: float = EVERY_S) -> None:
         self._backends, self._every_s = backends, every_s

@@ -16,7 +16,7 @@ from services.worker.lane.state.machine import State
 class Verdict:
     """`stuck` says why by partition, `unhealthy` by profile, `reasons` what concerns all lanes.
 
-    `held` names the workflow that holds a lane; that alone makes nobody unready.
+    `held` names the workflow that holds a lane; that alone makes no worker unready.
     """
 
     lanes: Mapping[int, State]

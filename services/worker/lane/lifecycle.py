@@ -190,7 +190,7 @@ class Lifecycle:
             self._say(Event.CALLS_ENDED)
 
     async def _close(self) -> None:
-        """What is in flight is written off by whoever opens next."""
+        """The next worker that opens the lane writes off what is in flight."""
         lane = self.lane
         lane.recovered = None
         ending = [task for task in (*lane.tasks.values(), lane.reading) if task]

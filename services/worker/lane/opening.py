@@ -87,7 +87,7 @@ class RecoveredState:
             raise UnreadableState(_unreadable(topic, offset, f"{why}{more}"))
 
     def settle(self) -> None:
-        """All is read, and nobody can write any more. Raises UnreadableState."""
+        """All is read, and no other worker can write any more. Raises UnreadableState."""
         self.check()
         for offset, why in self.numbers.missing():
             raise UnreadableState(_unreadable(LEDGER, offset, why))
@@ -190,7 +190,7 @@ def settle_left_over(
     """Settle the spends that were found open, but for those of `calls`, which still go on.
 
     Those of `unused`, whose call is known never to have begun, are given back; those of a
-    predecessor, for whose calls nobody can answer any more, are charged.
+    predecessor, whose calls cannot be settled any more, are charged.
     """
     found = [spend for account in ledger.accounts.values() for spend in account.in_flight.values()]
     found.sort(key=lambda spend: spend.at)  # the first called are the first suspects

@@ -16,7 +16,7 @@ LOOK_S_MIN = 0.001  # a wait that is shorter than the clock can tell would never
 class Reservation:
     """The right to spend for the next free slot; a probe is let through where others are not.
 
-    `tokens` is what the call was expected to use at worst; `is_used` is for whoever calls to set.
+    `tokens` is what the call was expected to use at worst; `is_used` is set by the one that calls.
     `key` is whose share of the places it counts for.
     """
 
@@ -102,7 +102,7 @@ class Slots:
         return min(int(AHEAD_FACTOR * self.limit * self._spend_s / self._call_s + 0.5), self.limit)
 
     def _admit(self, tokens: int) -> Reservation | float:  # noqa: ARG002 - for a limiter
-        """A place for whoever is first in the line, or the seconds until they may ask again."""
+        """A place for the first in the line, or the seconds until they may ask again."""
         return Reservation()
 
     def _has_share(self, key: str) -> bool:

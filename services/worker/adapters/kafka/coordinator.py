@@ -1,4 +1,4 @@
-"""Whether the group has a coordinator: without one nobody joins, and aiokafka asks for ever."""
+"""Whether the group has a coordinator: without one no member joins, and aiokafka asks for ever."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ LOOK_EVERY_S = 3.0
 
 
 class Coordinator:
-    """`trouble` is why the group has none; None while it has one, or nobody has asked."""
+    """`trouble` is why the group has none; None while it has one, or before it was asked."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.trouble: str | None = None

@@ -34,7 +34,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self.lifecycles: dict[int, Lifecycle] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
-        # Loop time; None while it is a member. Nobody is one at first.
+        # Loop time; None while it is a member, which it is not at first.
         self.outside_since: float | None = asyncio.get_running_loop().time()
         self._draining = False
         self._consumer = consumer
@@ -67,7 +67,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         for partition in ours:
             if partition not in self.lifecycles:
                 if self._draining:
-                    continue  # whoever gets the partition after us opens its lane
+                    continue  # the next worker that has the partition opens its lane
                 self.lifecycles[partition] = self._new_life(partition)
             self.lifecycles[partition].on(Event.ASSIGNED)
 

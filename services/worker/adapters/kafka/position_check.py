@@ -35,7 +35,7 @@ async def check_positions(
     """Where our partitions end; what lanes have not read is noted. Raises if Kafka does not answer.
 
     TopicMissing: Kafka says that there is no such topic. A partition of which it says nothing, as
-    long as it answers for others or says that nobody leads it, is noted with the cause.
+    long as it answers for others or says that it has no leader, is noted with the cause.
     """
     began = asyncio.get_running_loop().time()
     places = consumer.assignment() or {TopicPartition(topic, 0)}
@@ -59,7 +59,7 @@ async def check_positions(
 async def _why_silent(
     consumer: EndsConsumer, topic: str, silent: Sequence[TopicPartition], ends: Ends
 ) -> BaseException | None:
-    """Why nothing was told; None where Kafka is there and says that nobody leads a partition."""
+    """Why nothing was told; None where Kafka is there and says that a partition has no leader."""
     try:
         known = await bounded(consumer.topics(), TIMEOUT_S)
     except (KafkaError, TimeoutError):

@@ -72,7 +72,7 @@ class KafkaShard:
         }
         self._producer: TransactionalProducer | None = None
         self._reader: RecordConsumer | None = None
-        self._progress = ReadProgress()  # of a reading that nobody goes on with
+        self._progress = ReadProgress()  # of a reading that is not continued
 
     async def fence(self) -> None:
         self._producer = TransactionalProducer(
@@ -92,8 +92,8 @@ class KafkaShard:
         reader: RecordConsumer | None = self._reader
         if reader is None:
             reader = await bounded(self._start_reader(progress), START_TIMEOUT_S)
-        # Once nobody else can write for the lane, all of it is read: also what stands behind the
-        # open transaction of another lane, which may write here, and which ends within its limit.
+        # Once no other worker can write for the lane, all of it is read: also what stands behind
+        # the open transaction of another lane, which may write here and ends within its limit.
         ends_of = reader.high_watermarks if self._producer else reader.end_offsets
         ends = await bounded(ends_of(list(self._past)), ASK_TIMEOUT_S)
         progress.ends = {self._past[place]: end for place, end in ends.items()}

@@ -76,7 +76,7 @@ class SpanObserver:
         """There was no call."""
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
-        """Of a call that died with its worker nobody knows how long it took."""
+        """How long a call took that died with its worker is not known."""
 
     def committed(self, took_s: float) -> None:
         """Of many requests at once."""

@@ -40,7 +40,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _text(content, resolved)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
-        # Of a text that cannot be read nobody knows which piece of it is for auditors alone.
+        # Which piece of an unreadable text is for auditors alone is not known.
         excerpt = "" if resolved.audit_only else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
     if nests_deeper(parsed.value, ANSWER_DEPTH_MAX):

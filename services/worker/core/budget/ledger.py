@@ -42,8 +42,8 @@ class Ledger:
     def restore(self, record: LedgerRecord, appended_at: datetime | None = None) -> None:
         """Take one record of the ledger topic; later ones of a key win.
 
-        Ages count from `appended_at`, by the broker's clock: whoever wrote it may have had a wrong
-        one.
+        Ages count from `appended_at`, by the broker's clock: the worker that wrote it may have had
+        a wrong one.
         """
         match record:
             case AccountRecord():
@@ -119,7 +119,7 @@ class Ledger:
         return held == spend
 
     def settle(self, spend: Spend, usage: Usage, now: datetime, *, counted: bool) -> Account:
-        """Replace the worst case by what was used; what no one reported stays at its worst case."""
+        """Replace the worst case by what was used; what was not reported stays as it is."""
         account = self.accounts[spend.account_id]
         account.take(spend)
         account.updated_at = now

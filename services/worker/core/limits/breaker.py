@@ -30,7 +30,7 @@ class Breaker:
     """Off from a failure until a probe is served; times are seconds on one clock.
 
     A provider that was away is probed by one call at a time. One that had too much is asked by
-    twice as many after each moment without a refusal, so that slow answers keep nobody waiting.
+    twice as many after each moment without a refusal, so that slow answers keep no request waiting.
     """
 
     is_open: bool = False
@@ -42,7 +42,7 @@ class Breaker:
     _failed_at: float = 0.0
 
     def problem(self, now: float) -> str | None:
-        """Why it is off, for an operator; None if nobody tries, or it only asks for time."""
+        """Why it is off, for an operator; None if it is not tried, or only asks for time."""
         if not self.is_open or now - self._failed_at > RECENTLY_S:
             return None
         match self._last_failure:

@@ -9,7 +9,7 @@ from services.worker.core.request.ticket import Ticket
 class Calls:
     """Calls in flight by ticket: they outlive a reopening.
 
-    `unused` are the spends whose call has not begun, also where nobody knows whether they are
+    `unused` are the spends whose call has not begun, also where it is not known whether they are
     committed.
     """
 
@@ -73,5 +73,5 @@ class Calls:
         self._unused.clear()
 
     def abandon(self) -> None:
-        """Nobody can settle the calls in flight here."""
+        """The calls in flight cannot be settled here."""
         self._begun.clear()

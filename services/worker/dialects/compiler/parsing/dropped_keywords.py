@@ -30,7 +30,7 @@ _NOTHING_IF_FALSE = {"not", "uniqueItems"}
 def note_dropped_keywords(
     subschemas: Subschemas, types: frozenset[str] | None, notes: Notes
 ) -> None:
-    """Name each rule of `subschemas` that nobody but the validator will look at."""
+    """Name each rule of `subschemas` that the validator alone will check."""
     for atom in subschemas:
         for keyword in _ALWAYS:
             _note(atom, keyword, notes)
@@ -41,7 +41,7 @@ def note_dropped_keywords(
 
 
 def note_beside_choices(subschemas: Subschemas, values: Sequence[JsonValue], notes: Notes) -> None:
-    """Name the rules that some of the values to choose from may break: nobody sorts them out."""
+    """Name the rules that some of the values to choose from may break: they are not sorted out."""
     types = frozenset[str]().union(*map(type_of, values))
     for atom in subschemas:
         for kind, keywords in _OF_VALUES.items():
