@@ -9,7 +9,6 @@ from typing import Any, get_args
 import pytest
 
 from answerbus import json_text
-from answerbus.failure import Problem
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
 from services.worker.core.schema.resolve import resolve
@@ -107,4 +106,6 @@ def test_the_next_honest_schema_means_what_it_says(case: Any) -> None:
     assert asked.read({"n": 1}) == Accepted({"n": 1})
     refused = asked.read({"n": "1"})
     assert not isinstance(refused, Accepted)
-    assert refused.problems == (Problem.of("/n", "type", 'a value of type "integer"'),)
+    (problem,) = refused.problems
+    assert (problem.path, problem.code) == ("/n", "type")
+    assert problem.expected == 'a value of type "integer"'

@@ -38,9 +38,8 @@ _log = logging.getLogger(__name__)
 class Lane:
     """What is alive while a worker owns a partition.
 
-    `handle` does the work of one ticket; `on_loss` is told that the lane must start over. `trial`
-    are the suspects that are tried just now, `errors` what bugs were found at since the lane was
-    last opened.
+    `handle` does the work of one ticket; `on_loss` is told to start over. `trial` are the suspects
+    that are tried just now, `errors` what bugs were found at since the lane was last opened.
     """
 
     def __init__(
@@ -52,8 +51,7 @@ class Lane:
         handle: "Handle",
         on_loss: "OnLoss",
     ) -> None:
-        self.partition = partition
-        self.context = context
+        self.partition, self.context = partition, context
         self.backpressure, self.offset_gaps = backpressure, gaps
         self.on_loss = on_loss
         self.open: OpenLane | None = None
