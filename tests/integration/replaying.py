@@ -49,7 +49,8 @@ class Replay:
 
 
 async def request_ids(bus: Bus) -> Counter[str]:
-    """What stands in the requests topic, and how often."""
+    """What stands in the requests topic, and how often, once all transactions have ended."""
+    await bus.settled()
     return Counter(body["request_id"] for body in await bus.everything(REQUESTS))
 
 
