@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from services.operators.records.event_summary import (
-    AccountSummary,
     AnswerSummary,
     AttemptSummary,
-    ClosedIdsSummary,
-    ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
-    LaneRecordSummary,
+    PrivateSummary,
     RefusalSummary,
     ReplayedSummary,
     RequestSummary,
     ResultSummary,
     RetrySummary,
-    SkippedSummary,
 )
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -112,13 +108,7 @@ class Board:
                 self._waiting.pop(event.request_id, None)
             case RequestSummary() | ReplayedSummary() | DismissedSummary() | UndecodableRecord():
                 pass
-            case (
-                AccountSummary()
-                | ClosedSummary()
-                | ClosedIdsSummary()
-                | LaneRecordSummary()
-                | SkippedSummary()
-            ):
+            case PrivateSummary():
                 pass
             case other:
                 assert_never(other)

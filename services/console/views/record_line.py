@@ -6,18 +6,14 @@ from typing import assert_never
 from answerbus.schema_name import SchemaName
 from services.operators.records.event_parts import FailureSummary, ModelSummary
 from services.operators.records.event_summary import (
-    AccountSummary,
     AnswerSummary,
     AttemptSummary,
-    ClosedIdsSummary,
-    ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
-    LaneRecordSummary,
+    PrivateSummary,
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
-    SkippedSummary,
 )
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -47,13 +43,7 @@ def _parts(record: RecordSummary) -> Iterator[str]:
             yield _words(event.cause.kind)
         case ReplayedSummary() | DismissedSummary() | RetryEnded() | UndecodableRecord():
             pass
-        case (
-            AccountSummary()
-            | ClosedSummary()
-            | ClosedIdsSummary()
-            | LaneRecordSummary()
-            | SkippedSummary()
-        ):
+        case PrivateSummary():
             pass
         case other:
             assert_never(other)

@@ -9,19 +9,15 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 from services.operators.dead_letters.row import DeadLetterRow, Dismissal, ReplayInfo
 from services.operators.dead_letters.row_builder import RowBuilder
 from services.operators.records.event_summary import (
-    AccountSummary,
     AnswerSummary,
     AttemptSummary,
-    ClosedIdsSummary,
-    ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
-    LaneRecordSummary,
+    PrivateSummary,
     RefusalSummary,
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
-    SkippedSummary,
 )
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -92,13 +88,7 @@ class DeadLetterIndex:
                 self.undecodable += 1
             case RequestSummary() | RetrySummary() | RetryEnded():
                 pass
-            case (
-                AccountSummary()
-                | ClosedSummary()
-                | ClosedIdsSummary()
-                | LaneRecordSummary()
-                | SkippedSummary()
-            ):
+            case PrivateSummary():
                 pass
             case other:
                 assert_never(other)

@@ -145,7 +145,11 @@ class DismissedSummary(_Event, frozen=True, gc=False, tag="dismissed"):
     at: Moment
 
 
-class AccountSummary(_Event, frozen=True, gc=False, tag="account"):
+class PrivateSummary(_Event, frozen=True, gc=False):
+    """What workers write for themselves; no list of operators shows it, and few counts need it."""
+
+
+class AccountSummary(PrivateSummary, frozen=True, gc=False, tag="account"):
     """An account as the ledger has it."""
 
     account_id: Text
@@ -153,26 +157,26 @@ class AccountSummary(_Event, frozen=True, gc=False, tag="account"):
     in_flight: tuple[Any, ...] = ()
 
 
-class ClosedSummary(_Event, frozen=True, gc=False, tag="closed"):
+class ClosedSummary(PrivateSummary, frozen=True, gc=False, tag="closed"):
     """A request, or a record that is none, that has had its outcome."""
 
     workflow_id: Text | None
 
 
-class ClosedIdsSummary(_Event, frozen=True, gc=False, tag="closed_ids"):
+class ClosedIdsSummary(PrivateSummary, frozen=True, gc=False, tag="closed_ids"):
     """Many of them at once; whose they are is packed."""
 
     chunk: Text
 
 
-class LaneRecordSummary(_Event, frozen=True, gc=False, tag="lane"):
+class LaneRecordSummary(PrivateSummary, frozen=True, gc=False, tag="lane"):
     """A lane as its worker wrote it."""
 
     worker: Text
     openings_without_progress: Count
 
 
-class SkippedSummary(_Event, frozen=True, gc=False, tag="skipped"):
+class SkippedSummary(PrivateSummary, frozen=True, gc=False, tag="skipped"):
     """A private record that an operator has passed by."""
 
 

@@ -9,14 +9,13 @@ from answerbus.schema_name import SchemaName
 from answerbus.topics import TOPIC_OF_KIND
 from services.operators.records.event_summary import (
     EVENT_SUMMARY,
-    AccountSummary,
     AnswerSummary,
     ClosedIdsSummary,
-    ClosedSummary,
     DeadLetterSummary,
     DismissedSummary,
     EventSummary,
     LaneRecordSummary,
+    PrivateSummary,
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
@@ -62,13 +61,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
     def request_id(self) -> str | None:
         """The request, if the record says it."""
         match self.event:
-            case (
-                AccountSummary()
-                | ClosedSummary()
-                | ClosedIdsSummary()
-                | LaneRecordSummary()
-                | SkippedSummary()
-            ):
+            case PrivateSummary():
                 return None
             case DismissedSummary() | UndecodableRecord():
                 return None
