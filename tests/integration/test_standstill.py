@@ -18,9 +18,9 @@ from tests.providers.apis import APIS
 
 pytestmark = pytest.mark.kafka
 
-ANSWERS_AFTER_S = 1.0
-TIMEOUT_S = 3.0
-STANDS_STILL_S = 6.0
+TIMEOUT_S = 10.0  # more than passes between the first call and the last, on a slow machine
+SCRIPTED_S = 8.0
+STANDS_STILL_S = TIMEOUT_S + 1.0  # so the time of each call is over
 KEY_VARIABLE = "KEY_OF_THE_SLOW_PROVIDER"
 
 
@@ -31,18 +31,19 @@ class SlowProvider:
     url: str
     asked: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
 async def slow_provider() -> AsyncIterator[SlowProvider]:
-    """Answers each call after a second, whether or not anybody reads it."""
+    """Answers each call as soon as it may, whether or not the worker reads it."""
     apis = {api.path: api for api in APIS}
 
     async def call(asked: web.Request) -> web.Response:
         if asked.path not in apis:
             return web.json_response({"capabilities": ["completion"]})  # Ollama's show
         seen.asked[asked.path] += 1
-        await asyncio.sleep(ANSWERS_AFTER_S)
+        await seen.may_answer.wait()
         seen.answered[asked.path] += 1
         return web.json_response(apis[asked.path].good)
 
@@ -76,7 +77,7 @@ def config(bus: Bus, url: str) -> Path:
         }
         told = "".join(f'{name} = "{text}"\n' for name, text in lines.items())
         tables.append(f"[profiles.{api.name}]\n{told}timeout_s = {TIMEOUT_S}\n")
-    rules = [{"reply": ANSWERED, "latency_s": ANSWERS_AFTER_S}]
+    rules = [{"reply": ANSWERED, "latency_s": SCRIPTED_S}]
     default = bus.config(rules).read_text() + f"timeout_s = {TIMEOUT_S}\n"
     path = bus.folder / "slow.toml"
     path.write_text(default + "".join(tables))
@@ -99,8 +100,8 @@ async def test_a_stopped_worker_pays_for_no_answer_twice(
             lambda: provider.asked.total() == len(APIS) and len(bus.calls()) == 1,
             "all are called",
         )
-        assert provider.answered.total() == 0
         os.kill(worker.process.pid, signal.SIGSTOP)
+        provider.may_answer.set()
         await asyncio.sleep(STANDS_STILL_S)
         assert provider.answered.total() == len(APIS)
         os.kill(worker.process.pid, signal.SIGCONT)
