@@ -13,7 +13,7 @@ RUNS := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-browser test-e2e schemas lock \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas lock \
 	up down console demo recording chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
@@ -69,6 +69,9 @@ test-wide: install  ## Much data, thousands of faults, and the providers' SDKs o
 
 test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS names another one)
 	@$(RUN) -m infra.checks integration
+
+test-long: install  ## What takes minutes on a real Kafka, and `make test` leaves out
+	@$(RUN) -m infra.checks long
 
 test-browser: install  ## The console in a real Chromium, on a real Kafka; screenshots in .run/screenshots
 	@$(RUN) -m infra.checks browser

@@ -8,6 +8,7 @@ from types import MappingProxyType
 REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
+_ON_KAFKA = "kafka and not real_llm and not browser"
 _BY_FILE = ("--quiet", "--numprocesses=2", "--dist=loadfile", "--durations=20")
 
 
@@ -26,10 +27,15 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "quick": _tests("quick", "not wide and not kafka and not real_llm", *_ON_TWO),
         "wide": _tests("wide", "wide and not kafka and not real_llm", *_ON_TWO),
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "60"),
-        "integration": _tests("integration", "kafka and not real_llm and not browser", *_BY_FILE),
+        "integration": _tests("integration", _ON_KAFKA + " and not long", *_BY_FILE),
         "browser": _tests("browser", "browser"),
         "e2e": _tests("e2e", "real_llm"),
     }
+)
+
+# What `make test` leaves out, since it takes minutes: by name only.
+LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"long": _tests("long", _ON_KAFKA + " and long", *_BY_FILE)}
 )
 
 

@@ -31,6 +31,7 @@ def test_the_short_hostile_run_has_faults_of_every_kind() -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_no_promise_is_broken_in_a_hostile_place(tmp_path: Path) -> None:
     environment("+0")  # skips where clocks cannot be set
     outcome = Chaos(HOSTILE_SEED, HOSTILE_SIZE, tmp_path, Console(highlight=False)).run()

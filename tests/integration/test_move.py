@@ -124,7 +124,7 @@ def assert_in_order(calls: Sequence[JsonObject], asked: Sequence[dict[str, Any]]
         assert numbers == sorted(numbers)
 
 
-@pytest.mark.parametrize("partitions", [7, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(7, marks=pytest.mark.long)])
 async def test_a_deployment_goes_on_with_another_number_of_partitions(
     bus: Bus, partitions: int
 ) -> None:
@@ -184,6 +184,7 @@ async def test_a_dry_run_writes_nothing(bus: Bus) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1])
 async def test_a_move_that_is_killed_again_and_again_ends_as_one_that_was_not(
     bus: Bus, seed: int

@@ -77,6 +77,7 @@ async def test_only_what_ends_its_worker_is_given_up(bus: Bus) -> None:
     assert worker.terminate() == 0
 
 
+@pytest.mark.long
 async def test_ten_kills_that_no_request_is_to_blame_for_lose_none(bus: Bus) -> None:
     settings = config(bus)
     names = [f"r-{partition}" for partition in range(bus.partitions)]

@@ -77,6 +77,7 @@ async def test_two_groups_that_start_together_come_to_rest(bus: Bus) -> None:
     assert len(await bus.terminals(21)) == 21
 
 
+@pytest.mark.long
 async def test_two_workers_with_one_static_id_say_so(bus: Bus) -> None:
     """They evict each other for ever; nothing but the id tells them apart."""
     config = bus.config([{"reply": ANSWERED}])
