@@ -12,14 +12,13 @@ from infra.checks.reports import counts
 from infra.checks.second_try import again, second_report, tried_again
 from infra.checks.steps import LONG, REPORTS, STEPS, report_of
 
-_COMMANDS = {**STEPS, **LONG}
-
 
 def main(names: Sequence[str]) -> int:
     """Run the steps until one fails; the exit code is 1 if one did, 2 for an unknown step."""
-    unknown = [name for name in names if name not in _COMMANDS]
+    known = {**STEPS, **LONG}
+    unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"There is no check {unknown[0]!r}; there are: {', '.join(_COMMANDS)}")
+        print(f"There is no check {unknown[0]!r}; there are: {', '.join(known)}")
         return 2
     chosen = names or tuple(STEPS)
     REPORTS.mkdir(parents=True, exist_ok=True)
@@ -27,7 +26,7 @@ def main(names: Sequence[str]) -> int:
     for number, name in enumerate(chosen, start=1):
         for report in (report_of(name), second_report(report_of(name))):
             report.unlink(missing_ok=True)
-        if not _passes(name, f"[{number}/{len(chosen)}] {name}"):
+        if not _passes(name, known[name], f"[{number}/{len(chosen)}] {name}"):
             print(f"\n{name} failed; again: .venv/bin/python -m infra.checks {name}")
             print(_total(chosen, time.monotonic() - began))
             return 1
@@ -35,9 +34,8 @@ def main(names: Sequence[str]) -> int:
     return 0
 
 
-def _passes(name: str, heading: str) -> bool:
+def _passes(name: str, command: Sequence[str], heading: str) -> bool:
     began = time.monotonic()
-    command = _COMMANDS[name]
     passes = _runs(command, heading)
     if not passes and (tests := tried_again(name, report_of(name))):
         passes = _runs(again(command, report_of(name)), f"{heading}, second try")
