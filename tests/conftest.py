@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.checks.steps import WIDE
 from tests.plugins.installing import install_tickets
 
-WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
 _HERE = Path(__file__).parent
 
 

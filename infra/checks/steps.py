@@ -1,19 +1,32 @@
 """The checks by name, cheapest first: what each of them runs."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
+_ALONE = "not kafka and not real_llm"
 _ON_KAFKA = "kafka and not real_llm and not browser"
 _BY_FILE = ("--quiet", "--numprocesses=2", "--dist=loadfile", "--durations=20")
+
+# Folders of tests by what they need, so that a step does not import tests of other steps.
+WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
+WITH_BROKER = ("browser", "chaos", "demo", "e2e", "infra", "integration")
 
 
 def _tests(name: str, marks: str, *options: str) -> tuple[str, ...]:
     return (*_PYTEST, "-m", marks, f"--junit-xml={REPORTS / name}.xml", *options)
+
+
+def _without(folders: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"--ignore=tests/{folder}" for folder in sorted(folders))
+
+
+_NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo"})
+_NOT_ON_KAFKA = _without({*WIDE, "contracts", "unit"} - {*WITH_BROKER})
 
 
 # Tests that talk to Kafka mostly wait: two files at a time, each with a broker of its own. Those
@@ -24,10 +37,12 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lint": (sys.executable, "-m", "ruff", "check"),
         "types": (sys.executable, "-m", "mypy"),
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
-        "quick": _tests("quick", "not wide and not kafka and not real_llm", *_ON_TWO),
-        "wide": _tests("wide", "wide and not kafka and not real_llm", *_ON_TWO),
+        "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
+        "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "60"),
-        "integration": _tests("integration", _ON_KAFKA + " and not long", *_BY_FILE),
+        "integration": _tests(
+            "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
+        ),
         "browser": _tests("browser", "browser"),
         "e2e": _tests("e2e", "real_llm"),
     }
@@ -35,7 +50,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 # What `make test` leaves out, since it takes minutes: by name only.
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"long": _tests("long", _ON_KAFKA + " and long", *_BY_FILE)}
+    {"long": _tests("long", _ON_KAFKA + " and long", *_NOT_ON_KAFKA, *_BY_FILE)}
 )
 
 
