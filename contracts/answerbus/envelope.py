@@ -72,8 +72,8 @@ def decode(value: bytes | None, _: Headers = ()) -> Event | Undecodable:
 def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedRequest | Undecodable:
     """Reads a record of the requests topic.
 
-    Headers are optional; those that claim another type than the body's are a contradiction that
-    nobody should guess about. A replay is charged to the account of its letter and to no other.
+    Headers are optional; those that claim another type than the body's are a contradiction, and
+    are not guessed about. A replay is charged to the account of its letter and to no other.
     """
     parsed = _object(value)
     if isinstance(parsed, Undecodable):

@@ -3,7 +3,7 @@
 import re
 from html.entities import html5
 
-# Where a line was wrapped, and signs that nobody sees.
+# Where a line was wrapped, and signs that are not visible.
 _HIDDEN = r"\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060-\u2064\ufeff"
 # One set of characters comes first, since this is searched for many times as fast.
 UNSEEN = re.compile(rf"([\r\n{_HIDDEN}](?:(?<=[\r\n])\s*|[{_HIDDEN}]*))")

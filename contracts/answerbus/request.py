@@ -117,7 +117,7 @@ class Replay(Wire):
     """Where a replayed request comes from, as the request itself says.
 
     Written by the replay tool alone. `account` is that of workflow and letter, as derived. Who
-    replayed is said by the Replayed event: whoever may publish requests may write any `by`.
+    replayed is said by the Replayed event: each publisher of requests may write any `by`.
     """
 
     dead_letter_id: str

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import DIMMED_MONOKAI
 
-GAP_S_MAX = 1.2  # longer waits are cut: nobody watches a table that stands still
+GAP_S_MAX = 1.2  # longer waits are cut: nothing moves meanwhile
 LAST_S = 5.0  # how long the last picture stays
 
 

@@ -22,8 +22,8 @@ from services.operators.records.event_line import retry_text
 from services.operators.records.stored import RetryEnded
 
 QUEUED = "queued: waits for a worker"
-NOBODY = "still queued: does a worker run? `answerbus doctor` says so"
-NOBODY_AFTER_S = 10.0
+NO_WORKER = "still queued: does a worker run? `answerbus doctor` says so"
+NO_WORKER_AFTER_S = 10.0
 IN_PLACE_S_MAX = 2.0  # longer than this no request waits for its spinner
 
 Say = Callable[[str], None]
@@ -71,8 +71,8 @@ async def _follow(
                 if text := progress_text(decoded(stored).event, request):
                     is_known = True
                     say(text)
-            if not is_known and time.monotonic() - began > NOBODY_AFTER_S:
-                say(NOBODY)
+            if not is_known and time.monotonic() - began > NO_WORKER_AFTER_S:
+                say(NO_WORKER)
 
 
 def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:

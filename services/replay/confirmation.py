@@ -16,7 +16,7 @@ LINES_MAX = 5
 def confirm(question: str) -> None:
     """Go on only if the operator says yes. Raises typer.Abort, or typer.BadParameter."""
     if not sys.stdin.isatty():
-        raise typer.BadParameter("Nobody can be asked here: say --yes if you are sure.")
+        raise typer.BadParameter("There is no terminal to ask at: say --yes if you are sure.")
     typer.confirm(question, abort=True, err=True)
 
 

@@ -41,7 +41,7 @@ async def _nowhere(_: str, __: int) -> int:
     return 0
 
 
-async def _nobody(_: str) -> int:
+async def _no_members(_: str) -> int:
     return 0
 
 
@@ -63,7 +63,7 @@ class Context:
     counters: WorkerCounters = field(default_factory=WorkerCounters)
     observer: Observer = field(default_factory=Observers)
     group: str | None = None  # of the consumers that share the partitions
-    members_of: MembersOf = _nobody
+    members_of: MembersOf = _no_members
     offset_of: OffsetOf = _nowhere
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 class LoopThread:
     """Runs coroutines one call at a time or many; the thread ends with its process at the latest.
 
-    A notebook and a web server have an event loop that is running already, in which no one may
+    A notebook and a web server have an event loop that is running already, which must not
     wait for another one to finish; in another thread that holds nothing up.
     """
 

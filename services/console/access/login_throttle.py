@@ -6,7 +6,7 @@ BURST = 10  # wrong tokens of an address that are answered at once
 INTERVAL_S = 1.0  # between tries after that
 WAIT_S_MAX = 5.0  # more of them than fit into this are refused unread
 ADDRESSES_MAX = 10_000  # remembered; beyond that the oldest is forgotten
-_NETWORK_BITS = 64  # of IPv6: whoever has one of its addresses has them all
+_NETWORK_BITS = 64  # of IPv6: one network is one user's
 
 
 class LoginThrottle:

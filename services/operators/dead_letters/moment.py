@@ -14,7 +14,7 @@ def moment_ms(text: str, now_ms: int) -> int | None:
     if ago:
         return now_ms - int(ago[1]) * _UNITS_S[ago[2]] * 1000
     try:
-        # A `+` that nobody escaped in an address arrives as a space.
+        # A `+` that was not escaped in an address arrives as a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
         return int(moment.astimezone(UTC).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -43,7 +43,7 @@ _ADVICE_ON_LLAMA_CPP = (
 async def started(
     profiles: Mapping[str, Profile], clock: Clock
 ) -> tuple[dict[str, Backend], list[str]]:
-    """Backends whose profiles were checked, and sentences on what is amiss and keeps no one.
+    """Backends whose profiles were checked, and sentences on what is amiss but stops no profile.
 
     Raises SetUpError that names all profiles which can never work.
     """
@@ -155,7 +155,7 @@ def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
     if profile.price is not None:
         return Tariff(profile.price.input_usd, profile.price.output_usd)
     if isinstance(profile, ScriptedProfile) or profile.base_url is not None:
-        return None  # whoever serves this has prices of their own
+        return None  # another server has prices of its own
     from services.worker.adapters.providers.prices import known_tariff
 
     return known_tariff(profile.provider, profile.model, clock.now())

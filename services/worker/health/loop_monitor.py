@@ -19,7 +19,7 @@ class Stall:
 
 
 class LoopMonitor:
-    """Ticks; whoever asks when it is late counts as a tick, so that nobody is told too late."""
+    """Ticks. A question while a tick is late counts as a tick, so that an answer is never late."""
 
     def __init__(self) -> None:
         self.stalls = 0

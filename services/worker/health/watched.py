@@ -68,6 +68,6 @@ class HealthInputs:
     others: OtherGroupNames = NoOtherGroups()
     read_monitor: ReadMonitor = field(
         default_factory=partial(ReadMonitor, inf)
-    )  # by default nobody reads
+    )  # by default there is no reader
     coordinator: HasProblem = NoProblem()
     clock_ahead_s: Callable[[], float | None] = lambda: None

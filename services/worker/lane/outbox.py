@@ -119,7 +119,7 @@ class Outbox:
             if was_cancelled(error):
                 raise
             self._observer.lost()
-            if self._closing is None:  # else nobody has it any more, and its lane has another
+            if self._closing is None:  # else its lane has another producer already
                 self._on_lost(error)
 
     def _committed(self, batch: list[_Write], began: float) -> None:

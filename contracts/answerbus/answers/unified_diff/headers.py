@@ -25,7 +25,7 @@ _PAIRS = (("--- ", "+++ "), ("rename from ", "rename to "), ("copy from ", "copy
 _NAMING = ("Index: ", *(key for pair in _PAIRS for key in pair))
 _PLAIN = {"Index: ", "=", "--- ", "+++ "}
 _MODE = "100(?:644|755)"
-_HASH = "[0-9A-Za-z]{1,64}"  # models make hashes up, and no one reads them in a diff of text
+_HASH = "[0-9A-Za-z]{1,64}"  # models make hashes up, and a diff of text does not need them
 _FORMS = {
     "Index: ": ".+",
     "=": "=*",

@@ -64,7 +64,7 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
             continue
         name = topic_name(settings, step.topic)
         for difference in step.differences:
-            if difference.found is None:  # nobody lets us see it
+            if difference.found is None:  # we have no right to see it
                 continue
             if difference.name == RECORD_LIMIT and int(difference.found) < int(difference.wanted):
                 raise SetUpError(

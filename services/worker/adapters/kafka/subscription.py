@@ -25,7 +25,7 @@ from services.worker.adapters.kafka.read_monitor import Subscriber
 POLL_MS = 20  # FastStream waits this long twice on an idle topic
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
 FETCH_BYTES_MAX = 4 * 1024 * 1024
-PARTITION_FETCH_BYTES_MAX = 256 * 1024  # of which each partition has one more in waiting
+PARTITION_FETCH_BYTES_MAX = 256 * 1024  # each partition has one more answer of this size in waiting
 HEARTBEATS_PER_SESSION = 5
 METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's default: 5 minutes
 

@@ -17,7 +17,7 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 
-UNKNOWN = "unknown"  # what a request names and nobody has, or what is known of no request
+UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
 
 
 class MetricsObserver:

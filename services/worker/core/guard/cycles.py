@@ -20,8 +20,8 @@ _IN_PLACE = IN_PLACE_ONE | IN_PLACE_LIST | IN_PLACE_NAMED
 def circular(document: Document) -> JsonObject | None:
     """A schema that comes back to itself without a step into the value; None if there is none.
 
-    Only what applies to some value counts: a definition that is referred to by nothing harms
-    nobody.
+    Only what applies to some value counts: a definition without a reference to it does
+    no harm.
     """
     done: set[int] = set()
     for start in _applied(document):

@@ -52,7 +52,7 @@ class Compiled:
         read = decode(self.shapes, value)
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
             return read
-        if len(read) > 1:  # which nobody would read
+        if len(read) > 1:  # more than the member that was asked for
             expected = f"an object with the member `{ROOT_NAME}` alone"
             return failure.Invalid(problems=(Problem.of("", "box", expected),))
         return read[ROOT_NAME]

@@ -11,7 +11,7 @@ class State(Enum):
     OPENING = "assigned, no producer: it fences, reads what is there, settles what is left over"
     OPEN = "takes records in, spends, calls"
     SUSPENDED = "revoked: calls in flight go on and are settled, nothing is spent"
-    RESUMING = "assigned again: it proves that nobody has fenced it meanwhile"
+    RESUMING = "assigned again: it proves that no other worker has fenced it meanwhile"
     UNASSIGNED = "revoked, no producer: calls in flight go on and cannot be settled"
     HANDING_OVER = "assigned elsewhere: it settles its calls, and its successor waits for it"
     ABANDONED = "assigned elsewhere, no producer: its calls wait for the partition to come back"
@@ -44,7 +44,7 @@ class Effect(Enum):
     PAUSE = auto()  # take no more records in
     RESUME = auto()  # take records in from where the lane stands, and start whose turn it is
     CANCEL_UNCALLED = auto()  # end the tasks whose call has not begun: their requests come again
-    ABANDON_CALLS = auto()  # end the calls in flight: nobody can settle them here
+    ABANDON_CALLS = auto()  # end the calls in flight: they cannot be settled here
     HALT = auto()  # end the step under way
 
 

@@ -46,7 +46,7 @@ _PROFILE_CODES = {
 }
 
 
-# One request asks for more tokens than a minute allows: refused for ever, and nobody else's fault.
+# One request asks for more tokens than a minute allows: only this request is refused, and always.
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code

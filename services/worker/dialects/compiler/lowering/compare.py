@@ -23,7 +23,7 @@ from services.worker.dialects.compiler.shapes.shape import (
 
 COMPARISONS_MAX = 80_000  # some tenths of a second
 
-EXCLUSIVE_BRANCHES_MAX = 64  # of more, nobody looks whether they exclude each other
+EXCLUSIVE_BRANCHES_MAX = 64  # more are not compared with each other
 
 _Shapes = tuple[Shape, Shape]
 
