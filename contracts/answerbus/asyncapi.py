@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from answerbus.schema_export import event_models, event_schema
-from answerbus.topics import PARTITIONS_DEFAULT, TOPIC_OF_KIND, TOPICS, Key, Topic
+from answerbus.topics import PARTITIONS_DEFAULT, TOOL_TOPICS, TOPIC_OF_KIND, TOPICS, Key, Topic
 
 Schema = dict[str, Any]
 
 _BINDING = "0.5.0"  # of AsyncAPI's words for Kafka
 _TEXT: Schema = {"type": "string"}
 _WITH_CONTRACT = frozenset({"request", "result", "unvalidated_result", "refusal", "retry_request"})
+_BY_ANYBODY = frozenset({"request", "tool_result", "tool_progress", "toolset"})
 _WITH_VARIANT = frozenset({"result", "refusal"})
 _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
@@ -21,7 +22,10 @@ _KEYS: Mapping[Key, str] = {
         "`account:<account_id>`, `closed:<request_id>`, `closed:@<origin>`, `lane` or "
         "`skipped:@<offset>`."
     ),
+    "call_id": "The `call_id`.",
+    "toolset": "The name of the toolset.",
 }
+_EVERY_TOPIC = (*TOPICS, *TOOL_TOPICS)
 _ABOUT = """\
 Requests to language models and their typed answers, over Kafka.
 
@@ -49,7 +53,7 @@ def document() -> Schema:
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
-        "channels": {topic.name: _channel(topic) for topic in TOPICS},
+        "channels": {_name(topic): _channel(topic) for topic in _EVERY_TOPIC},
         "operations": dict(_operations()),
         "components": {"messages": messages, "schemas": dict(sorted(schemas.items()))},
     }
@@ -63,11 +67,12 @@ def _channel(topic: Topic) -> Schema:
     return {
         "address": topic.full_name(),
         "summary": topic.summary,
+        **_parameters(topic),
         "messages": {kind: {"$ref": f"#/components/messages/{kind}"} for kind in topic.events},
         "bindings": {
             "kafka": {
                 "topic": topic.full_name(),
-                "partitions": PARTITIONS_DEFAULT,
+                "partitions": topic.partitions or PARTITIONS_DEFAULT,
                 "topicConfiguration": settings,
                 "bindingVersion": _BINDING,
             }
@@ -75,18 +80,29 @@ def _channel(topic: Topic) -> Schema:
     }
 
 
+def _parameters(topic: Topic) -> Schema:
+    if "{toolset}" not in topic.name:
+        return {}
+    return {"parameters": {"toolset": {"description": "The name of the toolset."}}}
+
+
 def _operations() -> Iterator[tuple[str, Schema]]:
-    for topic in TOPICS:
+    for topic in _EVERY_TOPIC:
         for party in topic.writers:
-            yield f"{party}-writes-{topic.name}", _operation("send", party, topic)
+            yield f"{party}-writes-{_name(topic)}", _operation("send", party, topic)
         for party in topic.readers:
-            yield f"{party}-reads-{topic.name}", _operation("receive", party, topic)
+            yield f"{party}-reads-{_name(topic)}", _operation("receive", party, topic)
+
+
+def _name(topic: Topic) -> str:
+    """That of the channel: one for the calls of all toolsets, whose address has a parameter."""
+    return topic.name.partition(".")[0]
 
 
 def _operation(action: Literal["send", "receive"], party: str, topic: Topic) -> Schema:
     return {
         "action": action,
-        "channel": {"$ref": f"#/channels/{topic.name}"},
+        "channel": {"$ref": f"#/channels/{_name(topic)}"},
         "tags": [{"name": party}],
     }
 
@@ -151,7 +167,10 @@ def _headers(kind: str) -> Schema:
         "ce_specversion": {**_TEXT, "const": "1.0"},
         "ce_id": _TEXT,
         "ce_type": {**_TEXT, "const": f"answerbus.{kind}.v1"},
-        "ce_source": {**_TEXT, "enum": ["/answerbus/worker", "/answerbus/client"]},
+        "ce_source": {
+            **_TEXT,
+            "enum": ["/answerbus/worker", "/answerbus/client", "/answerbus/tools"],
+        },
         "ce_dataschema": {**_TEXT, "const": f"urn:answerbus:event:{kind}.v1"},
         "content-type": {**_TEXT, "const": "application/json"},
     }
@@ -164,5 +183,5 @@ def _headers(kind: str) -> Schema:
     return {
         "type": "object",
         "properties": required | optional,
-        "required": [] if kind == "request" else list(required),
+        "required": [] if kind in _BY_ANYBODY else list(required),
     }

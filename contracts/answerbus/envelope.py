@@ -23,8 +23,9 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 WORKER_SOURCE = "/answerbus/worker"
 CLIENT_SOURCE = "/answerbus/client"
+TOOLS_SOURCE = "/answerbus/tools"
 REQUEST_TYPE = b"answerbus.request.v1"
-KINDS_MAX = 64  # of events, times the two who write them
+KINDS_MAX = 64  # of events, times those who write them
 _SPECVERSION = b"1.0"
 _DERIVED_ACCOUNT = (
     f"`<workflow_id>~` and the first {DIGEST_CHARS} hex digits of the SHA-256 of `dead_letter_id`"

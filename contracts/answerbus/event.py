@@ -5,6 +5,7 @@ from typing import Annotated, assert_never
 
 from pydantic import Field, TypeAdapter
 
+from answerbus import tool_event
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
@@ -19,9 +20,15 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_event import ToolEvent
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
 
 Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter
-Event = Request | Terminal | RetryRequest | Replayed | Dismissed | Attempt | LedgerRecord
+Event = (
+    Request | Terminal | RetryRequest | Replayed | Dismissed | Attempt | LedgerRecord | ToolEvent
+)
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 
@@ -41,6 +48,8 @@ def event_id(event: Event) -> str:
             return f"{event.dead_letter_id}.dismissed"
         case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return key(event)
+        case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
+            return tool_event.event_id(event)
         case _:
             assert_never(event)
 
@@ -64,6 +73,8 @@ def key(event: Event) -> str:
             return LANE_KEY
         case Skipped():
             return f"skipped:@{event.offset}"
+        case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
+            return tool_event.key(event)
         case _:
             assert_never(event)
 
@@ -72,6 +83,8 @@ def workflow_of(event: Event) -> str | None:
     """The workflow that an event belongs to, if the event knows it."""
     match event:
         case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return None
+        case ToolsetCard():
             return None
         case _:
             return event.workflow_id
@@ -82,7 +95,7 @@ def request_of(event: Event) -> str | None:
     match event:
         case Dismissed() | AccountRecord() | ClosedRecord() | ClosedIdsRecord():
             return None
-        case LaneRecord() | Skipped():
+        case LaneRecord() | Skipped() | ToolResult() | ToolProgress() | ToolsetCard():
             return None
         case _:
             return event.request_id
@@ -91,8 +104,10 @@ def request_of(event: Event) -> str | None:
 def happened_at(event: Event) -> datetime | None:
     """When it happened, if the event itself says so."""
     match event:
-        case Request():
+        case Request() | ToolResult() | ToolProgress():
             return None
+        case ToolCallRecord() | ToolCancel() | ToolsetCard():
+            return event.at
         case Result() | UnvalidatedResult() | Refusal():
             return event.finished_at
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed():

@@ -12,7 +12,10 @@ from answerbus.contract import Contract
 from answerbus.event import Event
 from answerbus.registry import BUILT_IN
 from answerbus.request import Request
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
 
+_READ = (Request, ToolResult, ToolProgress, ToolsetCard)  # others write these, too
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -53,8 +56,8 @@ def event_models() -> Mapping[str, type[BaseModel]]:
 
 
 def event_schema(kind: str, model: type[BaseModel]) -> dict[str, JsonValue]:
-    """The schema of an event as it is on the wire: requests as read, all others as written."""
-    mode: JsonSchemaMode = "validation" if model is Request else "serialization"
+    """The schema of an event as it is on the wire: what others write as read, ours as written."""
+    mode: JsonSchemaMode = "validation" if model in _READ else "serialization"
     schema = model.model_json_schema(mode=mode, schema_generator=_OnTheWire)
     return {
         "$schema": _DIALECT,

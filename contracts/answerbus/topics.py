@@ -12,8 +12,8 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _MIB = 1024 * 1024
 
-Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger"]
-Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit"]
+Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger", "call_id", "toolset"]
+Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit", "tools"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Topic:
     compaction_lag_ms: int | None = None
     segments: Segments | None = None
     record_bytes_max: int = RECORD_BYTES_MAX
+    partitions: int | None = None  # its own number; None: as many as the deployment has
 
     def full_name(self, prefix: str = PREFIX_DEFAULT) -> str:
         """The name on the broker, such as `answerbus.results.v1`."""
@@ -158,5 +159,50 @@ LEDGER = Topic(
 )
 
 TOPICS = (REQUESTS, RESULTS, REFUSALS, RETRIES, DEAD_LETTERS, ATTEMPTS, LEDGER)
+
+
+def tool_calls(toolset: str) -> Topic:
+    """The topic of the calls of one toolset, such as `answerbus.tools.orders.v1`."""
+    return Topic(
+        f"tools.{toolset}",
+        ("tool_call", "tool_cancel"),
+        "call_id",
+        "delete",
+        _DAY_MS,
+        writers=("worker",),
+        readers=("tools",),
+        summary="Calls of the tools of one toolset.",
+        partitions=PARTITIONS_DEFAULT,
+    )
+
+
+TOOL_CALLS = tool_calls("{toolset}")
+TOOL_RESULTS = Topic(
+    "tool-results",
+    ("tool_result", "tool_progress"),
+    "workflow_id",
+    "delete",
+    7 * _DAY_MS,
+    writers=("tools",),
+    readers=("worker",),
+    summary="What tool servers say of calls, in the partition of the lane that called.",
+)
+TOOLSETS = Topic(
+    "toolsets",
+    ("toolset",),
+    "toolset",
+    "compact",
+    None,
+    writers=("tools",),
+    readers=("worker", "operators"),
+    summary="The card of each toolset: its tools, their schemas and digests.",
+    compaction_lag_ms=_HOUR_MS,
+    segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
+    partitions=1,
+)
+TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSETS)
+
 # A `skipped` stands in either of the private topics, and is told of as the ledger's.
-TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in TOPICS for kind in topic.events}
+TOPIC_OF_KIND: Mapping[str, Topic] = {
+    kind: topic for topic in (*TOPICS, *TOOL_TOPICS) for kind in topic.events
+}

@@ -11,7 +11,7 @@ import pytest
 from answerbus.asyncapi import document, text
 from answerbus.envelope import Undecodable, decode, encode
 from answerbus.schema_export import event_models
-from answerbus.topics import TOPICS
+from answerbus.topics import TOOL_TOPICS, TOPICS
 
 ROOT = Path(__file__).parents[2]
 OFFICIAL = Path(__file__).parent / "asyncapi-specs/3.0.0.json"  # npm: @asyncapi/specs 6.11.1
@@ -80,11 +80,12 @@ def test_every_reference_points_to_something() -> None:
 
 
 def test_every_topic_is_a_channel_and_every_party_has_its_operations() -> None:
-    assert list(DOCUMENT["channels"]) == [topic.name for topic in TOPICS]
+    names = {topic: topic.name.partition(".")[0] for topic in (*TOPICS, *TOOL_TOPICS)}
+    assert list(DOCUMENT["channels"]) == list(names.values())
     assert set(DOCUMENT["components"]["messages"]) == set(event_models())
     assert set(DOCUMENT["operations"]) == {
-        f"{party}-{verb}-{topic.name}"
-        for topic in TOPICS
+        f"{party}-{verb}-{name}"
+        for topic, name in names.items()
         for verb, parties in (("writes", topic.writers), ("reads", topic.readers))
         for party in parties
     }
@@ -105,6 +106,13 @@ def test_payload_and_headers_of_an_event_are_as_the_document_says(path: Path) ->
     assert validator(message["headers"]).is_valid(headers)
     assert headers.keys() <= message["headers"]["properties"].keys()
     assert message["name"] == headers["ce_type"]
+
+
+def test_the_channel_of_the_calls_of_all_toolsets_has_their_name_as_a_parameter() -> None:
+    channel = DOCUMENT["channels"]["tools"]
+
+    assert channel["address"] == "answerbus.tools.{toolset}.v1"
+    assert list(channel["parameters"]) == ["toolset"]
 
 
 def test_a_wrong_payload_is_refused_by_the_document() -> None:

@@ -15,9 +15,12 @@ from answerbus.topics import (
     LEDGER,
     REQUESTS,
     RETRIES,
+    TOOL_TOPICS,
+    TOOLSETS,
     TOPIC_OF_KIND,
     TOPICS,
     Topic,
+    tool_calls,
 )
 
 BROKER_RECORD_BYTES_MAX = 1_048_588  # message.max.bytes of a broker that nobody has configured
@@ -26,21 +29,23 @@ HOUR_MS = 3_600_000
 OPENING_MS_MAX = 600_000
 SEGMENT_BYTES_MAX = 16 * 1024 * 1024
 
-topics = pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.name)
+EVERY_TOPIC = (*TOPICS, *TOOL_TOPICS)
+
+topics = pytest.mark.parametrize("topic", EVERY_TOPIC, ids=lambda topic: topic.name)
 
 
 def test_every_kind_of_event_is_in_exactly_one_topic() -> None:
     """But `skipped`, which stands beside the record that it passes by."""
-    listed = [kind for topic in TOPICS for kind in topic.events]
+    listed = [kind for topic in EVERY_TOPIC for kind in topic.events]
 
     assert sorted(listed) == sorted([*event_models(), "skipped"])
     assert TOPIC_OF_KIND.keys() == event_models().keys()
 
 
 def test_names_are_unique_and_versioned() -> None:
-    names = [topic.full_name("prefix") for topic in TOPICS]
+    names = [topic.full_name("prefix") for topic in EVERY_TOPIC]
 
-    assert len(set(names)) == len(TOPICS)
+    assert len(set(names)) == len(EVERY_TOPIC)
     assert REQUESTS.full_name() == "answerbus.requests.v1"
     assert all(name.startswith("prefix.") and name.endswith(".v1") for name in names)
 
@@ -123,13 +128,22 @@ def test_the_ledger_remembers_as_long_as_requests_are_kept() -> None:
 
 def test_the_broker_says_when_a_record_came() -> None:
     """Deadlines, ages and retention count from there: no clock of a client matters."""
-    times = {topic.settings()["message.timestamp.type"] for topic in TOPICS}
+    times = {topic.settings()["message.timestamp.type"] for topic in EVERY_TOPIC}
 
     assert times == {"LogAppendTime"}
 
 
 def test_an_ended_retry_stays_readable_for_watchers() -> None:
     assert int(RETRIES.settings()["min.compaction.lag.ms"]) >= HOUR_MS
+
+
+def test_each_toolset_has_a_topic_for_its_calls_and_all_have_one_for_their_cards() -> None:
+    orders, files = tool_calls("orders"), tool_calls("files")
+
+    assert orders.full_name() == "answerbus.tools.orders.v1"
+    assert orders.settings() == files.settings()
+    assert orders.settings()["retention.ms"] == str(24 * HOUR_MS)
+    assert TOOLSETS.partitions == 1
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -144,5 +158,7 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
             assert key(event) == request_of(event)
         case "dead_letter_id":
             assert key(event) == json.loads(path.read_bytes())["dead_letter_id"]
+        case "call_id" | "toolset" as name:
+            assert key(event) == json.loads(path.read_bytes())[name]
         case "ledger":
             assert key(event).partition(":")[0] == event.kind

@@ -19,10 +19,14 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
 from services.escaping import plain_line
 from services.operators.explain import cause_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.stored import RetryEnded
+from services.operators.records.tool_text import tool_text
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {
@@ -70,7 +74,7 @@ def retry_text(retry: RetryRequest) -> str:
     return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
 
 
-def _detail(seen: DecodedRecord) -> str:  # noqa: C901 - one arm for each event
+def _detail(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
     match seen.event:
         case Undecodable() as found:
             return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
@@ -97,5 +101,9 @@ def _detail(seen: DecodedRecord) -> str:  # noqa: C901 - one arm for each event
             return f"{len(event.keys) // KEY_BYTES} of them, as chunk {event.chunk}"
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
+        case (
+            ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
+        ) as event:
+            return tool_text(event)
         case other:
             assert_never(other)

@@ -22,12 +22,16 @@ from answerbus.private.ledger import (
 )
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
 from services.escaping import plain, plain_line
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import result_text, retry_text
 from services.operators.records.stored import Place, RetryEnded
+from services.operators.records.tool_text import tool_text
 
 LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -114,6 +118,10 @@ def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each
         case Skipped() as event:
             said = f"the record at offset {event.offset} is passed by, by {event.by}"
             return plain_line(f"{said}: {event.reason}")
+        case (
+            ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
+        ) as event:
+            return tool_text(event)
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
         case other:

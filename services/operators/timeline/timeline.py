@@ -19,6 +19,9 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import REQUESTS
 from services.forwarding import first_place
 from services.operators.records.decoded import DecodedRecord, decoded
@@ -181,7 +184,7 @@ def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:
     return *_step(entry.seen), entry.at, entry.seen.offset
 
 
-def _step(record: DecodedRecord) -> tuple[float, int]:
+def _step(record: DecodedRecord) -> tuple[float, int]:  # noqa: C901 - one arm for each event
     match record.event:
         case Request() | Undecodable() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return 0, 0
@@ -191,7 +194,7 @@ def _step(record: DecodedRecord) -> tuple[float, int]:
             return event.next_attempt - 1, 1
         case (Result() | UnvalidatedResult() | Refusal()) as event:
             return event.attempt, 2
-        case AccountRecord():
+        case AccountRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
             return math.inf, 0
         case DeadLetter():
             return math.inf, 1
@@ -201,5 +204,7 @@ def _step(record: DecodedRecord) -> tuple[float, int]:
             return math.inf, 3
         case Replayed() | Dismissed():
             return math.inf, 4
+        case ToolCallRecord() as event:
+            return event.attempt, 1
         case other:
             assert_never(other)

@@ -1,0 +1,39 @@
+"""The events of tools, and what each is called on the wire: id and key."""
+
+from typing import assert_never
+
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
+
+ToolEvent = ToolCallRecord | ToolCancel | ToolResult | ToolProgress | ToolsetCard
+
+
+def event_id(event: ToolEvent) -> str:
+    """Derived from the call's id, so that a repeated event carries the same."""
+    match event:
+        case ToolCallRecord():
+            return f"{event.call_id}.{event.delivery}"
+        case ToolCancel():
+            return f"{event.call_id}.cancel"
+        case ToolResult():
+            return f"{event.call_id}.result"
+        case ToolProgress():
+            return f"{event.call_id}.progress.{event.n}"
+        case ToolsetCard():
+            return f"toolset:{event.toolset}"
+        case _:
+            assert_never(event)
+
+
+def key(event: ToolEvent) -> str:
+    """The record key: a call and its cancellation share it, and so a partition."""
+    match event:
+        case ToolCallRecord() | ToolCancel():
+            return event.call_id
+        case ToolResult() | ToolProgress():
+            return event.workflow_id
+        case ToolsetCard():
+            return event.toolset
+        case _:
+            assert_never(event)

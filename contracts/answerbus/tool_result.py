@@ -1,0 +1,65 @@
+"""What a tool server says of a call: that it goes on, and once what came of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from answerbus.failure import Problems
+from answerbus.tool_call import CallId, Token
+from answerbus.wire import Count, Name, Note, Notes, Reason, Wire, WorkflowId
+
+# What servers of ours and the conformance test call failures; a tool may have more of its own.
+UNKNOWN_TOOL = "unknown_tool"
+INVALID_ARGS = "invalid_args"
+NOT_APPROVED = "not_approved"
+TIMED_OUT = "timed_out"
+TOO_LARGE = "too_large"
+NOT_JSON = "not_json"
+CRASHED = "crashed"
+
+
+class ToolOk(Wire):
+    """The tool has done its work; `value` is shown to the model as data."""
+
+    kind: Literal["ok"] = "ok"
+    value: JsonValue
+
+
+class ToolFailure(Wire):
+    """The tool did not do its work: a stable code for programs, a message for the model."""
+
+    kind: Literal["error"] = "error"
+    code: Name
+    message: Reason = ""
+    retryable: bool = False
+    problems: Problems = ()
+
+
+ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
+
+
+class ToolResult(Wire):
+    """What came of a call, written to the place that the call names, with its token.
+
+    Anybody's tool server writes it: call, workflow, token and outcome must be there.
+    """
+
+    kind: Literal["tool_result"] = "tool_result"
+    call_id: CallId
+    workflow_id: WorkflowId
+    token: Token
+    outcome: ToolOutcome
+    duration_ms: Count | None = None
+    server: Note = ""
+    notes: Notes = ()
+
+
+class ToolProgress(Wire):
+    """The call is still worked on: its time-out starts anew. `n` counts the progress of a call."""
+
+    kind: Literal["tool_progress"] = "tool_progress"
+    call_id: CallId
+    workflow_id: WorkflowId
+    token: Token
+    note: Note = ""
+    n: Count = 0

@@ -1,0 +1,51 @@
+"""What a tool server offers: its card, with the schema and the digest of each of its tools."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from answerbus import limits
+from answerbus.contract import digest_of
+from answerbus.tool_call import ToolName, ToolsetName
+from answerbus.wire import Digest, Note, Timestamp, Wire, at_most_bytes
+
+Delivery = Literal["at_least_once", "at_most_once"]
+ApprovalRule = Literal["never", "always", "after_untrusted"]
+TimeoutS = Annotated[float, Field(gt=0, le=limits.TOOL_TIMEOUT_S_MAX, allow_inf_nan=False)]
+
+
+class ToolCard(Wire):
+    """One tool: what it is for, which arguments it takes, and how it may be called."""
+
+    name: ToolName
+    description: Annotated[str, at_most_bytes(limits.TOOL_DESCRIPTION_BYTES_MAX)] = ""
+    args_schema: dict[str, JsonValue]
+    delivery: Delivery = "at_least_once"
+    approval: ApprovalRule = "never"
+    timeout_s: TimeoutS = limits.TOOL_TIMEOUT_S_DEFAULT
+    digest: Digest | None = None
+
+    def computed_digest(self) -> str:
+        """The digest of all that the card says of the tool; what a card claims is not believed."""
+        said = self.model_dump(mode="json", exclude={"digest"})
+        return digest_of({**said, "timeout_s": f"{self.timeout_s:g}"})
+
+
+class ToolsetCard(Wire):
+    """The tools that one service serves. `written_by`: its own code, or a foreign MCP server.
+
+    Anybody's tool server writes it: names and schemas must be there.
+    """
+
+    kind: Literal["toolset"] = "toolset"
+    toolset: ToolsetName
+    tools: Annotated[tuple[ToolCard, ...], Field(max_length=limits.TOOLSET_TOOLS_MAX)]
+    written_by: Literal["code", "mcp"] = "code"
+    server: Note = ""
+    digest: Digest | None = None
+    at: Timestamp | None = None
+
+    def computed_digest(self) -> str:
+        """The digest by which a card is pinned: that of its tools, in the order of their names."""
+        tools = sorted((tool.name, tool.computed_digest()) for tool in self.tools)
+        return digest_of([self.toolset, self.written_by, [list(tool) for tool in tools]])

@@ -1,0 +1,37 @@
+"""What an event of a tool says, on one line, for people; pure."""
+
+from typing import assert_never
+
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_event import ToolEvent
+from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
+from answerbus.toolset_card import ToolsetCard
+from services.escaping import plain_line
+
+
+def tool_text(event: ToolEvent) -> str:
+    """Which tool, and what became of its call; no arguments and no values."""
+    match event:
+        case ToolCallRecord():
+            again = f", delivery {event.delivery}" if event.delivery > 1 else ""
+            return plain_line(f"calls {event.toolset}.{event.tool} as {event.call_id}{again}")
+        case ToolCancel():
+            return plain_line(f"cancels the call {event.call_id}: {event.reason}")
+        case ToolProgress():
+            return plain_line(f"the call {event.call_id} goes on: {event.note}")
+        case ToolResult():
+            return _result_text(event)
+        case ToolsetCard():
+            return f"the toolset {event.toolset} has {len(event.tools)} tools"
+        case _:
+            assert_never(event)
+
+
+def _result_text(result: ToolResult) -> str:
+    match result.outcome:
+        case ToolOk():
+            return f"the call {result.call_id} ended well"
+        case ToolFailure(code=code, message=message):
+            return plain_line(f"the call {result.call_id} failed, {code}: {message}")
+        case other:
+            assert_never(other)
