@@ -27,6 +27,7 @@ from infra.setup_error import SetupError
 from tests.benchmarks.figures import Figure, as_line, versions
 from tests.benchmarks.measurements import (
     added_latency,
+    backlog,
     console,
     efficiency,
     growth,
@@ -46,6 +47,7 @@ MODULES = (
     efficiency,
     profile,
     throughput,
+    backlog,
     added_latency,
     kills,
     refusals,

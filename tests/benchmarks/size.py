@@ -19,6 +19,8 @@ class Size:
     day_ids: int  # closed in the last 24 h
     accounts: int
     held: int
+    backlog: int
+    backlog_window_s: float
     growth_window_s: float
     scaling_window_s: float
     attempts: int
@@ -31,7 +33,22 @@ class Size:
 
 SIZES = {
     "small": Size(
-        "small", 5.0, 10.0, 600, 10.0, 20.0, 10_000, 600_000, 10_000, 500, 5.0, 8.0, 100_000, 60
+        "small",
+        5.0,
+        10.0,
+        600,
+        10.0,
+        20.0,
+        10_000,
+        600_000,
+        10_000,
+        500,
+        20_000,
+        10.0,
+        5.0,
+        8.0,
+        100_000,
+        60,
     ),
     "full": Size(
         "full",
@@ -44,6 +61,8 @@ SIZES = {
         9_000_000,
         100_000,
         5_000,
+        100_000,
+        25.0,
         15.0,
         20.0,
         1_000_000,

@@ -76,27 +76,32 @@ def _side_by_side(
             contestant = start(field)
             steady = watch(rig, contestant, size.warmup_s, size.window_s)
         rig.say(f"  {steady.share_of(in_flight):.3f}, {steady.cpu_ms:.2f} ms, {steady.cores}")
-        yield from _figures(case, who, in_flight, steady, bars.get(who))
+        judged = {"in-flight efficiency": bars.get(who)}
+        if who == "product" and in_flight == 1_000:
+            judged |= {"CPU per request": Bar("<=", CPU_MS_MAX), "peak memory": Bar("<=", 300)}
+        yield from figures_of(NAME, case, who, in_flight, steady, judged)
         costs[who] = steady.cpu_ms
     if costs.keys() >= {"product", ADAPTER}:
         times = costs["product"] / costs[ADAPTER]
         yield Figure(NAME, case, "product", "CPU, times the baseline's", times, "")
 
 
-def _figures(
-    case: str, who: str, in_flight: int, steady: Steady, bar: Bar | None
+def figures_of(
+    measurement: str,
+    case: str,
+    who: str,
+    in_flight: int,
+    steady: Steady,
+    bars: Mapping[str, Bar | None],
 ) -> Iterator[Figure]:
-    def figure(name: str, value: float, unit: str, bar: Bar | None = None) -> Figure:
-        return Figure(NAME, case, who, name, value, unit, bar, parameters=steady.parameters)
-
-    is_judged = who == "product" and in_flight == 1_000
-    yield figure("in-flight efficiency", steady.share_of(in_flight), "", bar)
-    yield figure(
-        "CPU per request", steady.cpu_ms, "ms", Bar("<=", CPU_MS_MAX) if is_judged else None
-    )
-    yield figure("requests per second", steady.per_s, "1/s")
-    yield figure("peak memory", steady.peak_mib, "MiB", Bar("<=", 300) if is_judged else None)
-    for party, cores in steady.cores.items():
-        yield figure(f"cores, {party}", cores, "cores")
+    """What one contestant did in its window, and its calls in flight from the first one on."""
+    for name, value, unit in (
+        ("in-flight efficiency", steady.share_of(in_flight), ""),
+        ("CPU per request", steady.cpu_ms, "ms"),
+        ("requests per second", steady.per_s, "1/s"),
+        ("peak memory", steady.peak_mib, "MiB"),
+        *((f"cores, {party}", cores, "cores") for party, cores in steady.cores.items()),
+    ):
+        yield Figure(measurement, case, who, name, value, unit, bars.get(name), steady.parameters)
     curve = tuple(in_flight_over_time(spans(steady.calls), CURVE_STEP_S))
-    yield Figure(NAME, case, who, "in flight over time", None, "calls", points=curve)
+    yield Figure(measurement, case, who, "in flight over time", None, "calls", points=curve)
