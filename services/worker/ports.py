@@ -52,9 +52,13 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True)
 class Unhealthy:
-    """The provider does not serve its profile now, and may later with the same settings."""
+    """The provider does not serve its profile now, and may later with the same settings.
+
+    `connected` is False where its server took no connection.
+    """
 
     why: str
+    connected: bool = True
 
 
 Readiness = Ready | NotReady | Unhealthy

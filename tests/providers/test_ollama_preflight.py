@@ -112,4 +112,5 @@ async def test_no_server_is_named_by_its_address() -> None:
         async with OLLAMA.at(url) as provider:
             found = await provider.preflight()
 
-    assert found == Unhealthy(f"there is no server at {url}: start it, or correct `base_url`")
+    why = f"there is no server at {url}: start it, or correct `base_url`"
+    assert found == Unhealthy(why, connected=False)

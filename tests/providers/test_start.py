@@ -65,7 +65,8 @@ async def test_an_absent_server_starts_as_an_unhealthy_profile_beside_a_healthy_
         started(here=profile(server.base_url), away=profile(gone)) as (found, said),
     ):
         why = f"there is no server at {gone}: start it, or correct `base_url`"
-        assert profile_problems(found, BOUND_S) == {"away": why}
+        (away,) = profile_problems(found, BOUND_S).items()
+        assert (away[0], away[1].text, away[1].kind) == ("away", why, "no_connection")
         assert said == [f"Profile `away`: {why}"]
 
 
@@ -151,8 +152,10 @@ async def test_a_server_that_comes_up_without_the_model_is_named_and_ends_nothin
         started(default=profile(server.base_url)) as (found, _),
     ):
         monitor = asyncio.create_task(ProfileMonitor(found, every_s=0.01).run())
-        expected = {"default": f"{server.base_url} has no model 'm': set `model` to x"}
+        expected = f"{server.base_url} has no model 'm': set `model` to x"
         async with asyncio.timeout(LIMIT_S):
-            while profile_problems(found, BOUND_S) != expected:
+            while [problem.text for problem in profile_problems(found, BOUND_S).values()] != [
+                expected
+            ]:
                 await asyncio.sleep(0.01)
         monitor.cancel()

@@ -1,4 +1,4 @@
-"""Asks the providers that were away, without cost, whether they are back."""
+"""Asks providers, without cost, whether they are there: those that were away, and their like."""
 
 import asyncio
 import logging
@@ -7,33 +7,62 @@ from collections.abc import Mapping
 from services.worker.plans import Backend
 
 EVERY_S = 5.0
+LOOK_EVERY_S = 0.5
 
 _log = logging.getLogger(__name__)
 
 
 class ProfileMonitor:
-    """Without it, a profile without requests would be called unhealthy for ever."""
+    """Without it, a profile without requests would be called unhealthy for ever, or healthy.
 
-    def __init__(self, backends: Mapping[str, Backend], every_s: float = EVERY_S) -> None:
+    When one server is found to be away, all other profiles are checked at once: what takes one
+    server away (a network, a proxy, a machine) often takes others with it.
+    """
+
+    def __init__(
+        self,
+        backends: Mapping[str, Backend],
+        every_s: float = EVERY_S,
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
         self._backends, self._every_s = backends, every_s
+        self._look_every_s = min(look_every_s, every_s)
         self._known: dict[str, str] = {}
+        self._away: frozenset[str] = frozenset()
+        self._next: dict[str, float] = {}  # when a profile is asked again, in loop time
+        self._asked: set[str] = set()  # whose check is not over
 
     async def run(self) -> None:
-        """Look again and again; log what has changed."""
-        while True:
-            self._tell()
-            await asyncio.sleep(self._every_s)
-            await self._check()
+        """Look again and again; log what has changed. A slow check keeps no other waiting."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._tell()
+                for name in self._due():
+                    self._asked.add(name)
+                    group.create_task(self._check(name))
+                await asyncio.sleep(self._look_every_s)
 
-    async def _check(self) -> None:
-        due = [found for found in self._backends.values() if found.limiter.wants_check]
-        for backend, readiness in zip(
-            due, await asyncio.gather(*(one.provider.preflight() for one in due)), strict=True
-        ):
-            backend.limiter.checked(readiness)
+    def _due(self) -> list[str]:
+        """Those away each `every_s`; the others when one more has been found away."""
+        now = asyncio.get_running_loop().time()
+        away = frozenset(name for name, one in self._backends.items() if one.limiter.wants_check)
+        found, self._away = away - self._away, away
+        for name in found:
+            self._next[name] = now + self._every_s
+        due = away if not found else self._backends.keys()
+        return [n for n in due if n not in self._asked and self._next.get(n, now) <= now]
+
+    async def _check(self, name: str) -> None:
+        backend = self._backends[name]
+        try:
+            backend.limiter.checked(await backend.provider.preflight())
+        finally:
+            self._asked.discard(name)
+            self._next[name] = asyncio.get_running_loop().time() + self._every_s
 
     def _tell(self) -> None:
-        found = {name: why for name, one in self._backends.items() if (why := one.limiter.problem)}
+        problems = {name: one.limiter.problem for name, one in self._backends.items()}
+        found = {name: problem.text for name, problem in problems.items() if problem}
         for name in sorted(found.keys() - self._known.keys()):
             _log.warning("profile %s is unhealthy: %s", name, found[name])
         for name in sorted(self._known.keys() - found.keys()):

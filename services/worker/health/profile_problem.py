@@ -1,21 +1,23 @@
-"""Why the requests of a profile are not answered, in one sentence for an operator; else None."""
+"""Why the requests of profiles are not answered, by profile."""
 
 from collections.abc import Mapping
 
+from services.worker.core.limits.profile_problem import ProfileProblem
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Backend
 
 
-def profile_problems(backends: Mapping[str, Backend], bound_s: float) -> dict[str, str]:
-    """By profile; `bound_s` is how long a provider may say nothing."""
+def profile_problems(backends: Mapping[str, Backend], bound_s: float) -> dict[str, ProfileProblem]:
+    """Of those that have one; `bound_s` is how long a provider may say nothing."""
     problems = {name: _problem(backend.limiter, bound_s) for name, backend in backends.items()}
-    return {name: why for name, why in problems.items() if why}
+    return {name: problem for name, problem in problems.items() if problem}
 
 
-def _problem(limiter: ProfileLimiter, bound_s: float) -> str | None:
+def _problem(limiter: ProfileLimiter, bound_s: float) -> ProfileProblem | None:
     if problem := limiter.problem:
         return problem
     silent_s = limiter.silent_s
     if silent_s <= limiter.watchdog.bound_s(bound_s):
         return None
-    return f"no word from the provider for {silent_s:.0f} s"
+    text = f"no word from the provider for {silent_s:.0f} s"
+    return ProfileProblem("silent", text, silent_s)

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+from answerbus.wire import format_timestamp
+from services.worker.core.limits.profile_problem import ProfileProblem
 from services.worker.health.lane_holder import LaneHolder, holder_of
 from services.worker.health.lane_problem import lane_problem
 from services.worker.health.profile_problem import profile_problems
 from services.worker.health.reasons import reasons
+from services.worker.health.waiting_requests import WaitingRequests, waiting_requests
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
 from services.worker.lane.state.machine import State
@@ -22,7 +26,7 @@ class Verdict:
     lanes: Mapping[int, State]
     opening: tuple[int, ...]
     stuck: Mapping[int, str]
-    unhealthy: Mapping[str, str]
+    unhealthy: Mapping[str, ProfileProblem]
     reasons: tuple[str, ...]
     held: Mapping[int, LaneHolder] = field(default_factory=dict)
 
@@ -55,13 +59,15 @@ def judge(inputs: HealthInputs) -> Verdict:
 def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
     """What an operator is told."""
     context, lifecycles = inputs.context, inputs.membership.lifecycles.values()
+    waiting = waiting_requests(lifecycle.lane for lifecycle in lifecycles)
     return {
         "ready": verdict.ready,
         "worker": context.worker,
         "reasons": verdict.reasons,
         "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
-        "sick_profiles": verdict.unhealthy,
+        "sick_profiles": {name: problem.text for name, problem in verdict.unhealthy.items()},
+        "profiles": _profiles(verdict, waiting, context.clock.now()),
         "other_groups": inputs.others.names,
         "held_by": {str(p): holder.describe() for p, holder in verdict.held.items()},
         "in_flight": sum(_in_flight(lifecycle.lane) for lifecycle in lifecycles),
@@ -81,3 +87,26 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
 def _in_flight(lane: Lane) -> int:
     """A closed lane stays known until the next assignment; its calls have been ended."""
     return 0 if lane.state is State.CLOSED else len(lane.calls)
+
+
+def _profiles(
+    verdict: Verdict, waiting: Mapping[str, WaitingRequests], now: datetime
+) -> dict[str, object]:
+    """For programs: what is wrong in one word and since when, and how many requests it has."""
+    return {
+        name: _profile(verdict.unhealthy.get(name), waiting.get(name), now)
+        for name in sorted({*verdict.unhealthy, *waiting})
+    }
+
+
+def _profile(
+    problem: ProfileProblem | None, held: WaitingRequests | None, now: datetime
+) -> dict[str, object]:
+    lasts_s = problem.lasts_s if problem else None
+    since = None if lasts_s is None else format_timestamp(now - timedelta(seconds=lasts_s))
+    return {
+        "problem": problem.kind if problem else None,
+        "since": since,
+        "requests": held.count if held else 0,
+        "oldest": format_timestamp(held.since) if held else None,
+    }

@@ -1,6 +1,7 @@
 """All that limits the use of one profile: slots, rates per minute, and a breaker."""
 
 import asyncio
+from dataclasses import replace
 from typing import assert_never
 
 from services.worker.core.attempt.reply import (
@@ -14,6 +15,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.core.limits.breaker import Breaker
 from services.worker.core.limits.concurrency import Concurrency
+from services.worker.core.limits.profile_problem import ProfileProblem
 from services.worker.core.limits.rate import TokenBucket
 from services.worker.core.limits.reachability import Reachability
 from services.worker.core.limits.response_watchdog import ResponseWatchdog
@@ -50,15 +52,16 @@ class ProfileLimiter(Slots):
         return self.breaker.setup_fault
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> ProfileProblem | None:
         """Why no request of the profile can be served now, as the last word on it says."""
         now = asyncio.get_running_loop().time()
-        return (
-            self.setup_fault
-            or self._check_fault
-            or self.server.problem(now)
-            or self.breaker.problem(now)
-        )
+        away, failing = self.server.problem(now), self.breaker.problem(now)
+        if self.setup_fault:
+            return failing
+        if self._check_fault is None:
+            return away or failing
+        found = away or ProfileProblem("check_failed", "")
+        return replace(found, text=self._check_fault)
 
     @property
     def wants_check(self) -> bool:
@@ -74,8 +77,10 @@ class ProfileLimiter(Slots):
             case NotReady(remedy):
                 self._check_fault = remedy
                 self.server.reached()
-            case Unhealthy(why):
+            case Unhealthy(why, connected):
                 self._check_fault = why
+                if not connected:
+                    self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
 

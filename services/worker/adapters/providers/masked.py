@@ -40,7 +40,7 @@ class MaskedProvider:
             case NotReady():
                 return NotReady(self._mask(found.remedy))
             case Unhealthy():
-                return Unhealthy(self._mask(found.why))
+                return replace(found, why=self._mask(found.why))
             case _:
                 assert_never(found)
 

@@ -12,6 +12,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.limits.profile_problem import ProblemKind, ProfileProblem
 from services.worker.core.limits.response_watchdog import RECENTLY_S
 
 FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own faults
@@ -38,11 +39,21 @@ class Breaker:
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
+    _open_since: float = 0.0
     _last_failure: Reply | None = None
     _failed_at: float = 0.0
 
-    def problem(self, now: float) -> str | None:
-        """Why it is off, for an operator; None if it is not tried, or only asks for time."""
+    def problem(self, now: float) -> ProfileProblem | None:
+        """Why it is off; None if it is not tried, or only asks for time."""
+        text = self._fault(now)
+        if text is None:
+            return None
+        kind: ProblemKind = "rejected" if self.setup_fault else "failing"
+        return ProfileProblem(kind, text, now - self._open_since if self.is_open else None)
+
+    def _fault(self, now: float) -> str | None:
+        if self.setup_fault:
+            return self.setup_fault
         if not self.is_open or now - self._failed_at > RECENTLY_S:
             return None
         match self._last_failure:
@@ -115,5 +126,7 @@ class Breaker:
 
     def _open(self, pause_s: float, now: float, *, throttled: bool) -> None:
         self._was_throttled = throttled
+        if not self.is_open:
+            self._open_since = now
         self.is_open = True
         self._pause_until = max(self._pause_until, now + pause_s)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
+from services.worker.core.limits.profile_problem import ProfileProblem
 
 
 @dataclass(slots=True)
@@ -19,18 +20,24 @@ class Reachability:
         """
         match reply:
             case Unavailable(status=None, ran=False):
-                self.away_since = now if self.away_since is None else self.away_since
+                self.refused(now)
             case Unavailable(status=None) | TimedOut():
                 pass
             case _:
                 self.reached()
 
+    def refused(self, now: float) -> None:
+        """It took no connection."""
+        self.away_since = now if self.away_since is None else self.away_since
+
     def reached(self) -> None:
         """It has said something."""
         self.away_since = None
 
-    def problem(self, now: float) -> str | None:
-        """For an operator; None if there is none."""
+    def problem(self, now: float) -> ProfileProblem | None:
+        """That of all its profiles; None if there is none."""
         if self.away_since is None:
             return None
-        return f"no connection to {self.server} for {now - self.away_since:.0f} s"
+        lasts_s = now - self.away_since
+        text = f"no connection to {self.server} for {lasts_s:.0f} s"
+        return ProfileProblem("no_connection", text, lasts_s)

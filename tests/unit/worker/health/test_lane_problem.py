@@ -79,21 +79,22 @@ def test_an_idle_lane_and_one_at_work_are_ready() -> None:
     run(main())
 
 
+AWAY = Unavailable(None, ran=False)
 SERVER_ERROR = Unavailable(503, ran=True)
 
 
 @pytest.mark.parametrize(
-    ("reply", "call_s", "named_after_s", "why"),
+    ("reply", "call_s", "named_after_s", "why", "kind"),
     [
-        (Unavailable(None, ran=False), 0.1, 1, "no connection to its server for "),
-        (TimedOut(5.0), 5.0, BOUND_S + 5, "the provider did not answer within 5 s, several times"),
-        (SERVER_ERROR, 0.1, BOUND_S, "the provider answers with status 503"),
-        (answered(), NEVER_S, BOUND_S + 5, "no word from the provider for "),
+        (AWAY, 0.1, 1, "no connection to its server for ", "no_connection"),
+        (TimedOut(5.0), 5.0, BOUND_S + 5, "the provider did not answer within 5 s", "failing"),
+        (SERVER_ERROR, 0.1, BOUND_S, "the provider answers with status 503", "failing"),
+        (answered(), NEVER_S, BOUND_S + 5, "no word from the provider for ", "silent"),
     ],
     ids=["away", "times out", "fails", "hangs"],
 )
 def test_a_provider_that_serves_nobody_is_named_once_and_its_lanes_are_not_stuck(
-    reply: Reply, call_s: float, named_after_s: float, why: str
+    reply: Reply, call_s: float, named_after_s: float, why: str, kind: str
 ) -> None:
     async def main() -> None:
         stage = Stage(called(reply, call_s))
@@ -104,7 +105,14 @@ def test_a_provider_that_serves_nobody_is_named_once_and_its_lanes_are_not_stuck
 
         (name, said), *others = watch.verdict().unhealthy.items()
         assert (name, others, watch.verdict().stuck) == ("default", [], {})
-        assert said.startswith(why)
+        assert said.text.startswith(why)
+        assert said.kind == kind
+        profiles = body_of(watch.verdict(), watch.watched)["profiles"]
+        assert isinstance(profiles, dict)
+        told = profiles["default"]
+        assert (told["problem"], told["requests"]) == (kind, 1)
+        assert told["oldest"] is not None
+        assert told["since"] is not None
         assert not watch.verdict().ready
 
         stage.provider.script = lambda *_: (0.1, answered())

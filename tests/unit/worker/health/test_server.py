@@ -1,8 +1,10 @@
 """The three pages of a worker over HTTP, and what each of them hangs on."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 from aiohttp import ClientSession
@@ -10,10 +12,12 @@ from aiohttp import ClientSession
 from services.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.worker.adapters.kafka.membership import Membership
+from services.worker.core.attempt.reply import Unavailable
 from services.worker.health.loop_monitor import STALL_S, LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.server import HEARTBEAT_S_MAX, Health
 from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.limits.slots import Reservation
 from tests.unit.worker.lane.world import FakeProvider, context
 
 
@@ -91,3 +95,26 @@ async def test_a_place_that_is_none_is_a_set_up_error(running: Running) -> None:
     for place in ("8080", "localhost", ":8080", "localhost:http"):
         with pytest.raises(SetUpError, match="HOST:PORT"):
             Health(place, running.watched, Counts())
+
+
+async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wait(
+    running: Running,
+) -> None:
+    backend = running.watched.context.planner.backends["default"]
+    backend.limiter.report(Unavailable(None, ran=False), 0.0, Reservation())
+    backend.limiter.server.away_since = asyncio.get_running_loop().time() - 95.0
+
+    status, body = await running.get("/ready")
+    said = json.loads(body)
+
+    assert status == 503
+    assert said["sick_profiles"] == {"default": "no connection to its server for 95 s"}
+    assert said["profiles"]["default"] | {"since": None} == {
+        "problem": "no_connection",
+        "since": None,
+        "requests": 0,
+        "oldest": None,
+    }
+    now = running.watched.context.clock.now()
+    since = datetime.fromisoformat(said["profiles"]["default"]["since"])
+    assert 94.0 < (now - since).total_seconds() < 125.0

@@ -36,7 +36,7 @@ from services.worker.lane.state.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.plans import Backend, Planner
-from services.worker.ports import NotReady, Ready
+from services.worker.ports import Readiness, Ready
 from tests.unit.worker import builders
 from tests.unit.worker.builders import PARTITIONS, TOPIC, answered, body, workflow_of
 from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, PausedConsumer
@@ -74,7 +74,7 @@ class FakeProvider:
             raise reply
         return reply
 
-    async def preflight(self) -> Ready | NotReady:
+    async def preflight(self) -> Readiness:
         return Ready()
 
     async def close(self) -> None:

@@ -72,7 +72,8 @@ def of_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
         case Rejected(status=int(status)) if status // 100 == 3:
             return NotReady(f"{url} redirects: set `base_url` to the final address")
         case Unavailable(status=None, ran=False):
-            return Unhealthy(f"there is no server at {url}: start it, or correct `base_url`")
+            why = f"there is no server at {url}: start it, or correct `base_url`"
+            return Unhealthy(why, connected=False)
         case Unavailable(status=None):
             advice = "correct `base_url` (http or https, port)"
             return Unhealthy(f"{url} broke the connection: {advice}")

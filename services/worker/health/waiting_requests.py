@@ -1,0 +1,30 @@
+"""How many requests a worker holds for each profile, and since when the oldest of them waits."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.worker.lane.lane import Lane
+from services.worker.lane.state.machine import State
+
+
+@dataclass(slots=True)
+class WaitingRequests:
+    """Of one profile; `since` is when the oldest was published."""
+
+    count: int
+    since: datetime
+
+
+def waiting_requests(lanes: Iterable[Lane]) -> dict[str, WaitingRequests]:
+    """By profile: all requests that are in the hands of open lanes."""
+    found: dict[str, WaitingRequests] = {}
+    for lane in lanes:
+        if lane.state is not State.OPEN:
+            continue
+        for ticket in lane.lane_state.queue.tickets.values():
+            profile, at = ticket.request.profile, ticket.origin.timestamp
+            known = found.setdefault(profile, WaitingRequests(0, at))
+            known.count += 1
+            known.since = min(known.since, at)
+    return found
