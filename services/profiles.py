@@ -68,6 +68,7 @@ class AnthropicProfile(_Reached):
     dialect: _Dialect = "native"
     api_key_env: str | None = "ANTHROPIC_API_KEY"
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    prompt_cache: bool = False
 
 
 class GeminiProfile(_Reached):

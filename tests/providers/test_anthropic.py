@@ -52,6 +52,14 @@ async def test_what_is_unset_is_not_sent_and_what_is_set_is() -> None:
     assert sorted(sent(server)) == ["max_tokens", "messages", "model", "system", "temperature"]
 
 
+async def test_the_provider_keeps_a_prompt_only_where_that_is_set() -> None:
+    reply, server = await ANTHROPIC.ask(WHOLE, prompt_cache=True)
+
+    assert reply == ANTHROPIC.good_reply
+    expected: anthropic.types.CacheControlEphemeralParam = {"type": "ephemeral"}
+    assert sent(server)["cache_control"] == expected
+
+
 async def test_credentials_of_the_environment_are_told_to_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

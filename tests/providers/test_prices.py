@@ -60,3 +60,16 @@ async def test_settings_win_and_a_server_of_ones_own_has_no_listed_price(
 
     assert backend.facts.tariff == expected
     await backend.provider.close()
+
+
+async def test_a_prompt_that_is_kept_costs_what_its_writing_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    table = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "output_usd": 20}}
+    profile: Profile = TypeAdapter(Profile).validate_python({**table, "prompt_cache": True})
+
+    backend = backends.build({"p": profile}, StoppedClock())["p"]
+
+    assert backend.facts.tariff == Tariff(5.0, 20.0)
+    await backend.provider.close()

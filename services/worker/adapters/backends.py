@@ -5,7 +5,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from answerbus.masking import Mask
@@ -19,7 +19,7 @@ from services.profiles import (
     ScriptedProfile,
 )
 from services.settings import SetUpError, secret, secrets_of_profiles
-from services.worker.adapters.providers.apis.anthropic import AnthropicApi
+from services.worker.adapters.providers.apis.anthropic import CACHE_WRITE_FACTOR, AnthropicApi
 from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.gemini import GeminiApi
@@ -142,7 +142,7 @@ def _backend(
         model=profile.model,
         max_output_tokens=profile.max_output_tokens,
         timeout_s=profile.timeout_s,
-        tariff=_tariff(profile, clock),
+        tariff=_with_cache(_tariff(profile, clock), profile),
         show_schema=_shows_schema(profile),
     )
     limiter = ProfileLimiter(
@@ -159,6 +159,13 @@ def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
     from services.worker.adapters.providers.prices import known_tariff
 
     return known_tariff(profile.provider, profile.model, clock.now())
+
+
+def _with_cache(tariff: Tariff | None, profile: Profile) -> Tariff | None:
+    """All input at the price of writing it to the cache, so that a budget never ends too late."""
+    if tariff is None or not isinstance(profile, AnthropicProfile) or not profile.prompt_cache:
+        return tariff
+    return replace(tariff, input_micro_usd=tariff.input_micro_usd * CACHE_WRITE_FACTOR)
 
 
 def _dialect(profile: Profile) -> DialectName:
@@ -212,7 +219,7 @@ def _api(profile: RealProfile, connection: Connection) -> Api:
         case OpenAIProfile():
             return OpenAIApi(connection, profile.output_limit_field, profile.api)
         case AnthropicProfile():
-            return AnthropicApi(connection)
+            return AnthropicApi(connection, profile.prompt_cache)
         case GeminiProfile():
             return GeminiApi(connection, profile.thinking_budget)
         case OllamaProfile():
