@@ -39,7 +39,7 @@ $(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 	@touch $@
 
 $(STAMP): $(RUNS) requirements.lock
-	@echo "Adding what checks and tests need (once; the first time this downloads about 55 MB)"
+	@echo "Adding what checks and tests need (once; the first time this downloads about 170 MB)"
 	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements.lock
 	@$(PIP) check
 	@test ! -e .git || git config core.hooksPath infra/hooks
@@ -83,7 +83,7 @@ schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew fr
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
 
-lock:  ## Write requirements.lock anew from constraints.txt: the SHA-256 of each file of each pin
+lock:  ## Write requirements.lock and its parts anew from constraints.txt: the SHA-256 of each file
 	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail
 	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \

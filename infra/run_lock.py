@@ -1,34 +1,39 @@
-"""Writes requirements-run.lock: the part of requirements.lock that `make up` and `make demo` need.
+"""Writes the parts of requirements.lock that run: `make up` and `make demo`, and the image.
 
 Run by `make lock` where everything is installed: what a package needs is read from there.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 LOCK, RUN_LOCK = Path("requirements.lock"), Path("requirements-run.lock")
+IMAGE_LOCK = Path("requirements-image.lock")
 OURS = {"answerbus": Path("contracts"), "answerbus-services": Path()}
-WANTED = (("answerbus", frozenset({"client"})), ("answerbus-services", frozenset({"demo"})))
-HEAD = "# The part of requirements.lock that runs: written by `make lock`.\n"
+EXTRAS: Mapping[Path, frozenset[str]] = MappingProxyType(  # of the services, in each part
+    {RUN_LOCK: frozenset({"demo"}), IMAGE_LOCK: frozenset({"otlp", "sbom"})}
+)
+HEAD = "# A part of requirements.lock: written by `make lock`.\n"
 _ENTRY = re.compile(r"^([A-Za-z0-9][\w.-]*)==.*?(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def run_lock(lock: str) -> str:
+def part_of(lock: str, part: Path) -> str:
     """The entries of a lock for what runs, as they are."""
-    names = needed()
+    names = needed(part)
     entries = (entry for entry in _ENTRY.finditer(lock) if canonicalize_name(entry[1]) in names)
     return HEAD + "".join(entry[0] for entry in entries)
 
 
-def needed() -> frozenset[str]:
+def needed(part: Path) -> frozenset[str]:
     """Both distributions with all that they need in turn, on any platform."""
-    waiting, seen = list(WANTED), set()
+    waiting = [("answerbus", frozenset({"client"})), ("answerbus-services", EXTRAS[part])]
+    seen = set()
     while waiting:
         name, extras = waiting.pop()
         if (name, extras) in seen:
@@ -64,4 +69,5 @@ def _wanted_by(name: str, extras: frozenset[str]) -> Iterable[str]:
 
 
 if __name__ == "__main__":
-    RUN_LOCK.write_text(run_lock(LOCK.read_text(encoding="utf-8")), encoding="utf-8")
+    for part in EXTRAS:
+        part.write_text(part_of(LOCK.read_text(encoding="utf-8"), part), encoding="utf-8")

@@ -1,17 +1,14 @@
 """What other services install: the contracts with their client, from a wheel and from git."""
 
-import os
 import re
-import subprocess
-import sys
 import venv
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 300
+from tests.infra.distributions import CONTRACTS, ROOT, build_wheel, pip, run
+
 USER = """
 from pydantic import BaseModel
 import answerbus
@@ -32,11 +29,8 @@ assert answerbus.__file__.startswith({place!r}), answerbus.__file__
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    pip("wheel", *options, str(copied(tmp_path_factory.mktemp("source"))))
-    (wheel,) = folder.glob("answerbus-*.whl")
-    return wheel
+    work, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    return build_wheel(CONTRACTS, work, dist)
 
 
 @pytest.fixture(scope="module")
@@ -51,31 +45,8 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def copied(folder: Path) -> Path:
-    """The contracts without what a build leaves beside them."""
-    files = run("git", "-C", str(ROOT / "contracts"), "ls-files", "--cached", "--others", "-z")
-    for name in filter(None, files.split("\0")):
-        if (ROOT / "contracts" / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / "contracts" / name).read_bytes())
-    return folder
-
-
-def pip(*arguments: str) -> str:
-    return run(sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments)
-
-
 def freeze(python: Path) -> set[str]:
     return set(pip("--python", str(python), "freeze").splitlines())
-
-
-def run(*command: str) -> str:
-    around = {name: v for name, v in os.environ.items() if name != "PYTHONPATH"}  # noqa: TID251
-    done = subprocess.run(
-        command, env=around, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def test_a_wheel_brings_the_client_and_nothing_of_the_services(python: Path) -> None:
