@@ -5,14 +5,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from answerbus.schema_export import event_models, event_schema
-from answerbus.topics import PARTITIONS_DEFAULT, TOOL_TOPICS, TOPIC_OF_KIND, TOPICS, Key, Topic
+from answerbus.topics import EVERY_TOPIC, PARTITIONS_DEFAULT, TOPIC_OF_KIND, Key, Topic
 
 Schema = dict[str, Any]
 
 _BINDING = "0.5.0"  # of AsyncAPI's words for Kafka
 _TEXT: Schema = {"type": "string"}
 _WITH_CONTRACT = frozenset({"request", "result", "unvalidated_result", "refusal", "retry_request"})
-_BY_ANYBODY = frozenset({"request", "tool_result", "tool_progress", "toolset"})
+_BY_ANYBODY = frozenset(
+    {"request", "tool_result", "tool_progress", "toolset", "approval", "cancel"}
+)
 _WITH_VARIANT = frozenset({"result", "refusal"})
 _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
@@ -24,8 +26,8 @@ _KEYS: Mapping[Key, str] = {
     ),
     "call_id": "The `call_id`.",
     "toolset": "The name of the toolset.",
+    "run": "`<request_id>`, with `/<step>`, `/<step>/<call>` or `/cancel` behind it.",
 }
-_EVERY_TOPIC = (*TOPICS, *TOOL_TOPICS)
 _ABOUT = """\
 Requests to language models and their typed answers, over Kafka.
 
@@ -53,7 +55,7 @@ def document() -> Schema:
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
-        "channels": {_name(topic): _channel(topic) for topic in _EVERY_TOPIC},
+        "channels": {_name(topic): _channel(topic) for topic in EVERY_TOPIC},
         "operations": dict(_operations()),
         "components": {"messages": messages, "schemas": dict(sorted(schemas.items()))},
     }
@@ -87,7 +89,7 @@ def _parameters(topic: Topic) -> Schema:
 
 
 def _operations() -> Iterator[tuple[str, Schema]]:
-    for topic in _EVERY_TOPIC:
+    for topic in EVERY_TOPIC:
         for party in topic.writers:
             yield f"{party}-writes-{_name(topic)}", _operation("send", party, topic)
         for party in topic.readers:

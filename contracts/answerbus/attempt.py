@@ -11,7 +11,7 @@ from answerbus.outcome import ModelUsed
 from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId, at_most_bytes
 
 AttemptOutcome = Literal[
-    "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released"
+    "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released", "step"
 ]
 
 

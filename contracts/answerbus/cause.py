@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from answerbus.failure import Failure, Problems
-from answerbus.wire import Count, Wire
+from answerbus.wire import Count, Reason, Wire
 
 
 class UndecodableCause(Wire):
@@ -112,6 +112,40 @@ class CrashedWorker(Wire):
     openings: Count
 
 
+class UnknownAgent(Wire):
+    """The workers have no agent of that name and version."""
+
+    kind: Literal["unknown_agent"] = "unknown_agent"
+
+
+class UnknownParent(Wire):
+    """No open run has asked for such a child."""
+
+    kind: Literal["unknown_parent"] = "unknown_parent"
+
+
+class MissingTools(Wire):
+    """No tool server has announced these tools of the agent."""
+
+    kind: Literal["missing_tools"] = "missing_tools"
+    tools: tuple[str, ...]
+
+
+class RunExhausted(Wire):
+    """A limit of the run was reached before its end."""
+
+    kind: Literal["run_exhausted"] = "run_exhausted"
+    which: Literal["steps", "transcript"]
+
+
+class Cancelled(Wire):
+    """A person has cancelled the request."""
+
+    kind: Literal["cancelled"] = "cancelled"
+    by: Reason
+    reason: Reason
+
+
 Cause = Annotated[
     UndecodableCause
     | ConflictingId
@@ -127,6 +161,11 @@ Cause = Annotated[
     | InvalidAnswer
     | WaitedTooOften
     | Rejected
-    | CrashedWorker,
+    | CrashedWorker
+    | UnknownAgent
+    | UnknownParent
+    | MissingTools
+    | RunExhausted
+    | Cancelled,
     Field(discriminator="kind"),
 ]

@@ -6,10 +6,12 @@ from typing import Annotated, Literal, NoReturn
 from pydantic import Field, JsonValue
 
 from answerbus import limits
+from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState
 from answerbus.cause import ANY_DIALECT as ANY_DIALECT
 from answerbus.cause import AnswerTooLarge as AnswerTooLarge
 from answerbus.cause import BudgetExhausted as BudgetExhausted
+from answerbus.cause import Cancelled as Cancelled
 from answerbus.cause import Cause as Cause
 from answerbus.cause import ConflictingId as ConflictingId
 from answerbus.cause import CrashedWorker as CrashedWorker
@@ -17,16 +19,20 @@ from answerbus.cause import DeadlinePassed as DeadlinePassed
 from answerbus.cause import HostileSchema as HostileSchema
 from answerbus.cause import InvalidAnswer as InvalidAnswer
 from answerbus.cause import MisroutedTwice as MisroutedTwice
+from answerbus.cause import MissingTools as MissingTools
 from answerbus.cause import Rejected as Rejected
 from answerbus.cause import RequestTooLarge as RequestTooLarge
+from answerbus.cause import RunExhausted as RunExhausted
 from answerbus.cause import UndecodableCause as UndecodableCause
+from answerbus.cause import UnknownAgent as UnknownAgent
+from answerbus.cause import UnknownParent as UnknownParent
 from answerbus.cause import UnknownProfile as UnknownProfile
 from answerbus.cause import UnknownSchema as UnknownSchema
 from answerbus.cause import UnsupportedSchema as UnsupportedSchema
 from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import cause_text, remedy
 from answerbus.one_line import one_line
-from answerbus.outcome import Origin
+from answerbus.outcome import OF_RUNS, Origin
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import Prior, Request
 from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire
@@ -61,6 +67,8 @@ class DeadLetter(Wire):
     notes: Notes = ()
     at: Timestamp
     labels: Labels = {}
+    run: Annotated[RunSummary | None, OF_RUNS] = None
+    parent: Annotated[ParentId | None, OF_RUNS] = None
 
     def __str__(self) -> str:
         """Why there is no answer, on one line."""

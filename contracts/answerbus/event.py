@@ -5,7 +5,7 @@ from typing import Annotated, assert_never
 
 from pydantic import Field, TypeAdapter
 
-from answerbus import tool_event
+from answerbus import run_event, tool_event
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
@@ -20,6 +20,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -27,7 +28,15 @@ from answerbus.toolset_card import ToolsetCard
 
 Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter
 Event = (
-    Request | Terminal | RetryRequest | Replayed | Dismissed | Attempt | LedgerRecord | ToolEvent
+    Request
+    | Terminal
+    | RetryRequest
+    | Replayed
+    | Dismissed
+    | Attempt
+    | LedgerRecord
+    | ToolEvent
+    | RunEvent
 )
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
@@ -35,6 +44,8 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="ki
 
 def event_id(event: Event) -> str:
     """The id that readers dedupe by; derived from the request's, so that repeats carry the same."""
+    if isinstance(event, RunEvent):
+        return run_event.event_id(event)
     match event:
         case Request():
             return event.request_id
@@ -54,8 +65,10 @@ def event_id(event: Event) -> str:
             assert_never(event)
 
 
-def key(event: Event) -> str:
+def key(event: Event) -> str:  # noqa: C901 - one arm for each event
     """The record key (topics.py says of each topic which it is)."""
+    if isinstance(event, RunEvent):
+        return run_event.key(event)
     match event:
         case Request() | Result() | UnvalidatedResult() | Refusal() | Attempt():
             return event.workflow_id
@@ -81,6 +94,8 @@ def key(event: Event) -> str:
 
 def workflow_of(event: Event) -> str | None:
     """The workflow that an event belongs to, if the event knows it."""
+    if isinstance(event, RunEvent):
+        return run_event.workflow_of(event)
     match event:
         case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
@@ -92,6 +107,8 @@ def workflow_of(event: Event) -> str | None:
 
 def request_of(event: Event) -> str | None:
     """The request that an event is about, if the event knows it."""
+    if isinstance(event, RunEvent):
+        return run_event.request_of(event)
     match event:
         case Dismissed() | AccountRecord() | ClosedRecord() | ClosedIdsRecord():
             return None
@@ -103,6 +120,8 @@ def request_of(event: Event) -> str | None:
 
 def happened_at(event: Event) -> datetime | None:
     """When it happened, if the event itself says so."""
+    if isinstance(event, RunEvent):
+        return run_event.happened_at(event)
     match event:
         case Request() | ToolResult() | ToolProgress():
             return None

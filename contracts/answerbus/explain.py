@@ -95,6 +95,16 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return f"The provider rejects this request without working on it ({said})."
         case causes.CrashedWorker():
             return f"Its lane was opened {cause.openings} times without progress."
+        case causes.UnknownAgent():
+            return "The workers have no agent of that name and version."
+        case causes.UnknownParent():
+            return "No open run has asked for such a child."
+        case causes.MissingTools():
+            return f"No tool server has announced {', '.join(cause.tools)}."
+        case causes.RunExhausted():
+            return f"The limit of {cause.which} of the run was reached before its end."
+        case causes.Cancelled():
+            return f"Cancelled by {cause.by}: {cause.reason}"
         case _:
             assert_never(cause)
 
@@ -128,6 +138,16 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "See what the provider's code means, and change the request or the profile."
         case causes.CrashedWorker():
             return "Look into the workers' logs before you replay it."
+        case causes.UnknownAgent():
+            return "Correct name and version, or add the agent to the workers' settings."
+        case causes.UnknownParent():
+            return "Let the tool pass on the `parent` of its call while that call is open."
+        case causes.MissingTools():
+            return "Start the tool server, see `answerbus tools list`, then replay it."
+        case causes.RunExhausted():
+            return "Raise the agent's limits, or ask for less at once."
+        case causes.Cancelled():
+            return "Replay it if it was cancelled by mistake."
         case _:
             assert_never(cause)
 

@@ -29,6 +29,7 @@ NAME_CHARS_MAX = 128  # profiles, contracts, inline schemas, facts
 LABELS_MAX = 32
 LABEL_CHARS_MAX = 256
 TTL_S_MAX = 86_400
+RUN_TTL_S_MAX = 6 * 86_400  # of a request that an agent works on; accounts are known for 7 days
 TTL_S_DEFAULT = 3_600
 ATTEMPTS_MAX = 1_000_000
 ATTEMPTS_DEFAULT = 3
@@ -49,6 +50,9 @@ DEPTH_DEFAULT = 2
 DEPTH_MAX = 4
 TRANSCRIPT_BYTES_MAX = 512 * KIB
 REPEATS_REMARKED = 3  # steps running with the same calls, from which on the model is told
+RUN_ATTEMPTS_DEFAULT = 20  # three suit no loop
+DEFINITION_BYTES_MAX = 160 * KIB  # of an agent with its tools, which is frozen into each run
+CANCELLED_AT_ONCE_MAX = 2_000  # requests of one workflow
 REPEATS_MAX = 5  # and from which on tools leave the schema
 
 # Tools: calls, results and the cards of toolsets.

@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypeVar
 
 from answerbus import limits
+from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState, Usage
 from answerbus.explain import problems_text
 from answerbus.failure import Failure, Problems
@@ -27,6 +28,13 @@ from answerbus.wire import (
 )
 
 AnswerT = TypeVar("AnswerT", default=JsonValue)
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+OF_RUNS = Field(exclude_if=_is_none)  # plain requests have no such member
 
 
 class ModelUsed(Wire):
@@ -66,6 +74,8 @@ class _Answered(Wire):
     finished_at: Timestamp
     labels: Labels = {}
     replay: Replay | None = None
+    run: Annotated[RunSummary | None, OF_RUNS] = None
+    parent: Annotated[ParentId | None, OF_RUNS] = None
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What readers look for comes first."""

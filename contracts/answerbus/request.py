@@ -2,15 +2,24 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
+from pydantic_core import PydanticKnownError
 
 from answerbus import limits
 from answerbus.account_id import replay_account, workflow_account
+from answerbus.agent import AgentRef, Parent, ParentId
 from answerbus.budget import Budget
 from answerbus.failure import Failure
 from answerbus.wire import Count, Digest, Labels, Name, Reason, RequestId, Wire, WorkflowId
 
 Trust = Literal["trusted", "untrusted"]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_WHERE_THERE_IS_ONE = Field(exclude_if=_is_none)
 
 
 class ContractRef(Wire):
@@ -137,11 +146,28 @@ class Request(Wire):
     context: Context
     profile: Name = "default"
     budget: Budget = Budget()
-    ttl_s: Annotated[int, Field(ge=1, le=limits.TTL_S_MAX)] = limits.TTL_S_DEFAULT
+    agent: Annotated[AgentRef | None, _WHERE_THERE_IS_ONE] = None
+    parent: Annotated[Parent | None, _WHERE_THERE_IS_ONE] = None
+    ttl_s: Annotated[int, Field(ge=1, le=limits.RUN_TTL_S_MAX)] = limits.TTL_S_DEFAULT
     policy: Policy = Policy()
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     labels: Labels = {}
     replay: Replay | None = None
+
+    @field_validator("ttl_s")
+    @classmethod
+    def _only_runs_last_for_days(cls, ttl_s: int, seen: ValidationInfo) -> int:
+        if ttl_s > limits.TTL_S_MAX and seen.data.get("agent") is None:
+            raise PydanticKnownError("less_than_equal", {"le": limits.TTL_S_MAX})
+        return ttl_s
+
+    @property
+    def parent_id(self) -> ParentId | None:
+        """The parent as outcomes name it."""
+        asked = self.parent
+        return asked and ParentId(
+            request_id=asked.request_id, call_id=asked.call_id, depth=asked.depth
+        )
 
     @property
     def account_id(self) -> str:

@@ -9,13 +9,21 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
 from answerbus.contract import Contract
+from answerbus.control import Approval, Cancel
 from answerbus.event import Event
 from answerbus.registry import BUILT_IN
 from answerbus.request import Request
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 
-_READ = (Request, ToolResult, ToolProgress, ToolsetCard)  # others write these, too
+_READ = (
+    Request,
+    ToolResult,
+    ToolProgress,
+    ToolsetCard,
+    Approval,
+    Cancel,
+)  # others write these, too
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

@@ -12,7 +12,7 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _MIB = 1024 * 1024
 
-Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger", "call_id", "toolset"]
+Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger", "call_id", "toolset", "run"]
 Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit", "tools"]
 
 
@@ -202,7 +202,43 @@ TOOLSETS = Topic(
 )
 TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSETS)
 
+CONTROLS = Topic(
+    "controls",
+    ("approval", "cancel"),
+    "workflow_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("operators", "upstream"),
+    readers=("worker", "operators"),
+    summary="What people say to open requests: approvals and cancellations.",
+)
+RUNS = Topic(
+    "runs",
+    ("run", "run_step", "run_call", "run_cancel"),
+    "run",
+    "compact",
+    None,
+    writers=("worker",),
+    readers=("worker",),
+    summary="Private: what runs are open and how they stand; a null value ends each record.",
+    compaction_lag_ms=_HOUR_MS,
+    # A lane that missed the end of a run would go on with one that has had its outcome.
+    segments=Segments(16 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
+)
+STEPS = Topic(
+    "steps",
+    ("step", "approval_requested", "tool_ended", "control_applied"),
+    "workflow_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("worker",),
+    readers=("upstream", "audit", "operators"),
+    summary="What runs do, step by step, and what came of controls; chained by hash per run.",
+)
+RUN_TOPICS = (TOOL_RESULTS, CONTROLS, RUNS, STEPS)
+"""Those that a worker with agents needs, with as many partitions as the requests."""
+
+EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSETS, CONTROLS, RUNS, STEPS)
+
 # A `skipped` stands in either of the private topics, and is told of as the ledger's.
-TOPIC_OF_KIND: Mapping[str, Topic] = {
-    kind: topic for topic in (*TOPICS, *TOOL_TOPICS) for kind in topic.events
-}
+TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in EVERY_TOPIC for kind in topic.events}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from answerbus.dead_letter import Cause, UnknownProfile
+from answerbus.dead_letter import Cause, UnknownAgent, UnknownParent, UnknownProfile
 from answerbus.registry import Registry
 from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan, ProfileFacts
@@ -45,6 +45,10 @@ class Planner:
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""
+        if request.parent is not None:
+            return UnknownParent()  # no run asks for children yet
+        if request.agent is not None:
+            return UnknownAgent()
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()

@@ -12,10 +12,10 @@ from answerbus.schema_export import event_models
 from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
+    EVERY_TOPIC,
     LEDGER,
     REQUESTS,
     RETRIES,
-    TOOL_TOPICS,
     TOOLSETS,
     TOPIC_OF_KIND,
     TOPICS,
@@ -28,8 +28,6 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.js
 HOUR_MS = 3_600_000
 OPENING_MS_MAX = 600_000
 SEGMENT_BYTES_MAX = 16 * 1024 * 1024
-
-EVERY_TOPIC = (*TOPICS, *TOOL_TOPICS)
 
 topics = pytest.mark.parametrize("topic", EVERY_TOPIC, ids=lambda topic: topic.name)
 
@@ -160,5 +158,7 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
             assert key(event) == json.loads(path.read_bytes())["dead_letter_id"]
         case "call_id" | "toolset" as name:
             assert key(event) == json.loads(path.read_bytes())[name]
+        case "run":
+            assert key(event).partition("/")[0] == request_of(event)
         case "ledger":
             assert key(event).partition(":")[0] == event.kind

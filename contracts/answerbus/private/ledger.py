@@ -178,13 +178,21 @@ class Watched(Wire):
     offset: Count | None = None
 
 
+def _is_zero(value: object) -> bool:
+    return value == 0
+
+
+_OF_RUNS = Field(exclude_if=_is_zero)  # lanes without agents read no such topics
+
+
 class LaneRecord(Wire):
     """The lane of one partition: who opened it, and how often without getting anything done.
 
     `partitions` is the number that the deployment uses, whatever the topics have; `earlier` are
     those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
-    `suspects`, `suspect_record` and `watched` say what may be why workers ended.
+    `suspects`, `suspect_record` and `watched` say what may be why workers ended. `results_at` and
+    `controls_at` are the next offsets to read of the topics of runs: what stands before is applied.
     """
 
     kind: Literal["lane"] = "lane"
@@ -199,6 +207,8 @@ class LaneRecord(Wire):
     suspects: tuple[Suspect, ...] = ()
     suspect_record: SuspectRecord | None = None
     watched: Watched | None = None
+    results_at: Annotated[Count, _OF_RUNS] = 0
+    controls_at: Annotated[Count, _OF_RUNS] = 0
 
 
 class Skipped(Wire):

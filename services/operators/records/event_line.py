@@ -19,12 +19,14 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 from services.escaping import plain_line
 from services.operators.explain import cause_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
+from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
 from services.operators.records.tool_text import tool_text
 
@@ -105,5 +107,7 @@ def _detail(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
         ) as event:
             return tool_text(event)
+        case other if isinstance(other, RunEvent):
+            return run_text(other)
         case other:
             assert_never(other)

@@ -21,6 +21,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.run_event import RunEvent
 from answerbus.schema_name import schema_name
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -30,6 +31,7 @@ from services.operators.explain import cause_text, failure_text, problem_text, w
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import result_text, retry_text
+from services.operators.records.run_text import run_text
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.tool_text import tool_text
 
@@ -124,6 +126,8 @@ def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each
             return tool_text(event)
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
+        case other if isinstance(other, RunEvent):
+            return run_text(other)
         case other:
             assert_never(other)
 
@@ -144,7 +148,7 @@ def _attempt(attempt: Attempt) -> str:
     failure = attempt.failure
     why = f": {_without_words(failure_text(failure), failure)}" if failure else ""
     match attempt.outcome:
-        case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry":
+        case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry" | "step":
             model = "" if attempt.model is None else f" by {plain_line(attempt.model.model)}"
             article = "an" if attempt.outcome == "unvalidated_result" else "a"
             became = f"{article} {attempt.outcome.replace('_', ' ')}"

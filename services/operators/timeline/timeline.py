@@ -18,7 +18,10 @@ from answerbus.private.ledger import (
     LaneRecord,
     Skipped,
 )
+from answerbus.private.runs import RunStepRecord
 from answerbus.request import Request
+from answerbus.run_event import RunEvent
+from answerbus.step import Step
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
@@ -204,7 +207,9 @@ def _step(record: DecodedRecord) -> tuple[float, int]:  # noqa: C901 - one arm f
             return math.inf, 3
         case Replayed() | Dismissed():
             return math.inf, 4
-        case ToolCallRecord() as event:
+        case (ToolCallRecord() | Step() | RunStepRecord()) as event:
             return event.attempt, 1
+        case other if isinstance(other, RunEvent):
+            return math.inf, 0
         case other:
             assert_never(other)

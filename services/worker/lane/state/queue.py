@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import count
 from operator import itemgetter
 
+from answerbus.request import Request
 from services.worker.core.request.ticket import Stage, Ticket
 from services.worker.lane.state.fair_scheduler import FairScheduler
 
@@ -42,6 +43,7 @@ class Queue:
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
     _due: list[_Timed] = field(default_factory=list)
+    _held: dict[Ticket, int] = field(default_factory=dict)  # the number of its entry in `_due`
     _deadlines: list[_Timed] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
@@ -57,7 +59,7 @@ class Queue:
         self._of_workflow[request.workflow_id] += 1
         self.excess += self._of_workflow[request.workflow_id] > self.crowd_max
         heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
-        if request.policy.ordering == "none":
+        if not _is_ordered(request):
             self._admit(ticket)
             return
         chain = self._chains.setdefault(request.workflow_id, deque())
@@ -128,6 +130,22 @@ class Queue:
         if not_before >= ticket.deadline:  # which may have passed while it ran
             heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
 
+    def release(self, ticket: Ticket) -> None:
+        """What a held ticket waits for is there before its moment."""
+        if self._held.pop(ticket, None) is not None:
+            self._make_ready(ticket)
+            self._forget_the_released()
+
+    def run_at_once(self, ticket: Ticket) -> bool:
+        """Let a ticket run wherever it stands; False if it runs, or is gone."""
+        if ticket.stage in {Stage.RUNNING, Stage.GONE}:
+            return False
+        self._held.pop(ticket, None)
+        self._funded.discard(ticket)
+        self._apart.pop(ticket.request.request_id, None)
+        self._scheduler.run(ticket)
+        return True
+
     def finish(self, ticket: Ticket) -> None:
         """Let a running ticket go; the next of its workflow becomes ready."""
         self._scheduler.stop(ticket)
@@ -144,7 +162,7 @@ class Queue:
             del self._of_workflow[request.workflow_id]
         self._forget_the_gone()
         chain = self._chains.get(request.workflow_id)
-        if request.policy.ordering == "none" or chain is None:
+        if not _is_ordered(request) or chain is None:
             return
         was_head = chain[0] is ticket
         chain.remove(ticket)
@@ -156,15 +174,15 @@ class Queue:
     def wake(self, now: datetime) -> list[Ticket]:
         """Make due retries ready; return the tickets whose deadline has passed, as running."""
         while self._due and self._due[0][0] <= now:
-            ticket = heapq.heappop(self._due)[2]
-            if ticket.stage is Stage.HELD:
+            _, number, ticket = heapq.heappop(self._due)
+            if self._held.get(ticket) == number:  # else it was released before
+                del self._held[ticket]
                 self._make_ready(ticket)
         expired = []
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
-            if ticket.stage not in {Stage.RUNNING, Stage.GONE}:
-                self._funded.discard(ticket)
-                expired.append(self._scheduler.run(ticket))
+            if self.run_at_once(ticket):
+                expired.append(ticket)
         return expired
 
     def next_moment(self) -> datetime | None:
@@ -197,15 +215,16 @@ class Queue:
 
     @property
     def held(self) -> int:
-        """Retries that wait for their moment (a few more, where deadlines took some first)."""
-        return len(self._due)
+        """Requests that wait for their moment: retries, and runs whose tools are at work."""
+        return len(self._held)
 
     def _admit(self, ticket: Ticket) -> None:
         if ticket.not_before is None:
             self._make_ready(ticket)
         else:
             ticket.stage = Stage.HELD
-            heapq.heappush(self._due, (ticket.not_before, next(self._numbers), ticket))
+            number = self._held[ticket] = next(self._numbers)
+            heapq.heappush(self._due, (ticket.not_before, number, ticket))
 
     def _wait_for_funds(self, ticket: Ticket) -> None:
         self._scheduler.stop(ticket)
@@ -218,6 +237,12 @@ class Queue:
             self._deadlines = [entry for entry in self._deadlines if entry[2].stage != Stage.GONE]
             heapq.heapify(self._deadlines)
 
+    def _forget_the_released(self) -> None:
+        """Nor must entries of those that were released before their moment."""
+        if len(self._due) > 2 * len(self._held) + GONE_MAX:
+            self._due = [entry for entry in self._due if self._held.get(entry[2]) == entry[1]]
+            heapq.heapify(self._due)
+
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None
         self._line_up(ticket)
@@ -228,3 +253,7 @@ class Queue:
             self._apart[ticket.request.request_id] = ticket
         else:
             self._scheduler.line_up(ticket, first=first)
+
+
+def _is_ordered(request: Request) -> bool:
+    return request.policy.ordering == "workflow"

@@ -307,3 +307,72 @@ class QueueMachine(RuleBasedStateMachine):
 
 QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestQueueMachine = QueueMachine.TestCase
+
+
+def held_twice(queue: Queue) -> Ticket:
+    """A ticket that was released before its moment, and is held again for longer."""
+    one = ticket("a")
+    queue.put(one)
+    queue.take()
+    queue.hold(one, after(10))
+    queue.release(one)
+    assert queue.take() is one
+    queue.hold(one, after(100))
+    return one
+
+
+def test_a_ticket_that_was_released_early_does_not_wake_by_its_old_moment() -> None:
+    queue = Queue()
+    one = held_twice(queue)
+
+    queue.wake(after(11))
+
+    assert one.stage is Stage.HELD
+    assert taken(queue) == []
+
+    queue.wake(after(100))
+
+    assert taken(queue) == [one]
+
+
+def test_held_counts_tickets_and_not_moments() -> None:
+    queue = Queue()
+    one = held_twice(queue)
+
+    assert queue.held == 1
+
+    queue.wake(one.deadline)
+
+    assert queue.held == 0
+
+
+def test_moments_of_released_tickets_are_forgotten() -> None:
+    """A run of many steps holds and releases its ticket for each of them."""
+    queue = Queue()
+    one = ticket("a")
+    queue.put(one)
+    for number in range(10 * GONE_MAX):
+        assert queue.take() is one
+        queue.hold(one, after(1_000 + number))
+        queue.release(one)
+
+    assert len(queue._due) <= GONE_MAX + 2
+
+
+def test_a_ticket_can_run_at_once_wherever_it_stands() -> None:
+    queue = Queue()
+    head, waiting, held = ticket("a"), ticket("b"), ticket("c", "other")
+    for one in (head, waiting, held):
+        queue.put(one)
+    assert set(taken(queue)) == {head, held}
+    queue.hold(held, after(10))
+
+    assert [queue.run_at_once(one) for one in (head, waiting, held)] == [False, True, True]
+
+    assert queue.held == 0
+    assert queue.running == 3
+    for one in (waiting, held, head):
+        queue.finish(one)
+    assert queue.running == len(queue) == 0
+    queue.wake(after(20))
+    assert taken(queue) == []

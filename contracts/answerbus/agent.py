@@ -1,0 +1,72 @@
+"""Runs as other events speak of them: the agent that is asked, what it came to, and the parent."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.budget import Usage
+from answerbus.tool_call import ParentRef
+from answerbus.wire import Count, Digest, Name, Wire
+
+_QUALIFIED_CHARS_MAX = limits.TOOLSET_NAME_CHARS_MAX + 1 + limits.TOOL_NAME_CHARS_MAX
+
+QualifiedTool = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9][a-z0-9_\-]*\.[A-Za-z0-9_][A-Za-z0-9._\-]*$",
+        max_length=_QUALIFIED_CHARS_MAX,
+    ),
+]
+"""A tool with its toolset before it, such as `orders.get_order`."""
+
+AllowedTools = Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)]
+Version = Annotated[int, Field(ge=1)]
+
+
+class AgentRef(Wire):
+    """The agent that shall work on a request.
+
+    Without a `version` it is the newest that the workers know. `tools` can only leave some of the
+    agent's tools out.
+    """
+
+    name: Name
+    version: Version | None = None
+    tools: Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)] | None = (
+        None
+    )
+
+
+class AgentId(Wire):
+    """A definition of an agent as events name it; `digest` is that of the frozen definition."""
+
+    name: Name
+    version: Version
+    digest: Digest
+
+
+class RunSummary(Wire):
+    """What a run came to; `usage` is of all its attempts and those of its children."""
+
+    agent: AgentId
+    steps: Count
+    tool_calls: Count
+    children: Count = 0
+    usage: Usage = Usage()
+
+
+class ParentId(ParentRef):
+    """The run, and the tool call of it, that asks for a request; `depth` counts from the root."""
+
+    depth: Annotated[int, Field(ge=1)] = 1
+
+
+class Parent(ParentId):
+    """The same, as a request says it, and what it may spend of the account of the root.
+
+    It leaves `floor` attempts to its ancestors, and uses at most `cap` with all that it asks.
+    """
+
+    floor: Count = 0
+    cap: Count | None = None

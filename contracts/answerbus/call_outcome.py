@@ -1,0 +1,116 @@
+"""How a tool call ended: a closed union that `match` can exhaust, and what the model is told."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from answerbus import limits
+from answerbus.failure import Problems
+from answerbus.wire import Count, Reason, Wire, at_most_bytes
+
+Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+
+
+class CallOk(Wire):
+    """The tool gave a value."""
+
+    kind: Literal["ok"] = "ok"
+    value: JsonValue
+
+
+class CallError(Wire):
+    """The tool says that it could not do it."""
+
+    kind: Literal["error"] = "error"
+    code: Code
+    message: Reason
+
+
+class UnknownTool(Wire):
+    """The agent has no such tool; `known` are those that it has."""
+
+    kind: Literal["unknown_tool"] = "unknown_tool"
+    known: tuple[str, ...]
+
+
+class InvalidArgs(Wire):
+    """The arguments break the schema of the tool; nothing was called."""
+
+    kind: Literal["invalid_args"] = "invalid_args"
+    problems: Problems
+
+
+class Denied(Wire):
+    """A person did not approve the call."""
+
+    kind: Literal["denied"] = "denied"
+    by: Reason
+    reason: Reason
+
+
+class ApprovalExpired(Wire):
+    """Nobody approved the call in time."""
+
+    kind: Literal["expired"] = "expired"
+
+
+class CallTimedOut(Wire):
+    """No result came in time; `ran` says whether the tool may have run all the same."""
+
+    kind: Literal["timed_out"] = "timed_out"
+    after_s: Annotated[float, Field(ge=0)]
+    ran: Literal["no", "unknown"]
+
+
+class ResultTooLarge(Wire):
+    """The result has more bytes than a run may take; `excerpt` is its beginning."""
+
+    kind: Literal["too_large"] = "too_large"
+    bytes: Count
+    excerpt: Annotated[str, at_most_bytes(limits.TOOL_EXCERPT_BYTES_MAX)]
+
+
+class NotRun(Wire):
+    """A limit of the run left no room for the call; nothing was called."""
+
+    kind: Literal["not_run"] = "not_run"
+    which: Literal["parallel", "calls", "repeats", "depth", "children", "budget"]
+
+
+class ChildDeclined(Wire):
+    """The child ended as a refusal."""
+
+    kind: Literal["declined"] = "declined"
+    reason: Reason
+
+
+class ChildDeadLetter(Wire):
+    """The child ended as a dead letter; `cause` is the kind of its cause."""
+
+    kind: Literal["dead_letter"] = "dead_letter"
+    cause: str
+
+
+class CallCancelled(Wire):
+    """The run was cancelled while the call was open."""
+
+    kind: Literal["cancelled"] = "cancelled"
+    by: Reason
+    reason: Reason
+
+
+CallOutcome = Annotated[
+    CallOk
+    | CallError
+    | UnknownTool
+    | InvalidArgs
+    | Denied
+    | ApprovalExpired
+    | CallTimedOut
+    | ResultTooLarge
+    | NotRun
+    | ChildDeclined
+    | ChildDeadLetter
+    | CallCancelled,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,69 @@
+"""What people say to open requests, what they are asked, and what came of it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.tool_call import CallId
+from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
+
+
+class ApprovalRequested(Wire):
+    """A tool call that runs only if a person approves it, with these very arguments."""
+
+    kind: Literal["approval_requested"] = "approval_requested"
+    event_id: str
+    request_id: RequestId
+    workflow_id: WorkflowId
+    call_id: CallId
+    tool: str
+    args: dict[str, Any]
+    args_digest: Digest
+    expires_at: Timestamp
+    at: Timestamp
+
+
+class Approval(Wire):
+    """A person approves or denies one tool call; it counts once, for arguments of that digest."""
+
+    kind: Literal["approval"] = "approval"
+    call_id: CallId
+    args_digest: Digest
+    decision: Literal["approved", "denied"]
+    by: Reason
+    reason: Reason
+    workflow_id: WorkflowId
+    at: Timestamp
+
+
+class Cancel(Wire):
+    """A person ends an open request, or all that are open of its workflow."""
+
+    kind: Literal["cancel"] = "cancel"
+    scope: Literal["request", "workflow"]
+    request_id: RequestId | None = None
+    workflow_id: WorkflowId
+    by: Reason
+    reason: Reason
+    at: Timestamp
+
+
+Control = Annotated[Approval | Cancel, Field(discriminator="kind")]
+
+ControlEffect = Literal["approved", "denied", "cancelled", "remembered", "nothing"]
+
+
+class ControlApplied(Wire):
+    """What a control came to, once: `requests` are those that it changed.
+
+    `remembered`: the request was not read yet. `nothing`: it is closed, or was decided before.
+    """
+
+    kind: Literal["control_applied"] = "control_applied"
+    event_id: str
+    workflow_id: WorkflowId
+    control: Control
+    effect: ControlEffect
+    requests: Annotated[tuple[RequestId, ...], Field(max_length=limits.CANCELLED_AT_ONCE_MAX)]
+    at: Timestamp

@@ -1,0 +1,156 @@
+"""The private records of open runs: what a lane needs to go on with them after any crash."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter
+
+from answerbus import limits
+from answerbus.agent import Version
+from answerbus.budget import Budget, Usage
+from answerbus.call_outcome import CallOutcome
+from answerbus.outcome import Origin
+from answerbus.request import Request
+from answerbus.step import Number
+from answerbus.tool_call import CallId, ToolsetName
+from answerbus.toolset_card import ToolCard
+from answerbus.wire import Count, Digest, Name, Notes, Reason, RequestId, Timestamp, Wire
+
+
+class ToolDefinition(Wire):
+    """A tool of an agent: what its toolset announced, with what the operator rules."""
+
+    toolset: ToolsetName
+    card: ToolCard
+
+    @property
+    def name(self) -> str:
+        """As agents and models call it."""
+        return f"{self.toolset}.{self.card.name}"
+
+
+class AgentDefinition(Wire):
+    """A named, versioned definition of an agent, frozen as data into each of its runs."""
+
+    name: Name
+    version: Version
+    instructions: str
+    tools: Annotated[tuple[ToolDefinition, ...], Field(max_length=limits.AGENT_TOOLS_MAX)] = ()
+    steps_max: Annotated[int, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
+    calls_max: Annotated[int, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
+    parallel_max: Annotated[int, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
+        limits.PARALLEL_CALLS_DEFAULT
+    )
+    transcript_bytes_max: Annotated[int, Field(ge=1)] = limits.TRANSCRIPT_BYTES_MAX
+    budget: Budget = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    malformed: Literal["retry", "text"] = "retry"
+    remember_thoughts: bool = False
+    show_thoughts: bool = False
+
+
+class Link(Wire):
+    """The place of an event in the chain of its run: the last one says where the chain stands."""
+
+    number: Number
+    hash: Digest
+
+
+class RunRecord(Wire):
+    """An open run: its request, and the definition that was frozen into it."""
+
+    kind: Literal["run"] = "run"
+    v: Literal[1] = 1
+    request: Request
+    body_digest: Digest
+    origin: Origin
+    notes: Notes = ()
+    definition: AgentDefinition
+
+
+class AskedCall(Wire):
+    """A tool call as a step asks for it; `outcome` where it ended with the step itself."""
+
+    call_id: CallId
+    tool: str
+    args: dict[str, Any]
+    args_digest: Digest
+    needs_approval: bool = False
+    outcome: CallOutcome | None = None
+
+
+class RunStepRecord(Wire):
+    """One step of an open run; `thoughts` only where a later prompt may show them."""
+
+    kind: Literal["run_step"] = "run_step"
+    v: Literal[1] = 1
+    request_id: RequestId
+    n: Number
+    attempt: Number
+    said: tuple[str, ...] = ()
+    thoughts: tuple[str, ...] = ()
+    calls: tuple[AskedCall, ...]
+    usage: Usage = Usage()
+    link: Link
+
+
+class RunCallRecord(Wire):
+    """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent."""
+
+    kind: Literal["run_call"] = "run_call"
+    v: Literal[1] = 1
+    request_id: RequestId
+    n: Number
+    place: Count
+    is_approved: bool = False
+    approved_by: Reason | None = None
+    deliveries: Count = 0
+    tokens: tuple[Digest, ...] = ()
+    called_at: Timestamp | None = None
+    due_at: Timestamp | None = None
+    outcome: CallOutcome | None = None
+    link: Link | None = None
+
+
+class RunCancelRecord(Wire):
+    """A request that was cancelled, and has not had its terminal or was not read yet."""
+
+    kind: Literal["run_cancel"] = "run_cancel"
+    v: Literal[1] = 1
+    request_id: RequestId
+    workflow_id: str
+    by: Reason
+    reason: Reason
+    at: Timestamp
+
+
+RunsRecord = RunRecord | RunStepRecord | RunCallRecord | RunCancelRecord
+RUNS_RECORD: TypeAdapter[RunsRecord] = TypeAdapter(
+    Annotated[RunsRecord, Field(discriminator="kind")]
+)
+
+
+def runs_key(record: RunsRecord) -> str:
+    """The record key: a run, its steps, and their calls, one below the other."""
+    match record:
+        case RunRecord():
+            return record.request.request_id
+        case RunStepRecord():
+            return step_key(record.request_id, record.n)
+        case RunCallRecord():
+            return call_key(record.request_id, record.n, record.place)
+        case RunCancelRecord():
+            return cancel_key(record.request_id)
+
+
+def step_key(request_id: str, n: int) -> str:
+    """Of the step number `n`; no request id has a slash."""
+    return f"{request_id}/{n}"
+
+
+def call_key(request_id: str, n: int, place: int) -> str:
+    """Of the tool call at `place` of that step."""
+    return f"{request_id}/{n}/{place}"
+
+
+def cancel_key(request_id: str) -> str:
+    """Of the cancellation of a request."""
+    return f"{request_id}/cancel"

@@ -1,0 +1,78 @@
+"""The events of runs, and what each is called on the wire: id and key."""
+
+from datetime import datetime
+from typing import assert_never
+
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.private.runs import (
+    RunCallRecord,
+    RunCancelRecord,
+    RunRecord,
+    RunsRecord,
+    RunStepRecord,
+    runs_key,
+)
+from answerbus.step import Step, ToolEnded
+from answerbus.wire import format_timestamp
+
+RunEvent = Step | ToolEnded | ApprovalRequested | Approval | Cancel | ControlApplied | RunsRecord
+
+
+def event_id(event: RunEvent) -> str:
+    """Derived from what it is about, so that a repeated event carries the same."""
+    match event:
+        case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+            return event.event_id
+        case Approval():
+            return f"{event.call_id}.{event.decision}.{format_timestamp(event.at)}"
+        case Cancel():
+            about = event.request_id or event.workflow_id
+            return f"{about}.cancel.{format_timestamp(event.at)}"
+        case RunRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
+            return runs_key(event)
+        case _:
+            assert_never(event)
+
+
+def key(event: RunEvent) -> str:
+    """The record key: what people read is found by its workflow."""
+    match event:
+        case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+            return event.workflow_id
+        case Approval() | Cancel():
+            return event.workflow_id
+        case RunRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
+            return runs_key(event)
+        case _:
+            assert_never(event)
+
+
+def workflow_of(event: RunEvent) -> str | None:
+    """The workflow, if the event knows it."""
+    match event:
+        case RunRecord():
+            return event.request.workflow_id
+        case RunStepRecord() | RunCallRecord():
+            return None
+        case _:
+            return event.workflow_id
+
+
+def request_of(event: RunEvent) -> str | None:
+    """The request, if the event is about one."""
+    match event:
+        case RunRecord():
+            return event.request.request_id
+        case Approval() | ControlApplied():
+            return None
+        case _:
+            return event.request_id
+
+
+def happened_at(event: RunEvent) -> datetime | None:
+    """When it happened, if the event itself says so."""
+    match event:
+        case RunRecord() | RunStepRecord() | RunCallRecord():
+            return None
+        case _:
+            return event.at

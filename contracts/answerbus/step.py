@@ -1,0 +1,64 @@
+"""What a run did: its steps, and how each of their tool calls ended; chained by hash per run."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from answerbus import limits
+from answerbus.agent import AgentId
+from answerbus.budget import AccountState, Usage
+from answerbus.call_outcome import CallOutcome
+from answerbus.tool_call import CallId
+from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
+
+Number = Annotated[int, Field(ge=1)]
+CallState = Literal["called", "waiting", "awaits_approval", "ended"]
+
+
+class StepCall(Wire):
+    """A tool call of a step; `state` is how it stood when the step was written."""
+
+    call_id: CallId
+    tool: str
+    args: dict[str, Any]
+    args_digest: Digest
+    state: CallState
+
+
+class Step(Wire):
+    """An accepted answer of a run that is not its end; `n` counts steps, `attempt` the spends.
+
+    `hash` covers all other fields, `previous` is the hash of what the run wrote before. The ends of
+    calls stand in the same chain.
+    """
+
+    kind: Literal["step"] = "step"
+    event_id: str
+    request_id: RequestId
+    workflow_id: WorkflowId
+    agent: AgentId
+    n: Number
+    attempt: Number
+    said: tuple[str, ...] = ()
+    calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_CALLS_MAX)]
+    usage: Usage
+    account: AccountState
+    at: Timestamp
+    previous: Digest | None
+    hash: Digest
+
+
+class ToolEnded(Wire):
+    """The one end of a tool call."""
+
+    kind: Literal["tool_ended"] = "tool_ended"
+    event_id: str
+    request_id: RequestId
+    workflow_id: WorkflowId
+    call_id: CallId
+    tool: str
+    outcome: CallOutcome
+    took_ms: Count | None
+    at: Timestamp
+    previous: Digest | None
+    hash: Digest

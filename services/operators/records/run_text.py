@@ -1,0 +1,35 @@
+"""What an event of a run says, on one line, for people; pure."""
+
+from typing import assert_never
+
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.private.runs import RunCallRecord, RunCancelRecord, RunRecord, RunStepRecord
+from answerbus.run_event import RunEvent
+from answerbus.step import Step, ToolEnded
+from services.escaping import plain_line
+
+
+def run_text(event: RunEvent) -> str:
+    """What was done, and by whom; no arguments, values or texts of models."""
+    match event:
+        case Step():
+            tools = ", ".join(call.tool for call in event.calls)
+            return plain_line(f"step {event.n} calls {tools}")
+        case ToolEnded():
+            return plain_line(f"the call {event.call_id} ended: {event.outcome.kind}")
+        case ApprovalRequested():
+            return plain_line(f"the call {event.call_id} of {event.tool} awaits approval")
+        case Approval():
+            about = f"the call {event.call_id} is {event.decision} by {event.by}"
+            return plain_line(f"{about}: {event.reason}")
+        case Cancel():
+            what = "the workflow" if event.scope == "workflow" else f"{event.request_id}"
+            return plain_line(f"{what} is cancelled by {event.by}: {event.reason}")
+        case ControlApplied():
+            return plain_line(f"{event.control.kind} of {event.control.by}: {event.effect}")
+        case RunRecord():
+            return plain_line(f"a run of {event.definition.name} v{event.definition.version}")
+        case RunStepRecord() | RunCallRecord() | RunCancelRecord():
+            return ""
+        case _:
+            assert_never(event)

@@ -1,0 +1,19 @@
+"""From a request to how it is asked, or why it cannot be."""
+
+from answerbus.dead_letter import UnknownAgent, UnknownParent
+from answerbus.registry import Registry
+from services.worker.plans import Planner
+from tests.unit.worker.builders import request
+
+
+def test_an_agent_that_no_worker_knows_ends_its_run() -> None:
+    planner = Planner({}, Registry())
+
+    assert planner.plan(request(agent={"name": "support"})) == UnknownAgent()
+
+
+def test_no_run_asks_for_children_yet() -> None:
+    planner = Planner({}, Registry())
+    parent = {"request_id": "r-0", "call_id": "r-0.call.1.0"}
+
+    assert planner.plan(request(parent=parent)) == UnknownParent()
