@@ -35,7 +35,7 @@ _PARTS = {
     "doctor": _Part(
         "services.doctor.command",
         "doctor",
-        "Check libraries, settings, broker, topics, clocks, workers and profiles; writes nothing.",
+        "Check libraries, settings, broker, topics, clocks, workers and profiles.",
     ),
     "ask": _Part(
         "services.commands.ask",

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.acls import acls
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
@@ -19,6 +20,8 @@ from services.topics.planning.size import beyond
 _DAY_MS = 86_400_000
 
 app = typer.Typer(help="Create, change and list the topics.", no_args_is_help=True)
+
+app.command(name="acls")(acls)
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 

@@ -1,18 +1,19 @@
 """`answerbus doctor`: checks a set-up, and says what to change."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from services.command_line import AsJson, Config, stdout
-from services.doctor.examine import examined
+from services.doctor.examine import examined, examined_as
 from services.doctor.findings.finding import Finding, Verdict
 from services.escaping import json_lines, plain
+from services.topics.rights.roles import Role
 
 EXIT_WRONG = 1
 STYLES: Mapping[Verdict, str] = MappingProxyType(
@@ -22,22 +23,35 @@ _VERDICT_WIDTH = max(map(len, STYLES))
 _ABOUT_WIDTH = 15
 
 
-def doctor(*, as_json: AsJson = False, config: Config = None) -> None:
-    """Check libraries, settings, broker, topics, clocks, workers and profiles; writes nothing.
+AsRole = Annotated[
+    Role | None, typer.Option("--as", help="Only: may our user do on Kafka what this role does?")
+]
+Group = Annotated[
+    str | None,
+    typer.Option("--group", help="With --as app: the group of its subscriptions."),
+]
 
+
+def doctor(
+    *, as_role: AsRole = None, group: Group = None, as_json: AsJson = False, config: Config = None
+) -> None:
+    """Check libraries, settings, broker, topics, clocks, workers and profiles.
+
+    Tries one transaction and aborts it; nothing else is written, and no reader sees any of it.
     Exit code 0: all is well, or there are warnings; 1: something is wrong.
     """
-    found = asyncio.run(_shown(config, as_json=as_json))
+    checks = examined_as(as_role, group, config) if as_role else examined(config)
+    found = asyncio.run(_shown(checks, as_json=as_json))
     if as_json:
         typer.echo(json_lines([asdict(finding) for finding in found]))
     if any(finding.verdict == "wrong" for finding in found):
         raise typer.Exit(EXIT_WRONG)
 
 
-async def _shown(config: Path | None, *, as_json: bool) -> Sequence[Finding]:
+async def _shown(checks: AsyncIterator[Finding], *, as_json: bool) -> Sequence[Finding]:
     """Print each as soon as it is found, for some take their time."""
     console, found = stdout(), []
-    async for finding in examined(config):
+    async for finding in checks:
         found.append(finding)
         if not as_json:
             console.print(line_of(finding))

@@ -4,13 +4,18 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from answerbus.client.errors import BusUnavailable
+from answerbus.topics import RETRIES
 from services import plugins
 from services.command_line import bus_of
 from services.doctor import broker, machine, workers
 from services.doctor.findings.finding import Finding
 from services.doctor.findings.judge import findings
+from services.doctor.findings.rights import rights_findings
+from services.doctor.trial import tried
 from services.profiles import Profile
 from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
+from services.topics.held_rights import held_rights, resource_names
+from services.topics.rights.roles import Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
 
@@ -31,6 +36,20 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     async for finding in workers.lanes(settings):
         yield finding
     async for finding in _profiles(settings.profiles):
+        yield finding
+
+
+async def examined_as(role: Role, group: str | None, config: Path | None) -> AsyncIterator[Finding]:
+    """Whether our user may do what a role does; `group` is that of an app's subscriptions."""
+    try:
+        kafka = from_environment(config).kafka
+        names = resource_names(kafka, group or f"{kafka.topic_prefix}-{role}")
+        held = await held_rights(bus_of(kafka), rights_of(role, names))
+    except (BusUnavailable, SetUpError) as error:
+        yield Finding("broker", "wrong", str(error))
+        return
+    yield Finding("broker", "ok", f"Kafka at {kafka.bootstrap_servers} answers")
+    for finding in rights_findings(role, held):
         yield finding
 
 
@@ -58,6 +77,8 @@ async def _broker(settings: KafkaSettings) -> AsyncIterator[Finding]:
     yield Finding("broker", "ok", f"Kafka at {settings.bootstrap_servers} answers")
     for finding in findings(look, settings):
         yield finding
+    if RETRIES in look.topics:
+        yield await tried(bus)
 
 
 async def _profiles(profiles: Mapping[str, Profile]) -> AsyncIterator[Finding]:

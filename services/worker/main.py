@@ -35,6 +35,7 @@ from services.worker.adapters.kafka.other_groups import OtherGroups
 from services.worker.adapters.kafka.position_check import check_positions
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.rights_check import check_rights
 from services.worker.adapters.kafka.shard import Names
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
@@ -63,6 +64,7 @@ async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
     partitions = await broker_check.partitions_of_deployment(settings.kafka)
+    await check_rights(settings.kafka, partitions)
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
     measures = MetricsObserver(settings.profiles, registry)

@@ -44,7 +44,7 @@ class Rights(ABC):
     def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Grant USER rights on what is called so, or begins so if the name ends with a star."""
         bindings = [self._binding(AclBinding, kind, name, it) for it in operations]
-        self._do(lambda admin: admin.create_acls(bindings))
+        self.administer(lambda admin: admin.create_acls(bindings))
 
     def revoke(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Take back rights that were granted."""
@@ -53,7 +53,7 @@ class Rights(ABC):
     def remove(self, kind: ResourceType, name: str, *operations: AclOperation) -> bool:
         """Take rights back; whether all of them were granted."""
         filters = [self._binding(AclBindingFilter, kind, name, it) for it in operations]
-        return all(self._do(lambda admin: admin.delete_acls(filters)))
+        return all(self.administer(lambda admin: admin.delete_acls(filters)))
 
     def allow_worker(self, prefix: str) -> None:
         """All that a worker needs."""
@@ -65,9 +65,9 @@ class Rights(ABC):
         """Let USER in by SCRAM, with this password and no other."""
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         change = UserScramCredentialUpsertion(USER, info, password.encode())
-        self._do(lambda admin: admin.alter_user_scram_credentials([change]))
+        self.administer(lambda admin: admin.alter_user_scram_credentials([change]))
 
-    def _do(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
+    def administer(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
         """Ask the broker, and wait until it has done so."""
         admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
         return [future.result(ADMIN_LIMIT_S) for future in asked(admin).values()]

@@ -14,7 +14,16 @@ import pytest
 from answerbus.client import BusRefused, Client
 from tests.integration.bus import ANSWERED, ROOT, Bus, create_topics
 from tests.integration.certificates import Authority
-from tests.integration.rights import DESCRIBE, GROUP, PASSWORD, READ, TOPIC, USER, WRITE
+from tests.integration.rights import (
+    DESCRIBE,
+    GROUP,
+    PASSWORD,
+    READ,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    USER,
+    WRITE,
+)
 from tests.integration.secured import Secured
 
 pytestmark = pytest.mark.kafka
@@ -257,10 +266,23 @@ async def test_a_missing_right_to_the_group_is_told_at_start(secured: Secured, b
     secured.allow_worker(bus.prefix)
     secured.revoke(GROUP, f"{bus.prefix}.worker", READ)
 
-    assert await said(bus, "worker") == refused(
-        secured.at("SASL_PLAINTEXT"),
-        f"no right to the consumer group {bus.prefix}.worker (GroupAuthorizationFailedError)",
-        "grant the user Read on the group (Describe, to look at it)",
+    assert await said(bus, "worker") == (
+        f"The user of the worker has no right at {secured.at('SASL_PLAINTEXT')} to Read on the "
+        f"group {bus.prefix}.worker: grant it, `answerbus topics acls --role worker` prints all "
+        "that a worker needs."
+    )
+
+
+async def test_a_missing_right_to_the_transactional_ids_is_told_at_start(
+    secured: Secured, bus: Bus
+) -> None:
+    """Lanes would never open, and no other word would be said of it."""
+    bus.kafka = secured.settings("SASL_PLAINTEXT")
+    secured.allow_worker(bus.prefix)
+    secured.revoke(TRANSACTIONAL_ID, f"{bus.prefix}.lane.*", WRITE, DESCRIBE)
+
+    assert (f" to Write on the transactional ids {bus.prefix}.lane.*: grant it, ") in await said(
+        bus, "worker"
     )
 
 

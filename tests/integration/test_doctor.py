@@ -47,6 +47,10 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
     assert told["clock"][0] == "ok"
     assert told["workers"][1].startswith(f"1 member of {bus.prefix}.worker, 0 records to be read")
     assert told["transactions"] == ("ok", "none holds readers back")
+    assert told["trial"] == (
+        "ok",
+        "a transaction was aborted: no reader saw it, and its time is the broker's",
+    )
     assert told["profile default"] == ("ok", "scripted of scripted can be asked")
     assert told["libraries"][0] == "ok"
     assert told.keys() == {
@@ -63,6 +67,7 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
         "clock",
         "workers",
         "transactions",
+        "trial",
         "profile default",
     }
 

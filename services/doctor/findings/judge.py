@@ -27,8 +27,10 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
     used = facts.layout.partitions if facts.layout else settings.partitions
     if advice := beyond(facts.topics, used):
         yield Finding("partitions", "warning", advice)
+    if hidden := [topic for topic, found in facts.topics.items() if not found.in_force]:
+        yield _unseen(hidden, settings.topic_prefix)
     if facts.topics:
-        yield from _safety(facts.cluster, facts.topics)
+        yield from _safety(facts.cluster, facts.topics, are_seen=not hidden)
     yield _clock(facts.time)
     if facts.group:
         yield _group(facts.group)
@@ -63,8 +65,19 @@ def _topics(facts: BrokerFacts, settings: KafkaSettings) -> Finding:
         more = len(faults) - STEPS_SHOWN_MAX
         rest = f"; and {more} more" if more > 0 else ""
         return Finding("topics", "wrong", f"{shown}{rest}: {_APPLY}")
-    text = f"{len(TOPICS)} topics of {settings.partitions} partitions, kept as they should be"
+    are_seen = all(found.in_force for found in facts.topics.values())
+    kept = ", kept as they should be" if are_seen else ""
+    text = f"{len(TOPICS)} topics of {settings.partitions} partitions{kept}"
     return Finding("topics", "ok", text)
+
+
+def _unseen(topics: Sequence[Topic], prefix: str) -> Finding:
+    names = ", ".join(topic.full_name(prefix) for topic in topics)
+    text = (
+        f"how {names} is kept cannot be seen: grant the user DescribeConfigs on the topics, or run "
+        "this as one who has it"
+    )
+    return Finding("topic settings", "warning", text)
 
 
 def _faults(step: Create | Grow | Change, name: str) -> Iterator[str]:
@@ -75,14 +88,20 @@ def _faults(step: Create | Grow | Change, name: str) -> Iterator[str]:
         yield f"{name} has {step.found} partitions, fewer than are in use"
         return
     for diff in step.differences:
+        if diff.found is None:
+            continue  # no right to see it, which is told of once
         yield f"{diff.name} of {name} is {diff.found} and should be {diff.wanted}"
 
 
-def _safety(cluster: Cluster, topics: Mapping[Topic, Found]) -> Iterator[Finding]:
+def _safety(
+    cluster: Cluster, topics: Mapping[Topic, Found], *, are_seen: bool
+) -> Iterator[Finding]:
     """Whether a broker may die; where there are too few brokers for that, it is no mistake."""
     short: Verdict = "wrong" if cluster.brokers >= REPLICAS_MIN else "warning"
     replicas = {topic.name: found.replicas for topic, found in topics.items()}
     yield _copies("replication", {**replicas, **cluster.internal_replicas}, short)
+    if not are_seen:
+        return
     in_sync = min(int(found.in_force.get("min.insync.replicas", 1)) for found in topics.values())
     if in_sync < IN_SYNC_MIN:
         text = (

@@ -58,6 +58,24 @@ def test_all_is_well() -> None:
     }
 
 
+def test_topics_whose_settings_are_hidden_are_not_called_wrong() -> None:
+    hidden = {topic: Found(12, {}, {}, 3) for topic in TOPICS}
+
+    told = said(replace(WELL, topics=hidden))
+    names = ", ".join(topic.full_name() for topic in TOPICS)
+
+    assert {about: it for about, it in told.items() if it[0] != "ok"} == {
+        "topic settings": (
+            "warning",
+            (
+                f"how {names} is kept cannot be seen: grant the user DescribeConfigs on the "
+                "topics, or run this as one who has it"
+            ),
+        )
+    }
+    assert told["topics"] == ("ok", "7 topics of 12 partitions")
+
+
 def test_an_old_broker() -> None:
     look = replace(WELL, cluster=Cluster(1, 9, {}))
 

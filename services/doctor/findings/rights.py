@@ -1,0 +1,30 @@
+"""What it means that rights of a role are there, or are not; pure."""
+
+from collections.abc import Iterator, Mapping
+
+from services.doctor.findings.finding import Finding
+from services.topics.rights.roles import Right, Role
+
+ABOUT = "rights"
+
+
+def rights_findings(role: Role, held: Mapping[Right, bool | None]) -> Iterator[Finding]:
+    """One line for each right that is missing, and one that says what all is well."""
+    how = f"`answerbus topics acls --role {role}` prints all"
+    for right, is_held in held.items():
+        if is_held is False:
+            verb = "needs" if right.needed else "may have"
+            said = (
+                f"no right to {right}, which the role {role} {verb} ({right.why}): grant it, {how}"
+            )
+            yield Finding(ABOUT, "wrong" if right.needed else "warning", said)
+    hidden = {right.name for right, is_held in held.items() if is_held is False}
+    unknown = [str(r) for r, is_held in held.items() if is_held is None and r.name not in hidden]
+    if unknown:
+        text = (
+            f"whether these are granted cannot be told: {', '.join(unknown)}; the topic is "
+            "missing, or the broker does not say"
+        )
+        yield Finding(ABOUT, "warning", text)
+    if all(held.values()):
+        yield Finding(ABOUT, "ok", f"all {len(held)} of the role {role}")

@@ -1,0 +1,169 @@
+"""The one table of rights: what each role needs on a Kafka with ACLs, and what for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    RETRIES,
+    TOPICS,
+    Topic,
+)
+
+Role = Literal["publisher", "app", "worker", "operator", "console", "auditor", "tools", "admin"]
+Resource = Literal["topic", "group", "transactional_id", "cluster"]
+Operation = Literal[
+    "Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs"
+]
+CLUSTER = "kafka-cluster"  # Kafka's own name of the one cluster
+TOOLSET_DEFAULT = "echo"
+TOOL_RESULTS, TOOLSETS = "tool-results", "toolsets"  # topics of tool servers
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One operation on one resource; `is_prefix`: on all resources whose names begin so.
+
+    Without a right that is not `needed` the role works, and does not do what `why` says.
+    """
+
+    resource: Resource
+    name: str
+    operation: Operation
+    why: str
+    is_prefix: bool = False
+    needed: bool = True
+
+    def __str__(self) -> str:
+        """Such as: Read on the topic acme.requests.v1."""
+        if self.resource == "cluster":
+            return f"{self.operation} on the cluster"
+        kind = self.resource.replace("_", " ")
+        if self.is_prefix:
+            return f"{self.operation} on the {kind}s {self.name}*"
+        return f"{self.operation} on the {kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceNames:
+    """What a deployment calls things; `app_group` is that of subscribers, of their own choice."""
+
+    prefix: str
+    worker_group: str
+    app_group: str
+    toolset: str = TOOLSET_DEFAULT
+
+    @property
+    def lanes(self) -> str:
+        """How the transactional ids of lanes begin."""
+        return f"{self.prefix}.lane."
+
+    @property
+    def replay(self) -> str:
+        """The transactional id of replays and dismissals."""
+        return f"{self.prefix}.replay"
+
+
+def rights_of(role: Role, names: ResourceNames) -> tuple[Right, ...]:
+    """All rows of a role."""
+    return tuple(_TABLE[role](names))
+
+
+def _topic(
+    topic: Topic, operation: Operation, names: ResourceNames, why: str, *, needed: bool = True
+) -> Right:
+    return Right("topic", topic.full_name(names.prefix), operation, why, needed=needed)
+
+
+def _publisher(names: ResourceNames) -> Iterator[Right]:
+    yield _topic(REQUESTS, "Write", names, "publishes requests")
+
+
+def _app(names: ResourceNames) -> Iterator[Right]:
+    yield from _publisher(names)
+    for topic in (RESULTS, REFUSALS, DEAD_LETTERS):
+        yield _topic(topic, "Read", names, "reads outcomes")
+    yield Right("group", names.app_group, "Read", "subscribes to outcomes")
+    yield _topic(RETRIES, "Read", names, "tells of retries while it waits", needed=False)
+
+
+def _worker(names: ResourceNames) -> Iterator[Right]:
+    for topic in TOPICS:
+        if "worker" in topic.readers:
+            yield _topic(topic, "Read", names, f"reads: {topic.summary}")
+    for topic in TOPICS:
+        if "worker" in topic.writers:
+            yield _topic(topic, "Write", names, f"writes: {topic.summary}")
+    yield Right("group", names.worker_group, "Read", "shares the partitions with other workers")
+    yield Right("transactional_id", names.lanes, "Write", "opens lanes", is_prefix=True)
+    for topic in TOPICS:
+        yield _topic(
+            topic, "DescribeConfigs", names, "warns of a topic that is kept otherwise", needed=False
+        )
+    yield _clock()
+
+
+def _operator(names: ResourceNames) -> Iterator[Right]:
+    for topic in TOPICS:
+        yield _topic(topic, "Read", names, "shows dead letters, workflows and lanes")
+    yield from _acting(names, needed=True)
+
+
+def _console(names: ResourceNames) -> Iterator[Right]:
+    for topic in TOPICS:
+        yield _topic(topic, "Read", names, "shows what goes on")
+    yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
+    yield from _acting(names, needed=False)
+
+
+def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
+    why = "replays and dismisses dead letters"
+    for topic in (REQUESTS, DEAD_LETTERS):
+        yield _topic(topic, "Write", names, why, needed=needed)
+    yield Right("transactional_id", names.replay, "Write", why, needed=needed)
+
+
+def _auditor(names: ResourceNames) -> Iterator[Right]:
+    for topic in (LEDGER, RETRIES, RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS):
+        yield _topic(topic, "Read", names, "verifies what was spent")
+
+
+def _tools(names: ResourceNames) -> Iterator[Right]:
+    served = f"{names.prefix}.tools.{names.toolset}"
+    yield Right("topic", f"{served}.v1", "Read", "reads tool calls")
+    yield Right("group", served, "Read", "shares tool calls with other tool servers")
+    results, cards = (f"{names.prefix}.{name}.v1" for name in (TOOL_RESULTS, TOOLSETS))
+    yield Right("topic", results, "Write", "writes what tools gave")
+    yield Right("topic", cards, "Write", "announces its tools")
+
+
+def _admin(names: ResourceNames) -> Iterator[Right]:
+    for topic in TOPICS:
+        yield _topic(topic, "Create", names, "creates the topic")
+        yield _topic(topic, "Alter", names, "gives it more partitions")
+        yield _topic(topic, "AlterConfigs", names, "sets how it is kept")
+    yield _topic(LEDGER, "Read", names, "knows how many partitions are in use")
+
+
+def _clock() -> Right:
+    why = "asks the controller for its time"
+    return Right("cluster", CLUSTER, "Describe", why, needed=False)
+
+
+_TABLE: Mapping[Role, Callable[[ResourceNames], Iterator[Right]]] = {
+    "publisher": _publisher,
+    "app": _app,
+    "worker": _worker,
+    "operator": _operator,
+    "console": _console,
+    "auditor": _auditor,
+    "tools": _tools,
+    "admin": _admin,
+}
+ROLES: tuple[Role, ...] = tuple(_TABLE)

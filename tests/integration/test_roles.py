@@ -1,0 +1,262 @@
+"""Each role works with the rows that are printed for it, and each row taken away is named."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from answerbus.client import Client, NoAnswerYet
+from answerbus.client.errors import BusUnavailable
+from answerbus.dead_letter import Dismissed, Replayed
+from answerbus.request import Context, Request, TextRef
+from answerbus.topics import RESULTS, TOPICS
+from services.command_line import bus_of
+from services.console.tasks.polling import Poller
+from services.doctor.examine import examined_as
+from services.doctor.findings.finding import Finding
+from services.operators.adapters.reader import reading
+from services.operators.adapters.verify import verify
+from services.operators.adapters.writer import Change, writing
+from services.operators.dead_letters.prepare_replay import PreparedReplay
+from services.settings import KafkaSettings, SetUpError, load
+from services.topics.broker import topics_on
+from services.topics.held_rights import resource_names
+from services.topics.planning.plan import plan
+from services.topics.rights.roles import ROLES, Right, Role, rights_of
+from services.worker.adapters.kafka.rights_check import check_rights
+from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
+from tests.integration.granting import Granting
+from tests.integration.rights import PASSWORD, PASSWORD_ENV
+from tests.integration.secured import Secured
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 10.0
+GROUP = "billing"
+PARTITIONS = 2
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ASKED = Request(
+    request_id="r-1",
+    workflow_id="w-1",
+    answer_schema=TextRef(),
+    context=Context(instructions="Name an even number."),
+)
+
+
+class Setting:
+    """A bus whose topics are there, and the settings of a user without any right to them."""
+
+    def __init__(self, bus: Bus, secured: Secured, config: Path, kafka: KafkaSettings) -> None:
+        self.bus, self.secured, self.config, self.kafka = bus, secured, config, kafka
+        self.ours = bus_of(kafka)
+        self.options = self.ours.options
+
+    def client(self) -> Client:
+        return Client(self.kafka.bootstrap_servers, topic_prefix=self.bus.prefix, **self.options)
+
+
+@pytest.fixture
+async def setting(
+    secured: Secured,
+    make_prefix: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Setting]:
+    monkeypatch.setenv(PASSWORD_ENV, PASSWORD)
+    prefix = make_prefix()
+    table = secured.settings("SASL_PLAINTEXT") | {"group_id": f"{prefix}.workers"}
+    bus = Bus(secured.plain, prefix, PARTITIONS, tmp_path, kafka=table)
+    config = bus.config([{"reply": ANSWERED}])
+    yield Setting(bus, secured, config, load(config, {}).kafka)
+    bus.stop_workers()
+
+
+async def publishes(it: Setting) -> None:
+    async with it.client() as client:
+        await client.publish(ASKED)
+
+
+async def asks_and_subscribes(it: Setting) -> None:
+    async with it.client() as client:
+        with pytest.raises(NoAnswerYet):
+            await client.ask("Name an even number.", workflow_id="w-1", timeout_s=0.1)
+        subscription = client.subscribe(response_model=str, group_id=GROUP, dead_letters=True)
+        async with asyncio.timeout(LIMIT_S), subscription as outcomes:
+            assert await anext(outcomes)  # what `prepared` has put there
+
+
+async def works(it: Setting) -> None:
+    """What a worker looks at before it begins; a whole one is in the test of all rows."""
+    await check_rights(it.kafka, PARTITIONS)
+
+
+async def operates(it: Setting) -> None:
+    async with reading(it.ours, TOPICS) as reader:
+        assert [batch async for batch in reader.to_end()]
+    dismissed = Dismissed(dead_letter_id="x", by="me", reason="y", at=NOW)
+    replayed = Replayed(dead_letter_id="x", request_id="r-1", round=1, by="me", reason="y", at=NOW)
+    async with writing(it.ours) as writer:
+        await writer.commit([Change(dismissed, 0), Change(PreparedReplay(ASKED, replayed), 0)])
+
+
+async def shows(it: Setting) -> None:
+    async with reading(it.ours, TOPICS) as reader:
+        assert [batch async for batch in reader.to_end()]
+    poller = Poller(it.ours, it.kafka.worker_group, ())
+    polling = asyncio.create_task(poller.run())
+    try:
+        found = poller.results
+        await until(lambda: found.lag is not None or found.trouble is not None, "it was asked")
+        if found.trouble:
+            raise BusUnavailable(found.trouble)
+    finally:
+        polling.cancel()
+
+
+async def audits(it: Setting) -> None:
+    await verify(it.ours, None, lambda _read, _total: None)
+
+
+async def serves_tools(it: Setting) -> None:
+    prefix, servers = it.bus.prefix, {"bootstrap_servers": it.kafka.bootstrap_servers}
+    consumer = AIOKafkaConsumer(
+        f"{prefix}.tools.echo.v1",
+        group_id=f"{prefix}.tools.echo",
+        auto_offset_reset="earliest",
+        **servers,
+        **it.options,
+    )
+    with it.ours.explained():
+        try:
+            await consumer.start()
+            async with asyncio.timeout(LIMIT_S):
+                await consumer.getone()
+        finally:
+            await consumer.stop()
+        async with AIOKafkaProducer(**servers, **it.options) as producer:
+            for name in ("tool-results", "toolsets"):
+                await producer.send_and_wait(f"{prefix}.{name}.v1", b"{}")
+
+
+async def applies(it: Setting) -> None:
+    """Nothing is there at first: created, corrected, and given more partitions."""
+    async with topics_on(it.ours) as topics:
+        for _ in range(2):
+            steps = plan(await topics.look(), PARTITIONS)
+            assert isinstance(steps, tuple)
+            await topics.carry_out(steps, partitions=PARTITIONS, replication_factor=-1)
+        await topics.grow([RESULTS], PARTITIONS + 1)
+
+
+ACTS: Mapping[Role, Callable[[Setting], Awaitable[None]]] = {
+    "publisher": publishes,
+    "app": asks_and_subscribes,
+    "worker": works,
+    "operator": operates,
+    "console": shows,
+    "auditor": audits,
+    "tools": serves_tools,
+    "admin": applies,
+}
+
+# What these do fails at once where a right is missing, with the name of what it is to.
+REFUSED_BY_NAME: tuple[Role, ...] = (
+    *("publisher", "app", "worker", "operator", "console", "auditor"),
+)
+
+
+async def prepared(it: Setting, role: Role) -> None:
+    """All topics, with a record in each that is read; an admin makes them itself."""
+    if role == "admin":
+        return
+    await create_topics(it.bus)
+    calls = f"{it.bus.prefix}.tools.echo.v1"
+    names = [calls, *(f"{it.bus.prefix}.{name}.v1" for name in ("tool-results", "toolsets"))]
+    admin = AIOKafkaAdminClient(bootstrap_servers=it.bus.bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, 1, 1) for name in names])
+    finally:
+        await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=it.bus.bootstrap) as producer:
+        for name in (*map(it.bus.topic, TOPICS), calls):
+            await producer.send_and_wait(name, b"no event", b"no key of ours")
+
+
+async def said(it: Setting, role: Role) -> list[Finding]:
+    return [found async for found in examined_as(role, GROUP, it.config)]
+
+
+async def expected(it: Setting, role: Role, what: Mapping[Right, str]) -> None:
+    """Wait until the doctor finds no more and no less: rights are in force a moment later."""
+    wanted = {
+        f"no right to {right}, which the role {role} {verb} ({right.why}): grant it, "
+        f"`answerbus topics acls --role {role}` prints all": "wrong" if right.needed else "warning"
+        for right, verb in what.items()
+    }
+    deadline, found = time.monotonic() + LIMIT_S, dict[str, str]()
+    while True:
+        found = {one.said: one.verdict for one in await said(it, role) if one.verdict != "ok"}
+        if found == wanted:
+            return
+        assert time.monotonic() < deadline, (found, wanted)
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_works_with_its_rows_and_each_one_taken_away_is_named(
+    setting: Setting, role: Role
+) -> None:
+    rows = rights_of(role, resource_names(setting.kafka, GROUP))
+    granting = Granting(setting.secured, role)
+    await prepared(setting, role)
+    granting.grant(rows)
+    try:
+        await until_all_held(setting, role)
+        await ACTS[role](setting)
+        for row in rows:
+            granting.take_back(row)
+            await expected(setting, role, {row: "needs" if row.needed else "may have"})
+            if row.needed and role in REFUSED_BY_NAME:
+                assert row.name in await refusal(ACTS[role](setting)), row
+            granting.grant([row])
+        await expected(setting, role, {})
+    finally:
+        granting.clear(rows)
+
+
+async def refusal(act: Awaitable[None]) -> str:
+    try:
+        await act
+    except (BusUnavailable, SetUpError) as error:
+        return str(error)
+    return "it was done all the same"
+
+
+async def until_all_held(it: Setting, role: Role) -> None:
+    """For an admin as far as can be told: it makes the topics."""
+    found: list[Finding] = []
+    async with asyncio.timeout(LIMIT_S):
+        while not found or any("no right" in one.said for one in found):
+            found = await said(it, role)
+
+
+async def test_a_worker_works_with_its_rows_alone(setting: Setting) -> None:
+    it = setting
+    rows = [row for row in rights_of("worker", resource_names(it.kafka, "")) if row.needed]
+    granting = Granting(it.secured, "worker")
+    await create_topics(it.bus)
+    granting.grant(rows)
+    try:
+        worker = await asyncio.to_thread(it.bus.start_worker, it.config)
+        await it.bus.publish([request("r-1", "order-1")])
+        (terminal,) = await it.bus.terminals(1, LIMIT_S)
+    finally:
+        granting.clear(rows)
+
+    assert terminal["request_id"] == "r-1"
+    assert "may do without: DescribeConfigs on the topic" in worker.log_file.read_text()

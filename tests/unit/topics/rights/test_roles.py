@@ -1,0 +1,76 @@
+"""The table of rights says what the table of topics says, and no role has more than it needs."""
+
+import pytest
+
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Party
+from services.topics.rights.roles import ROLES, ResourceNames, Right, Role, rights_of
+
+NAMES = ResourceNames("acme", "acme.worker", "billing", "orders")
+PARTIES: dict[Role, Party] = {"worker": "worker", "publisher": "upstream", "console": "replay"}
+
+
+def may(role: Role, operation: str, resource: str = "topic") -> set[str]:
+    found = rights_of(role, NAMES)
+    return {it.name for it in found if (it.operation, it.resource) == (operation, resource)}
+
+
+@pytest.mark.parametrize(("role", "party"), PARTIES.items())
+def test_a_role_writes_what_the_table_of_topics_says(role: Role, party: Party) -> None:
+    assert may(role, "Write") == {it.full_name("acme") for it in TOPICS if party in it.writers}
+
+
+def test_a_worker_reads_what_the_table_of_topics_says() -> None:
+    assert may("worker", "Read") == {
+        it.full_name("acme") for it in TOPICS if "worker" in it.readers
+    }
+
+
+def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_may() -> None:
+    downstream = {it.full_name("acme") for it in TOPICS if "downstream" in it.readers}
+
+    assert downstream < may("app", "Read")
+    assert may("app", "Read") - downstream == {
+        "acme.dead-letters.v1",
+        RETRIES.full_name("acme"),
+    }
+
+
+def test_private_topics_are_written_by_workers_alone() -> None:
+    private = {LEDGER.full_name("acme"), RETRIES.full_name("acme")}
+
+    assert {role for role in ROLES if private & may(role, "Write")} == {"worker"}
+
+
+def test_nobody_but_workers_can_fence_a_lane() -> None:
+    """A prefix is what could do it: a replay has one id, which is none of a lane."""
+    ids = {role: may(role, "Write", "transactional_id") for role in ROLES}
+    prefixes = {(role, it.name) for role in ROLES for it in rights_of(role, NAMES) if it.is_prefix}
+
+    assert {role: found for role, found in ids.items() if found} == {
+        "worker": {"acme.lane."},
+        "operator": {"acme.replay"},
+        "console": {"acme.replay"},
+    }
+    assert prefixes == {("worker", "acme.lane.")}
+
+
+def test_who_may_spend_is_who_may_write_requests() -> None:
+    spenders = {role for role in ROLES if REQUESTS.full_name("acme") in may(role, "Write")}
+
+    assert spenders == {"publisher", "app", "worker", "operator", "console"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_right_stands_once(role: Role) -> None:
+    rows = [(it.resource, it.name, it.operation) for it in rights_of(role, NAMES)]
+
+    assert rows
+    assert len(rows) == len(set(rows))
+
+
+def test_what_a_right_is_called() -> None:
+    lane = Right("transactional_id", "acme.lane.", "Write", "opens lanes", is_prefix=True)
+
+    assert str(lane) == "Write on the transactional ids acme.lane.*"
+    assert str(Right("cluster", "kafka-cluster", "Describe", "")) == "Describe on the cluster"
+    assert str(Right("group", "billing", "Read", "")) == "Read on the group billing"
