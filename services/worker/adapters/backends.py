@@ -5,7 +5,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from answerbus.masking import Mask
@@ -19,7 +19,7 @@ from services.profiles import (
     ScriptedProfile,
 )
 from services.settings import SetUpError, secret, secrets_of_profiles
-from services.worker.adapters.providers.apis.anthropic import CACHE_WRITE_FACTOR, AnthropicApi
+from services.worker.adapters.providers.apis.anthropic import AnthropicApi
 from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.gemini import GeminiApi
@@ -27,7 +27,8 @@ from services.worker.adapters.providers.apis.ollama import OllamaApi
 from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.adapters.providers.masked import MaskedProvider
 from services.worker.adapters.providers.scripted import ScriptedProvider
-from services.worker.core.attempt.plan import ProfileFacts, Tariff
+from services.worker.adapters.tariffs import tariff_of
+from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.limits.reachability import Reachability
 from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
@@ -142,30 +143,13 @@ def _backend(
         model=profile.model,
         max_output_tokens=profile.max_output_tokens,
         timeout_s=profile.timeout_s,
-        tariff=_with_cache(_tariff(profile, clock), profile),
+        tariff=tariff_of(profile, clock.now()),
         show_schema=_shows_schema(profile),
     )
     limiter = ProfileLimiter(
         profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute, server
     )
     return Backend(facts, _dialect(profile), provider, limiter)
-
-
-def _tariff(profile: Profile, clock: Clock) -> Tariff | None:
-    if profile.price is not None:
-        return Tariff(profile.price.input_usd, profile.price.output_usd)
-    if isinstance(profile, ScriptedProfile) or profile.base_url is not None:
-        return None  # another server has prices of its own
-    from services.worker.adapters.providers.prices import known_tariff
-
-    return known_tariff(profile.provider, profile.model, clock.now())
-
-
-def _with_cache(tariff: Tariff | None, profile: Profile) -> Tariff | None:
-    """All input at the price of writing it to the cache, so that a budget never ends too late."""
-    if tariff is None or not isinstance(profile, AnthropicProfile) or not profile.prompt_cache:
-        return tariff
-    return replace(tariff, input_micro_usd=tariff.input_micro_usd * CACHE_WRITE_FACTOR)
 
 
 def _dialect(profile: Profile) -> DialectName:

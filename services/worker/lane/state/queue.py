@@ -13,6 +13,7 @@ from operator import itemgetter
 from answerbus.request import Request
 from services.worker.core.request.ticket import Stage, Ticket
 from services.worker.lane.state.fair_scheduler import FairScheduler
+from services.worker.lane.state.held_tickets import HeldTickets
 
 GONE_MAX = 64  # beside as many as there are tickets
 
@@ -42,8 +43,7 @@ class Queue:
     _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
-    _due: list[_Timed] = field(default_factory=list)
-    _held: dict[Ticket, int] = field(default_factory=dict)  # the number of its entry in `_due`
+    _held: HeldTickets = field(default_factory=HeldTickets)
     _deadlines: list[_Timed] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
@@ -132,15 +132,14 @@ class Queue:
 
     def release(self, ticket: Ticket) -> None:
         """What a held ticket waits for is there before its moment."""
-        if self._held.pop(ticket, None) is not None:
+        if self._held.release(ticket):
             self._make_ready(ticket)
-            self._forget_the_released()
 
     def run_at_once(self, ticket: Ticket) -> bool:
         """Let a ticket run wherever it stands; False if it runs, or is gone."""
         if ticket.stage in {Stage.RUNNING, Stage.GONE}:
             return False
-        self._held.pop(ticket, None)
+        self._held.release(ticket)
         self._funded.discard(ticket)
         self._apart.pop(ticket.request.request_id, None)
         self._scheduler.run(ticket)
@@ -173,11 +172,8 @@ class Queue:
 
     def wake(self, now: datetime) -> list[Ticket]:
         """Make due retries ready; return the tickets whose deadline has passed, as running."""
-        while self._due and self._due[0][0] <= now:
-            _, number, ticket = heapq.heappop(self._due)
-            if self._held.get(ticket) == number:  # else it was released before
-                del self._held[ticket]
-                self._make_ready(ticket)
+        for ticket in self._held.due(now):
+            self._make_ready(ticket)
         expired = []
         while self._deadlines and self._deadlines[0][0] <= now:
             ticket = heapq.heappop(self._deadlines)[2]
@@ -187,8 +183,9 @@ class Queue:
 
     def next_moment(self) -> datetime | None:
         """When `wake` may have something to do."""
-        moments = [heap[0][0] for heap in (self._due, self._deadlines) if heap]
-        return min(moments, default=None)
+        deadline = self._deadlines[0][0] if self._deadlines else None
+        moments = (self._held.next_moment(), deadline)
+        return min((moment for moment in moments if moment), default=None)
 
     @property
     def running(self) -> int:
@@ -223,8 +220,7 @@ class Queue:
             self._make_ready(ticket)
         else:
             ticket.stage = Stage.HELD
-            number = self._held[ticket] = next(self._numbers)
-            heapq.heappush(self._due, (ticket.not_before, number, ticket))
+            self._held.add(ticket, ticket.not_before)
 
     def _wait_for_funds(self, ticket: Ticket) -> None:
         self._scheduler.stop(ticket)
@@ -236,12 +232,6 @@ class Queue:
         if len(self._deadlines) > 2 * len(self.tickets) + GONE_MAX:
             self._deadlines = [entry for entry in self._deadlines if entry[2].stage != Stage.GONE]
             heapq.heapify(self._deadlines)
-
-    def _forget_the_released(self) -> None:
-        """Nor must entries of those that were released before their moment."""
-        if len(self._due) > 2 * len(self._held) + GONE_MAX:
-            self._due = [entry for entry in self._due if self._held.get(entry[2]) == entry[1]]
-            heapq.heapify(self._due)
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None

@@ -10,10 +10,8 @@ from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unava
 from services.worker.core.limits.reachability import Reachability
 from services.worker.core.request.ticket import Ticket
 from services.worker.handle import handle
-from services.worker.health.loop_monitor import LoopMonitor
-from services.worker.health.probe import PROBE_EVERY_S, Probe
-from services.worker.health.verdict import Verdict, body_of, judge
-from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.health.probe import PROBE_EVERY_S
+from services.worker.health.verdict import Verdict, body_of
 from services.worker.lane.lane import Lane
 from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import State
@@ -21,37 +19,12 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.plans import Planner
 from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.health.watch import BOUND_S, SESSION_S, Watch
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, context, publish
 
-BOUND_S, SESSION_S = 45.0, 10.0
 NEVER_S = 100_000.0
-
-
-class Watch:
-    """What a worker would say of itself, with a broker that answers as long as it is there."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.is_there = True
-        self.loop_monitor, self.probe = LoopMonitor(), Probe(self._ends)
-        bounds = Bounds(BOUND_S, SESSION_S)
-        self.watched = HealthInputs(
-            stage.worker.membership, stage.context, self.loop_monitor, self.probe, bounds
-        )
-        self._tasks = [asyncio.create_task(of.run()) for of in (self.loop_monitor, self.probe)]
-
-    async def _ends(self) -> dict[int, int]:
-        if not self.is_there:
-            raise TimeoutError
-        return {0: 7}
-
-    def verdict(self) -> Verdict:
-        return judge(self.watched)
-
-    def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
 
 
 def called(reply: Reply, after_s: float = 1.0) -> FakeProvider:

@@ -346,19 +346,6 @@ def test_held_counts_tickets_and_not_moments() -> None:
     assert queue.held == 0
 
 
-def test_moments_of_released_tickets_are_forgotten() -> None:
-    """A run of many steps holds and releases its ticket for each of them."""
-    queue = Queue()
-    one = ticket("a")
-    queue.put(one)
-    for number in range(10 * GONE_MAX):
-        assert queue.take() is one
-        queue.hold(one, after(1_000 + number))
-        queue.release(one)
-
-    assert len(queue._due) <= GONE_MAX + 2
-
-
 def test_a_ticket_can_run_at_once_wherever_it_stands() -> None:
     queue = Queue()
     head, waiting, held = ticket("a"), ticket("b"), ticket("c", "other")

@@ -1,0 +1,49 @@
+"""Tickets that wait for their moment: retries, and runs whose tools are at work."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+
+from services.worker.core.request.ticket import Ticket
+
+RELEASED_MAX = 64  # entries of the heap beside as many as there are held tickets
+
+
+@dataclass(slots=True)
+class HeldTickets:
+    """By their moment. An entry counts only while its number is that of its ticket."""
+
+    _heap: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
+    _held: dict[Ticket, int] = field(default_factory=dict)
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, ticket: Ticket, moment: datetime) -> None:
+        """Hold it until then."""
+        number = self._held[ticket] = next(self._numbers)
+        heapq.heappush(self._heap, (moment, number, ticket))
+
+    def release(self, ticket: Ticket) -> bool:
+        """Hold it no more; False if it was not held."""
+        if self._held.pop(ticket, None) is None:
+            return False
+        if len(self._heap) > 2 * len(self._held) + RELEASED_MAX:
+            self._heap = [entry for entry in self._heap if self._held.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)
+        return True
+
+    def due(self, now: datetime) -> Iterator[Ticket]:
+        """Those whose moment has come; they are held no more."""
+        while self._heap and self._heap[0][0] <= now:
+            _, number, ticket = heapq.heappop(self._heap)
+            if self._held.get(ticket) == number:  # else it was released before
+                del self._held[ticket]
+                yield ticket
+
+    def next_moment(self) -> datetime | None:
+        """When one of them may be due."""
+        return self._heap[0][0] if self._heap else None

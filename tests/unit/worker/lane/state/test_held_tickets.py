@@ -1,0 +1,34 @@
+"""Tickets that wait for their moment."""
+
+from services.worker.lane.state.held_tickets import RELEASED_MAX, HeldTickets
+from tests.unit.worker.lane.state.test_queue import after, ticket
+
+
+def test_each_is_due_once_at_its_last_moment() -> None:
+    held, one = HeldTickets(), ticket("a")
+    held.add(one, after(1))
+    held.add(one, after(3))
+
+    assert (len(held), held.next_moment()) == (1, after(1))
+    assert list(held.due(after(2))) == []
+    assert list(held.due(after(3))) == [one]
+    assert (len(held), held.next_moment()) == (0, None)
+
+
+def test_what_was_released_is_not_due() -> None:
+    held, one = HeldTickets(), ticket("a")
+    held.add(one, after(1))
+
+    assert held.release(one)
+    assert not held.release(one)
+    assert list(held.due(after(2))) == []
+
+
+def test_moments_of_released_tickets_are_forgotten() -> None:
+    """A run of many steps holds and releases its ticket for each of them."""
+    held, one = HeldTickets(), ticket("a")
+    for number in range(10 * RELEASED_MAX):
+        held.add(one, after(1_000 + number))
+        held.release(one)
+
+    assert len(held._heap) <= RELEASED_MAX + 2
