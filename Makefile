@@ -13,7 +13,7 @@ RUNS := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas lock \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
 	up down console demo recording chaos simulate fuzz bench bench-docs survey check clean
 
 help:  ## Show this list
@@ -82,6 +82,9 @@ test-e2e: install  ## The tests that ask the real local model
 schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew from the types
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
+
+chart: install  ## Write the files of the Helm chart anew that repeat others: topics, alerts, dashboard
+	@$(RUN) -m infra.chart_files
 
 lock:  ## Write requirements.lock and its parts anew from constraints.txt: the SHA-256 of each file
 	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail

@@ -119,6 +119,12 @@ OPENINGS = Metric(
 IN_FLIGHT = Metric(
     "answerbus_calls_in_flight", "gauge", ("profile",), "Calls that providers work on now."
 )
+ALLOWED = Metric(
+    "answerbus_calls_allowed",
+    "gauge",
+    (),
+    "Calls that the worker may have in flight, over all profiles: `worker.max_in_flight`.",
+)
 HELD = Metric("answerbus_retries_held", "gauge", (), "Retries in memory that wait for their time.")
 LANE_STATE = Metric(
     "answerbus_lane_state",
@@ -186,6 +192,12 @@ BREAKER_OPEN = Metric(
     ("profile",),
     "1 while a profile is left alone but for probes.",
 )
+PROFILE_THROTTLED = Metric(
+    "answerbus_profile_throttled",
+    "gauge",
+    ("profile",),
+    "1 while its provider or its rate, and not the number of workers, holds calls back.",
+)
 SILENCE = Metric(
     "answerbus_profile_silence_seconds",
     "gauge",
@@ -225,7 +237,7 @@ METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREADABLE, UNREAD, TERMINALS, DEAD_LETTERS),
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
-    *(IN_FLIGHT, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
-    *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN, SILENCE),
-    *(KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, CLOCK_AHEAD, READY),
+    *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
+    *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
+    *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, CLOCK_AHEAD, READY),
 )

@@ -19,6 +19,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
     yield metrics.HELD, (), counters.held
+    yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s
     yield metrics.NOT_READ, (), not_read(inputs) is not None
     yield metrics.STALLS, (), inputs.loop_monitor.stalls
@@ -32,6 +33,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.PROFILE_UNHEALTHY, (name,), name in verdict.unhealthy
         yield metrics.PROFILE_REJECTED, (name,), backend.limiter.setup_fault is not None
         yield metrics.BREAKER_OPEN, (name,), backend.limiter.breaker.is_open
+        yield metrics.PROFILE_THROTTLED, (name,), backend.limiter.is_throttled
         yield metrics.SILENCE, (name,), backend.limiter.silent_s
     now = inputs.context.clock.now()
     for partition, holder in verdict.held.items():

@@ -45,6 +45,7 @@ class ProfileLimiter(Slots):
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
         self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
         self._probing = 0
+        self._paced_until = float("-inf")
 
     @property
     def setup_fault(self) -> str | None:
@@ -83,6 +84,13 @@ class ProfileLimiter(Slots):
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether provider or rate hold calls back: more workers would make none faster."""
+        now = asyncio.get_running_loop().time()
+        is_paced = self.is_awaited and now < self._paced_until
+        return is_paced or self.breaker.is_open or self.limit < self._concurrency.most
 
     @property
     def counts_tokens(self) -> bool:
@@ -152,6 +160,7 @@ class ProfileLimiter(Slots):
             self._tokens.wait_s(tokens, now) if self._tokens else 0.0,
         )
         if wait_s:
+            self._paced_until = now + wait_s
             return wait_s
         if self._requests:
             self._requests.take(1, now)

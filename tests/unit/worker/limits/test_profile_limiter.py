@@ -337,3 +337,26 @@ def test_answers_of_calls_that_began_before_let_nobody_run_into_the_wall() -> No
         assert sum(1 for began in calls if 1000.5 <= began < 1010.5) <= 100
 
     run(main())
+
+
+def test_a_profile_is_throttled_while_its_rate_or_its_provider_holds_calls_back() -> None:
+    """Not while all slots are taken: those of another worker would help."""
+
+    async def main() -> None:
+        full, paced, refused = ProfileLimiter(1), ProfileLimiter(100, 60), ProfileLimiter(4)
+        async with placed(full), calling(full):
+            waiting = asyncio.create_task(pass_through(full))
+            await asyncio.sleep(0)
+            assert not full.is_throttled
+        await waiting
+
+        crowd = [asyncio.create_task(pass_through(paced)) for _ in range(200)]
+        await asyncio.sleep(1)
+        assert paced.is_throttled
+        await asyncio.gather(*crowd)
+        assert not paced.is_throttled
+
+        refused.report(Throttled(10.0), 0.0, Reservation())
+        assert refused.is_throttled
+
+    run(main())

@@ -1,0 +1,31 @@
+"""Writes the files of the Helm chart that repeat what stands elsewhere: `make chart`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from answerbus.topics import TOPICS
+
+CHART = Path("infra/helm/answerbus")
+
+
+def chart_files() -> Mapping[Path, str]:
+    """Each with its text; a chart can read nothing outside of its own folder."""
+    return {
+        CHART / "files/alerts.yml": Path("infra/prometheus/alerts.yml").read_text(encoding="utf-8"),
+        CHART / "files/dashboard.json": Path("infra/grafana/answerbus.json").read_text(
+            encoding="utf-8"
+        ),
+        CHART / "files/topics.yaml": _topics(),
+    }
+
+
+def _topics() -> str:
+    topics = [{"name": topic.name, "config": dict(topic.settings())} for topic in TOPICS]
+    return yaml.safe_dump({"topics": topics}, sort_keys=False)
+
+
+if __name__ == "__main__":
+    for path, text in chart_files().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,116 @@
+{{- define "answerbus.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "answerbus.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "answerbus.secretVariables" -}}
+{{- range $name, $from := . }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef: {name: {{ $from.secret }}, key: {{ $from.key }}}
+{{- end }}
+{{- end }}
+
+{{- define "answerbus.mounts" -}}
+- {name: settings, mountPath: /etc/answerbus/settings, readOnly: true}
+{{- range $name, $_ := .Values.secretFiles }}
+- {name: secret-{{ $name }}, mountPath: /etc/answerbus/secrets/{{ $name }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* (dict "root" . "settings" "name of the ConfigMap") */ -}}
+{{- define "answerbus.volumes" -}}
+- name: settings
+  configMap: {name: {{ .settings }}}
+{{- range $name, $from := .root.Values.secretFiles }}
+- name: secret-{{ $name }}
+  secret: {secretName: {{ $from.secret }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+
+{{- /* Memory in MiB: the process, the ids of a day (2.1 MB for each request a second), and all
+       lanes full, since one worker may come to have them all. */ -}}
+{{- define "answerbus.workerResources" -}}
+{{- if .Values.workers.resources -}}
+{{- toYaml .Values.workers.resources -}}
+{{- else -}}
+{{- $ids := mulf 2.1 (.Values.workers.requestsPerSecond | float64) -}}
+{{- $lane := divf ((.Values.settings.worker).lane_bytes_max | default 33554432 | float64) 1048576 -}}
+{{- $lanes := mulf $lane (.Values.settings.kafka.partitions | default 12 | float64) -}}
+{{- $memory := printf "%dMi" (addf 300 $ids $lanes | ceil | int64) -}}
+requests: {cpu: {{ .Values.workers.cpu | quote }}, memory: {{ $memory }}}
+limits: {memory: {{ $memory }}}
+{{- end -}}
+{{- end }}
+
+{{- define "answerbus.workerPod" -}}
+metadata:
+  labels: {{- include "answerbus.labels" (dict "root" . "component" "worker") | nindent 4 }}
+  annotations:
+    checksum/settings: {{ include "answerbus.toml" . | sha256sum }}
+    {{- with .Values.workers.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
+spec:
+  serviceAccountName: {{ include "answerbus.name" . }}-worker
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ include "answerbus.grace" . }}
+  securityContext: {{- include "answerbus.podSecurity" . | nindent 4 }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.workers.nodeSelector }}
+  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.workers.tolerations }}
+  tolerations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels: {{- include "answerbus.selector" (dict "root" . "component" "worker") | nindent 10 }}
+  containers:
+    - name: worker
+      image: {{ include "answerbus.image" . }}
+      imagePullPolicy: {{ .Values.image.pullPolicy }}
+      args: [worker, --config, /etc/answerbus/settings/answerbus.toml]
+      env:
+        - name: ANSWERBUS_WORKER__NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        - {name: ANSWERBUS_WORKER__HEALTH, value: "0.0.0.0:8080"}
+        {{- if eq .Values.workers.kind "StatefulSet" }}
+        - name: ANSWERBUS_KAFKA__GROUP_INSTANCE_ID
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        {{- end }}
+        {{- include "answerbus.secretVariables" .Values.secretVariables | nindent 8 }}
+      ports:
+        - {name: health, containerPort: 8080}
+      startupProbe:
+        httpGet: {path: /live, port: health}
+        periodSeconds: 5
+        failureThreshold: 60
+      livenessProbe:
+        httpGet: {path: /live, port: health}
+        periodSeconds: 15
+        timeoutSeconds: 5
+        failureThreshold: 4
+      readinessProbe:
+        httpGet: {path: /live, port: health}
+        periodSeconds: 5
+        timeoutSeconds: 5
+        failureThreshold: 3
+      resources: {{- include "answerbus.workerResources" . | nindent 8 }}
+      securityContext: {{- include "answerbus.containerSecurity" . | nindent 8 }}
+      volumeMounts: {{- include "answerbus.mounts" . | nindent 8 }}
+  volumes: {{- include "answerbus.volumes" (dict "root" . "settings" (printf "%s-settings" (include "answerbus.name" .))) | nindent 4 }}
+{{- end }}

@@ -1,0 +1,55 @@
+{{- /* The longest that a call may take, in seconds. */ -}}
+{{- define "answerbus.longestCall" -}}
+{{- $longest := 0.0 -}}
+{{- range .Values.settings.profiles -}}
+{{- $longest = maxf $longest (.timeout_s | default 60) -}}
+{{- end -}}
+{{- $longest -}}
+{{- end }}
+
+{{- define "answerbus.drain" -}}
+{{- (.Values.settings.worker).drain_s | default (maxf 30 (include "answerbus.longestCall" . | float64)) -}}
+{{- end }}
+
+{{- /* A worker ends its calls in drain_s; then it leaves the group and closes its connections. */ -}}
+{{- define "answerbus.grace" -}}
+{{- add (ceil (include "answerbus.drain" . | float64) | int64) 20 -}}
+{{- end }}
+
+{{- define "answerbus.toml" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- $worker := dict "drain_s" (include "answerbus.drain" . | float64) -}}
+{{- $_ := set $settings "worker" (merge ($settings.worker | default dict) $worker) -}}
+{{- toToml $settings -}}
+{{- end }}
+
+{{- /* What no schema can compare: one value with another. */ -}}
+{{- define "answerbus.check" -}}
+{{- $partitions := .Values.settings.kafka.partitions | default 12 | int -}}
+{{- if gt (.Values.workers.replicas | int) $partitions -}}
+{{- fail (printf "workers.replicas (%v) exceed settings.kafka.partitions (%d): the rest would have no lane." .Values.workers.replicas $partitions) -}}
+{{- end -}}
+{{- if lt (include "answerbus.drain" . | float64) (include "answerbus.longestCall" . | float64) -}}
+{{- fail (printf "settings.worker.drain_s (%s) is shorter than the longest timeout_s of a profile (%s): each scale-down would lose calls that were paid for." (include "answerbus.drain" .) (include "answerbus.longestCall" .)) -}}
+{{- end -}}
+{{- if .Values.autoscaling.enabled -}}
+{{- if gt (.Values.autoscaling.maxReplicas | int) $partitions -}}
+{{- fail (printf "autoscaling.maxReplicas (%v) exceeds settings.kafka.partitions (%d): the rest would have no lane." .Values.autoscaling.maxReplicas $partitions) -}}
+{{- end -}}
+{{- if gt (.Values.autoscaling.minReplicas | int) (.Values.autoscaling.maxReplicas | int) -}}
+{{- fail "autoscaling.minReplicas exceeds autoscaling.maxReplicas." -}}
+{{- end -}}
+{{- if ne .Values.workers.kind "Deployment" -}}
+{{- fail "autoscaling needs workers.kind Deployment: a worker with a static id leaves its lanes unserved until it is back." -}}
+{{- end -}}
+{{- if not .Values.autoscaling.prometheus -}}
+{{- fail "autoscaling needs autoscaling.prometheus, the address that KEDA asks." -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.strimzi.topics (not .Values.strimzi.cluster) -}}
+{{- fail "strimzi.topics needs strimzi.cluster, the name of the Kafka resource." -}}
+{{- end -}}
+{{- if and .Values.console.enabled (not (.Values.settings.console).operator_token_env) (not (.Values.settings.console).operators) -}}
+{{- fail "The console needs a token: settings.console.operator_token_env." -}}
+{{- end -}}
+{{- end }}
