@@ -17,6 +17,7 @@ MS = timedelta(milliseconds=1)
 BarKind = Literal[
     "waiting", "backoff", "running",
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released",
+    "step",
 ]  # fmt: skip
 Terminal = Result[object] | UnvalidatedResult | Refusal | DeadLetter
 
@@ -56,7 +57,7 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
 
 
 def _is_over(attempts: Sequence[Attempt]) -> bool:
-    return bool(attempts) and attempts[-1].outcome not in ("retry", "released", "unknown")
+    return bool(attempts) and attempts[-1].outcome not in ("retry", "released", "unknown", "step")
 
 
 def attempts_of(own: Iterable[TimelineEntry]) -> list[Attempt]:

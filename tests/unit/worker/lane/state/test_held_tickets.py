@@ -1,7 +1,7 @@
 """Tickets that wait for their moment."""
 
 from services.worker.lane.state.held_tickets import RELEASED_MAX, HeldTickets
-from tests.unit.worker.lane.state.test_queue import after, ticket
+from tests.unit.worker.builders import after, ticket
 
 
 def test_each_is_due_once_at_its_last_moment() -> None:
