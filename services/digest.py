@@ -1,12 +1,12 @@
 """Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
 
 import hashlib
-import json
 
 import rfc8785
+from msgspec.json import Encoder
 from pydantic import JsonValue
 
-_PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+_PLAIN = Encoder(order="deterministic")
 _EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 writes numbers as doubles, which are exact up to here
 
 
@@ -23,7 +23,7 @@ def canonical_digest(value: JsonValue) -> str:
 def canonical(value: JsonValue) -> bytes:
     """The RFC 8785 text of a value (see `canonical_digest`); most need not be written by hand."""
     if _is_plain(value):
-        return _PLAIN.encode(value).encode()
+        return _PLAIN.encode(value)
     return rfc8785.dumps(_carried(value))
 
 
@@ -38,7 +38,7 @@ def bytes_digest(data: bytes) -> str:
 
 
 def _is_plain(value: JsonValue) -> bool:
-    """Whether the standard library writes the same bytes.
+    """Whether a plain encoder writes the same bytes.
 
     Numbers with a fraction have another form there, and names beyond ASCII may have another order.
     """

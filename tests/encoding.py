@@ -134,7 +134,7 @@ class _Writer:
                 validate_formats=True,
             ):
                 continue
-            read = decode(alone, written)
+            read = decode(alone, written).answer
             if not isinstance(read, Invalid) and exactly(read) == exactly(value):
                 return written
             possible.append(written)

@@ -41,7 +41,7 @@ def parse(text: bytes) -> Parsed | NotJson:
     because only it can see duplicate names.
     """
     try:
-        text.decode()
+        decoded = text.decode()
     except UnicodeDecodeError as error:
         return _not_json("text in UTF-8", error.start, text)
     try:
@@ -49,9 +49,7 @@ def parse(text: bytes) -> Parsed | NotJson:
     except ValueError as error:
         return _not_json(_reason(str(error)), _position(str(error), text), text)
     try:
-        json.loads(
-            text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant
-        )
+        _STANDARD.decode(decoded)
     except _DuplicateName:
         return _not_json("unique member names", 0, text)
     except OverflowError:
@@ -76,6 +74,11 @@ def _finite(digits: str) -> float:
 
 def _no_constant(name: str) -> NoReturn:
     raise AssertionError(f"pydantic-core let {name} through")
+
+
+_STANDARD = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_finite, parse_constant=_no_constant
+)
 
 
 def _reason(message: str) -> str:

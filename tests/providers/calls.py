@@ -21,7 +21,7 @@ LIMIT_S = 5.0
 SHORT_S = 0.2
 SECRET = "sk-very-secret"
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
-WIRE = WireSchema("native", "plan.v1", SCHEMA, decode=lambda value: value)
+WIRE = WireSchema("native", "plan.v1", SCHEMA)
 PROMPT = Prompt(
     "r-1",
     1,

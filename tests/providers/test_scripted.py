@@ -39,7 +39,7 @@ from services.worker.ports import NotReady, Provider, Ready
 LIMIT_S = 5.0
 START_LIMIT_S = 30.0
 ROOT = Path(__file__).parents[2]
-WIRE = WireSchema("native", "plan", {}, decode=lambda value: value)
+WIRE = WireSchema("native", "plan", {})
 PROMPT = Prompt("r-1", 2, "be brief", (Turn("user", "npm fails"),), WIRE, max_output_tokens=77)
 OK: dict[str, Any] = {"kind": "answered", "content": "ok"}
 

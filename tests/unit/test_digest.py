@@ -4,12 +4,13 @@ import hashlib
 import json
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from answerbus import json_text
-from services.digest import bytes_digest, canonical_digest, text_digest
+from services.digest import bytes_digest, canonical, canonical_digest, text_digest
 
 SCALARS = (
     st.none()
@@ -26,6 +27,18 @@ VALUES = st.recursive(
     ),
     max_leaves=20,
 )
+
+
+def has_large_integers(value: JsonValue) -> bool:
+    match value:
+        case int():
+            return abs(value) >= 2**53
+        case list():
+            return any(map(has_large_integers, value))
+        case dict():
+            return any(map(has_large_integers, value.values()))
+        case _:
+            return False
 
 
 def sha256(text: str) -> str:
@@ -46,6 +59,16 @@ def sha256(text: str) -> str:
 )
 def test_the_digest_is_that_of_the_canonical_text(value: JsonValue, canonical: str) -> None:
     assert canonical_digest(value) == sha256(canonical)
+
+
+@given(VALUES.filter(lambda value: not has_large_integers(value)))
+def test_the_text_is_that_of_rfc_8785(value: JsonValue) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+def test_each_character_is_written_as_rfc_8785_does() -> None:
+    for code in (*range(0xD800), *range(0xE000, 0x11000)):
+        assert canonical([chr(code)]) == rfc8785.dumps([chr(code)])
 
 
 @given(VALUES)

@@ -6,7 +6,7 @@ from functools import partial
 from pydantic import JsonValue
 
 from services.worker.core.json_schema.document import Document
-from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.core.schema.resolved import Accepted, Decoded, ResolvedSchema, WireSchema
 from services.worker.core.schema.tags import with_tags
 from services.worker.dialects.compiler.compile import compile_text
 
@@ -23,7 +23,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
         dialect=DIALECT,
         name=resolved.name,
         schema=None,
-        decode=partial(_decode, resolved, Document(resolved.schema)),
+        read=partial(_read, resolved, Document(resolved.schema)),
         notes=(_NOTE,),
         instructions=(
             "Answer with exactly one JSON document and nothing around it: no words, no code fence. "
@@ -32,8 +32,8 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
     )
 
 
-def _decode(resolved: ResolvedSchema, document: Document, value: JsonValue) -> JsonValue:
+def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> Decoded:
     """The answer that was meant: another form of one only where it is none as it is written."""
     if isinstance(resolved.read(value), Accepted):
-        return value
-    return with_tags(document, resolved.from_loose(value))
+        return Decoded(value)
+    return Decoded(with_tags(document, resolved.from_loose(value)))

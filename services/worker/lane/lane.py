@@ -71,6 +71,7 @@ class Lane:
         self._failed_openings = 0
         self._handle = handle
         self._alarm: asyncio.TimerHandle | None = None
+        self._will_pump = False
 
     @property
     def state(self) -> State:
@@ -109,6 +110,7 @@ class Lane:
         _switch(self.spendable, on=self.state is State.OPEN)
         if self._alarm and self.state is not State.OPEN:
             self._alarm.cancel()
+            self._alarm = None
         return effects
 
     def part(self) -> Outbox | None:
@@ -161,7 +163,7 @@ class Lane:
                 break
             self._start(ticket)
         else:
-            asyncio.get_running_loop().call_soon(self.pump)
+            self._pump_soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
         self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
         moment = queue.next_moment()
@@ -217,6 +219,16 @@ class Lane:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
             del self.tasks[ticket]
             self.trial.discard(ticket)
+        self._pump_soon()
+
+    def _pump_soon(self) -> None:
+        """Once for all that end in one transaction."""
+        if not self._will_pump:
+            self._will_pump = True
+            asyncio.get_running_loop().call_soon(self._pump_now)
+
+    def _pump_now(self) -> None:
+        self._will_pump = False
         self.pump()
 
     def _try_suspects(self, here: OpenLane, now: datetime) -> None:
@@ -226,11 +238,16 @@ class Lane:
             self._start(ticket)
 
     def _set_alarm(self, delay_s: float) -> None:
+        """One that comes sooner stays: what it looks after is set anew then."""
+        due_at = _now() + delay_s
         if self._alarm:
+            if self._alarm.when() <= due_at:
+                return
             self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._on_alarm)
+        self._alarm = asyncio.get_running_loop().call_at(due_at, self._on_alarm)
 
     def _on_alarm(self) -> None:
+        self._alarm = None
         if self.open and (
             renewed := refreshed_lane_record(self.open.lane_state, self.context.clock.now())
         ):

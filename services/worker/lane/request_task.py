@@ -42,8 +42,8 @@ class LaneRequestTask:
                 raise LaneLost
             await lane.spendable.wait()
         here, asked_at = lane.opened, asyncio.get_running_loop().time()
-        in_flight = [*lane.calls.request_ids()]
-        if not here.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
+        suspects, name = here.lane_state.suspects, ticket.request.request_id
+        if suspects.found and not suspects.has_room(name, [*lane.calls.request_ids()]):
             return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
         charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
         pump_funded(lane)

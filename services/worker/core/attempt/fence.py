@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 MARK_CHARS = 12  # hexadecimal digits
 _HEX = re.compile(rf"[0-9a-f]{{{MARK_CHARS},}}")
+_DIGITS = b"0123456789abcdef"
+_DIGIT_OR_NOT = bytes(ord("x" if byte in _DIGITS else " ") for byte in range(256))
+_LIKE_A_MARK = b"x" * MARK_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,9 @@ class Fence:
 
 
 def _like_marks(text: str) -> frozenset[str]:
-    """Everything in a text that could be a mark."""
+    """Everything in a text that could be a mark; nearly all have nothing, which is soon seen."""
+    if _LIKE_A_MARK not in text.encode(errors="replace").translate(_DIGIT_OR_NOT):
+        return frozenset()
     return frozenset(
         run[start : start + MARK_CHARS]
         for run in _HEX.findall(text)

@@ -34,8 +34,17 @@ def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
     return answer
 
 
-def _nothing_dropped(_: JsonValue) -> tuple[str, ...]:
-    return ()
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The answer that was meant by what was written, and what was dropped on the way to it."""
+
+    answer: JsonValue | failure.Invalid
+    remarks: tuple[str, ...] = ()
+
+
+def as_written(value: JsonValue) -> Decoded:
+    """Of a wire schema that answers satisfy as they are meant."""
+    return Decoded(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +82,21 @@ class WireSchema:
 
     `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
     it into `instructions`). `shown` is what a model sees in its prompt, if not `schema` itself.
-    `decode` undoes what compiling did to an answer's shape, `remarks` says what it dropped. `notes`
-    list each rule that the provider will not enforce.
+    `read` undoes what compiling did to an answer's shape. `notes` list each rule that the provider
+    will not enforce.
     """
 
     dialect: str
     name: str
     schema: JsonObject | None
-    decode: Callable[[JsonValue], JsonValue | failure.Invalid]
+    read: Callable[[JsonValue], Decoded] = as_written
     shown: JsonObject | None = None
-    remarks: Callable[[JsonValue], tuple[str, ...]] = _nothing_dropped
     notes: tuple[str, ...] = ()
     instructions: str = ""
+
+    def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
+        """The answer that was written as `value`."""
+        return self.read(value).answer
 
     @cached_property
     def text(self) -> str:

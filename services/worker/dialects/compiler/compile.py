@@ -9,7 +9,7 @@ from answerbus import failure
 from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Problem
 from services.worker.core.json_schema.keywords import AnySchema
-from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
+from services.worker.core.schema.resolved import Decoded, ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.lowering.overflow import pack_overflow
 from services.worker.dialects.compiler.lowering.resolve_unions import resolve_unions
 from services.worker.dialects.compiler.parsing.parse import SchemaParser
@@ -18,7 +18,7 @@ from services.worker.dialects.compiler.shapes.describe import instructions, lost
 from services.worker.dialects.compiler.shapes.names import portable_name
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import JsonObject, Member, Never, Object, Shapes
-from services.worker.dialects.compiler.wire.decode import decode, decode_and_note
+from services.worker.dialects.compiler.wire.decode import decode
 from services.worker.dialects.compiler.wire.emit import emit_and_tell
 
 ROOT_NAME = "answer"
@@ -41,21 +41,22 @@ class Compiled:
     notes: tuple[str, ...]
     lost: dict[str, str] = field(default_factory=dict)
 
-    def remarks(self, value: JsonValue) -> tuple[str, ...]:
-        """What was dropped from `value`."""
-        return () if self.is_verbatim else decode_and_note(self.shapes, value)[1]
-
     def decode(self, value: JsonValue) -> JsonValue | failure.Invalid:
         """The answer that was written as `value`."""
+        return self.read(value).answer
+
+    def read(self, value: JsonValue) -> Decoded:
+        """The same, and what was dropped of it."""
         if self.is_verbatim:
-            return value
-        read = decode(self.shapes, value)
+            return Decoded(value)
+        decoded = decode(self.shapes, value)
+        read = decoded.answer
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
-            return read
+            return decoded
         if len(read) > 1:  # more than the member that was asked for
             expected = f"an object with the member `{ROOT_NAME}` alone"
-            return failure.Invalid(problems=(Problem.of("", "box", expected),))
-        return read[ROOT_NAME]
+            return Decoded(failure.Invalid(problems=(Problem.of("", "box", expected),)))
+        return Decoded(read[ROOT_NAME], decoded.remarks)
 
 
 def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
@@ -109,8 +110,7 @@ def compile_resolved(
         name=portable_name(resolved.name, ROOT_NAME),
         schema=compiled.schema,
         shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
-        decode=compiled.decode,
-        remarks=compiled.remarks,
+        read=compiled.read,
         notes=compiled.notes,
         instructions=instructions(compiled.lost),
     )
@@ -145,4 +145,4 @@ def unsupported(dialect: str, path: str, expected: str) -> Unusable:
 
 def compile_text(resolved: ResolvedSchema, dialect: str) -> WireSchema:
     """Plain text in any dialect: no schema goes out, and the content is the answer."""
-    return WireSchema(dialect=dialect, name=resolved.name, schema=None, decode=lambda value: value)
+    return WireSchema(dialect=dialect, name=resolved.name, schema=None)

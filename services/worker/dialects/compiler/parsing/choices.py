@@ -112,6 +112,8 @@ def types_of(subschemas: Subschemas) -> frozenset[str] | None:
 
 def same(value: JsonValue) -> str:
     """A text that two values share exactly if JSON Schema calls them equal."""
+    if isinstance(value, str):
+        return f'"{value}'  # the text of no other value begins like that
     return json.dumps(_with_whole_numbers(value), sort_keys=True)
 
 

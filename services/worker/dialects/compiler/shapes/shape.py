@@ -3,8 +3,9 @@
 A shape is never narrower than the schema it was read from: each valid answer can be written in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pydantic import JsonValue
 
@@ -12,7 +13,7 @@ JsonObject = dict[str, JsonValue]
 TYPES = ("array", "boolean", "null", "number", "object", "string")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Plain:
     """A value that travels as it is: a scalar, one of a few, or where a provider lets it, anything.
 
@@ -22,7 +23,7 @@ class Plain:
     schema: JsonObject
     any_case: bool = False  # of values to choose from: a provider may mistake "a" for "A"
 
-    @property
+    @cached_property
     def types(self) -> frozenset[str]:
         """The JSON types that fit."""
         types = self.schema["type"]
@@ -71,7 +72,7 @@ class Member:
     optional: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Object:
     """Named members; `rest` names the one that carries all others as JSON text, if there may be.
 
@@ -89,12 +90,17 @@ class Object:
     others: "Shape" = Never()
     is_carrier: bool = False
 
-    @property
+    @cached_property
+    def by_name(self) -> Mapping[str, Member]:
+        """Its members."""
+        return {member.name: member for member in self.members}
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """All members that this object may have on the wire."""
         return self._with_rest(self.members)
 
-    @property
+    @cached_property
     def required(self) -> frozenset[str]:
         """Those of them that are always there."""
         optional = self.may_omit

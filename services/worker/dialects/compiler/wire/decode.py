@@ -1,5 +1,7 @@
 """Turns an answer as it was written on the wire into an answer to the resolved schema."""
 
+from collections.abc import Mapping
+
 from pydantic import JsonValue
 
 from answerbus import failure
@@ -7,6 +9,7 @@ from answerbus.failure import Problem
 from answerbus.limits import EXCERPT_BYTES_MAX, NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
 from answerbus.problems import kind_of, pointer
 from answerbus.wire import clip
+from services.worker.core.schema.resolved import Decoded
 from services.worker.dialects.compiler.parsing.choices import picked, type_of
 from services.worker.dialects.compiler.parsing.freeform import NoJsonText, unpack
 from services.worker.dialects.compiler.shapes.complexity import TooComplexError
@@ -26,27 +29,20 @@ from services.worker.dialects.compiler.wire.match_branch import BranchMatcher
 _Path = tuple[str | int, ...]
 
 
-def decode(shapes: Shapes, value: JsonValue) -> JsonValue | failure.Invalid:
+def decode(shapes: Shapes, value: JsonValue) -> Decoded:
     """The answer that was meant.
 
     What is not as the wire schema says stays as it is: to find its faults is the validator's
     part. Only text that should be JSON and is not is a fault here.
     """
-    return decode_and_note(shapes, value)[0]
-
-
-def decode_and_note(
-    shapes: Shapes, value: JsonValue
-) -> tuple[JsonValue | failure.Invalid, tuple[str, ...]]:
-    """The answer that was meant, and what was dropped on the way."""
     decoder = _Decoder(shapes)
     try:
         decoded = decoder.read(shapes.root, value, ())
     except TooComplexError as error:
-        return failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),)), ()
+        return Decoded(failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),)))
     if decoder.problems:
-        return failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])), ()
-    return decoded, tuple(decoder.notes[:NOTES_MAX])
+        return Decoded(failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])))
+    return Decoded(decoded, tuple(decoder.notes[:NOTES_MAX]))
 
 
 class _Decoder:
@@ -92,12 +88,12 @@ class _Decoder:
         return value
 
     def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
-        members = {member.name: member for member in shape.members}
+        members = shape.by_name
         read: JsonObject = {}
         for name, wire in value.items():
-            if name == shape.rest or self._is_left_out(members.get(name), wire):
-                continue
             member = members.get(name)
+            if name == shape.rest or self._is_left_out(member, wire):
+                continue
             read[name] = self.read(member.shape, wire, (*path, name)) if member else wire
         if shape.rest is not None:
             self._unpack_rest(read, value.get(shape.rest), members, (*path, shape.rest))
@@ -110,7 +106,7 @@ class _Decoder:
         return not self._shapes.accepts_null(member.shape)
 
     def _unpack_rest(
-        self, read: JsonObject, text: JsonValue, members: dict[str, Member], path: _Path
+        self, read: JsonObject, text: JsonValue, members: Mapping[str, Member], path: _Path
     ) -> None:
         if text is None or text == "":
             return

@@ -95,11 +95,17 @@ def test_an_answer_that_grows_when_it_is_written_again_is_measured_again() -> No
     assert checked(content, True) == TooLarge(len("1e+99,") * 52_000 + 1)
 
 
+def escaped(answer: dict[str, dict[str, str]]) -> str:
+    """With no bracket of its inner text written as one."""
+    return json.dumps(answer).replace("[", "\\u005b").replace("]", "\\u005d")
+
+
 def test_no_answer_nests_deeper_than_the_events_that_carry_it() -> None:
     assert isinstance(checked(nested(ANSWER_DEPTH_MAX), True), Accepted)
     for content, dialect in (
         (nested(ANSWER_DEPTH_MAX + 1), "prompted"),
         (json.dumps({"answer": {"json_text": nested(ANSWER_DEPTH_MAX + 1)}}), "openai"),
+        (escaped({"answer": {"json_text": nested(ANSWER_DEPTH_MAX + 1)}}), "openai"),
     ):
         result = checked(content, True, dialect)  # type: ignore[arg-type]
         assert isinstance(result, Invalid)
