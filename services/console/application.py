@@ -13,6 +13,7 @@ from services.console.guard import HEADERS
 from services.console.pages import (
     dead_letter,
     dead_letters,
+    figures,
     job,
     login,
     overview,
@@ -44,6 +45,9 @@ def application(context: ConsoleContext) -> web.Application:
             web.post("/login", login.enter),
             web.post("/logout", login.leave),
             web.get("/", overview.overview),
+            web.get("/profiles", figures.profiles),
+            web.get("/lanes", figures.lanes),
+            web.get("/money", figures.money),
             web.get("/letters", dead_letters.groups),
             web.get("/letters/list", dead_letters.listed),
             web.post("/letters/plan", job.prepare),

@@ -3,41 +3,50 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.form import known_names
+from services.console.figures.answer_flow import answer_flow
+from services.console.figures.contract_rows import contract_rows
+from services.console.figures.outcome_charts import deaths_figure, outcomes_figure
+from services.console.figures.profile_strips import profile_strips
+from services.console.figures.spend_rows import by_model
+from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.render import page
-from services.console.state.board import OUTCOMES
-from services.console.views.plot import HEIGHT, WIDTH, stacked
-
-WINDOWS = {60: "1 hour", 360: "6 hours", 1440: "24 hours"}  # minutes; multiples of STEPS
-STEPS = 60
+from services.console.pages.window import asked_time, lanes_now
+from services.console.views.lane_grid import LEVEL_WORDS
+from services.console.views.time_range import TITLES, span_pairs
 
 
 async def overview(request: web.Request) -> web.Response:
-    """The last hour, or as many minutes as `minutes` says."""
-    context = request.app[CONTEXT]
+    """The last hour, or the time that the address says."""
+    asked, context = asked_time(request), request.app[CONTEXT]
     state, poll_results = context.feed.state, context.poller.results
-    now_ms = int(context.now() * 1000)
-    known_names(request, "minutes")
-    asked = request.query.get("minutes", "")
-    minutes = int(asked) if asked in map(str, WINDOWS) else min(WINDOWS)
-    window = state.board.window(now_ms, minutes, STEPS)
-    lag, in_flight = poll_results.lag, state.lanes.in_flight
+    window, lanes, lag = asked.window, lanes_now(request), poll_results.lag
+    span = span_pairs(window.first_ms, window.end_ms)
+    inputs = TileInputs(
+        window,
+        asked.before,
+        lanes,
+        None if lag is None else sum(lag.values()),
+        state.lanes.in_flight.total(),
+        len(state.board.waits),
+        sum(letter.status == "open" for letter in state.dead_letters),
+        span,
+    )
     return page(
         request,
         "overview.html",
-        windows=WINDOWS,
-        window=window,
-        outcomes=OUTCOMES,
-        outcome_plot=stacked(window.outcomes),
-        spend_plot=stacked({"spend": window.micro_usd}),
-        plot_size=(WIDTH, HEIGHT),
-        rates=sorted(window.total.rates.items(), key=lambda entry: -entry[1].terminals),
-        lanes=state.lanes.lanes,
-        in_flight=in_flight,
-        lag=lag,
-        lag_total=None if lag is None else sum(lag.values()),
+        time_range=asked.time_range,
+        range_titles=TITLES,
+        step=asked.step,
+        tiles=tiles(inputs),
+        outcomes=outcomes_figure(window, "/"),
+        deaths=deaths_figure(window, span),
+        contracts=contract_rows(window.total, state.board.schema_labels, span),
+        flow=answer_flow(window.total, span),
+        lanes=lanes,
+        age_words=LEVEL_WORDS,
+        profiles=profile_strips(window, poll_results.health, "/profiles"),
+        models=by_model(window.total),
         waiting=state.board.waiting.most_common(),
-        open_letters=sum(letter.status == "open" for letter in state.dead_letters),
         poll_results=poll_results,
         records=state.records,
     )

@@ -12,10 +12,10 @@ from markupsafe import Markup, escape
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.guard import SESSION
+from services.console.views.units import duration, share, short, usd
 from services.escaping import json_lines, plain
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_MICRO = 1_000_000
 
 
 def environment() -> Environment:
@@ -29,7 +29,16 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        moment=moment, iso=iso, usd=usd, number=number, share=share, exact=exact, pretty=pretty
+        moment=moment,
+        iso=iso,
+        usd=usd,
+        number=number,
+        share=share,
+        exact=exact,
+        pretty=pretty,
+        duration=duration,
+        short=short,
+        clipped=clipped,
     )
     return made
 
@@ -90,15 +99,6 @@ def iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def usd(micro_usd: int | None) -> str:
-    """Money."""
-    if micro_usd is None:
-        return "no limit"
-    if micro_usd == 0:
-        return "$0"
-    return f"${micro_usd / _MICRO:,.2f}" if micro_usd >= _MICRO else f"${micro_usd / _MICRO:.4f}"
-
-
 def number(value: int | None) -> str:
     """With thousands set apart; no number is no limit."""
     return "no limit" if value is None else f"{value:,}"
@@ -109,6 +109,6 @@ def pretty(value: object) -> str:
     return json_lines(value)
 
 
-def share(part: int, whole: int) -> str:
-    """A part of a whole, in percent."""
-    return f"{100 * part / whole:.1f} %" if whole else "–"
+def clipped(text: str, chars: int) -> str:
+    """Where there is little room."""
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"

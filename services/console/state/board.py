@@ -1,10 +1,22 @@
-"""Outcomes, calls and spend by the minute, by contract and by profile, as a fold; pure."""
+"""What happened, by the minute, as a fold of records: outcomes, calls, spend, what waits; pure."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import assert_never
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar, assert_never
 
+from services.console.state.minute import (
+    OUTCOMES,
+    ContractCounts,
+    Minute,
+    ProfileCounts,
+    SpendCounts,
+    added,
+)
+from services.console.state.name_limit import NONE, NameLimit
+from services.console.state.schema_labels import SchemaLabels
+from services.console.state.waiting import Waiting
+from services.operators.records.event_parts import AccountStateSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
@@ -14,101 +26,81 @@ from services.operators.records.event_summary import (
     RefusalSummary,
     ReplayedSummary,
     RequestSummary,
-    ResultSummary,
     RetrySummary,
+    UnvalidatedResultSummary,
 )
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 
 MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60
-NAMES_MAX = 200  # pairs of contract and model, and profiles, that are told apart
-OTHERS = "(others)"
-NONE = "–"
-OUTCOMES = ("result", "unvalidated_result", "refusal", "dead_letter")
+ACCOUNTS_MAX = 20_000  # whose spend so far is remembered, to know what one outcome adds
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
-_AWAY = frozenset({"unavailable", "timed_out"})
+AWAY = frozenset({"unavailable", "timed_out"})
 _ANSWERED = {"result", "unvalidated_result", "refusal"}
 _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
 
 
-@dataclass(slots=True)
-class Rate:
-    """Terminals of one contract and model: how many there were, and how many took repairs."""
-
-    terminals: int = 0
-    refusals: int = 0
-    results: int = 0
-    after_retries: int = 0
-
-    def add(self, other: "Rate") -> None:
-        """Count these as well."""
-        self.terminals += other.terminals
-        self.refusals += other.refusals
-        self.results += other.results
-        self.after_retries += other.after_retries
-
-
-@dataclass(slots=True)
-class Calls:
-    """Calls of one profile: all, and those that the model answered."""
-
-    made: int = 0
-    answered: int = 0
-
-
-@dataclass(slots=True)
-class Minute:
-    """What happened in one minute, by Kafka's time of the records."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    retries: int = 0
-    calls: int = 0
-    tokens: int = 0
-    micro_usd: int = 0
-    rates: dict[tuple[str, str], Rate] = field(default_factory=dict)
-    profiles: dict[str, Calls] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The last minutes, added up in equal steps for a plot, and as a whole."""
+    """Some minutes, added up in equal steps for a plot, and as a whole."""
 
-    minutes: int
+    first_ms: int
     step_minutes: int
-    outcomes: Mapping[str, tuple[int, ...]]
-    micro_usd: tuple[int, ...]
+    steps: tuple[Minute, ...]
     total: Minute
+
+    @property
+    def outcomes(self) -> Mapping[str, tuple[int, ...]]:
+        """How many of each kind, by step."""
+        return {kind: tuple(step.outcomes[kind] for step in self.steps) for kind in OUTCOMES}
+
+    @property
+    def end_ms(self) -> int:
+        """The moment after its last minute."""
+        return self.first_ms + len(self.steps) * self.step_minutes * MINUTE_MS
+
+    @property
+    def starts_ms(self) -> tuple[int, ...]:
+        """When each step begins."""
+        step_ms = self.step_minutes * MINUTE_MS
+        return tuple(self.first_ms + n * step_ms for n in range(len(self.steps)))
 
 
 class Board:
     """Keeps KEPT_MINUTES; what is older is not counted."""
 
     def __init__(self) -> None:
+        self.schema_labels = SchemaLabels()
+        self.waits = Waiting()
         self._minutes: dict[int, Minute] = {}
         self._newest = 0
-        self._rates: set[tuple[str, str]] = set()
-        self._profiles: set[str] = set()
-        self._waiting: dict[str, tuple[str, str]] = {}
+        self._contracts = NameLimit[str](50)
+        self._profiles = NameLimit[str](30)
+        self._spenders = NameLimit[tuple[str, str]](100)
+        self._labels = NameLimit[tuple[str, str]](50)
+        self._charged: OrderedDict[str, int] = OrderedDict()  # by account
         self._missed: dict[str, tuple[int, int]] = {}  # calls in a row without a word, and when
 
     def take(self, record: RecordSummary) -> None:
         """Count one record."""
+        minute = self._minute(record.at_ms)
         match record.event:
             case (AnswerSummary() | DeadLetterSummary()) as event:
-                self._terminal(event, record.at_ms)
+                self._terminal(event, minute)
             case AttemptSummary() as event:
-                self._attempt(event, record.at_ms)
+                self._attempt(event, minute, record.at_ms)
             case RetrySummary() as event:
-                if minute := self._minute(record.at_ms):
-                    minute.retries += 1
-                self._waiting[event.request_id] = (event.request.profile, event.failure.kind)
+                minute.retries += 1
+                self.waits.take(event, record.place.partition, record.at_ms)
             case RetryEnded() as event:
-                self._waiting.pop(event.request_id, None)
-            case RequestSummary() | ReplayedSummary() | DismissedSummary() | UndecodableRecord():
-                pass
-            case PrivateSummary():
+                self.waits.end(event.request_id)
+            case ReplayedSummary():
+                minute.replayed += 1
+            case DismissedSummary():
+                minute.dismissed += 1
+            case RequestSummary() | UndecodableRecord() | PrivateSummary():
                 pass
             case other:
                 assert_never(other)
@@ -116,27 +108,21 @@ class Board:
     @property
     def waiting(self) -> Counter[tuple[str, str]]:
         """Requests that are still being retried, by profile and failure."""
-        return Counter(self._waiting.values())
+        return self.waits.by_profile
 
-    def window(self, now_ms: int, minutes: int, steps: int) -> Window:
-        """The `minutes` up to now in `steps` equal steps; `steps` divides `minutes`."""
+    def window(self, end_ms: int, minutes: int, steps: int) -> Window:
+        """The `minutes` up to `end_ms` in `steps` equal steps; `steps` divides `minutes`."""
         step = minutes // steps
-        first = now_ms // MINUTE_MS - minutes + 1
-        groups = [
-            [
+        first = end_ms // MINUTE_MS - minutes + 1
+        found = tuple(
+            added(
                 self._minutes[n]
                 for n in range(first + i * step, first + (i + 1) * step)
                 if n in self._minutes
-            ]
+            )
             for i in range(steps)
-        ]
-        return Window(
-            minutes,
-            step,
-            {kind: tuple(sum(m.outcomes[kind] for m in g) for g in groups) for kind in OUTCOMES},
-            tuple(sum(m.micro_usd for m in g) for g in groups),
-            _sum(m for g in groups for m in g),
         )
+        return Window(first * MINUTE_MS, step, found, added(found))
 
     def unhealthy(self, now_ms: int) -> tuple[str, ...]:
         """Profiles whose last calls had no word, or all of the last UNHEALTHY_MINUTES no answer."""
@@ -154,52 +140,61 @@ class Board:
         }
         return tuple(sorted(unanswered | away))
 
-    def _terminal(self, event: AnswerSummary | DeadLetterSummary, at_ms: int) -> None:
-        minute = self._minute(at_ms)
-        if minute is None:
-            return
+    def _terminal(self, event: AnswerSummary | DeadLetterSummary, minute: Minute) -> None:
         minute.outcomes[event.kind] += 1
-        answer = event if isinstance(event, AnswerSummary) else None
-        name = event.answer_schema.label if event.answer_schema else NONE
-        pair = (name, answer.model.model if answer and answer.model else NONE)
-        if pair not in self._rates:
-            if len(self._rates) >= NAMES_MAX:
-                pair = (OTHERS, OTHERS)
-            self._rates.add(pair)
-        rate = minute.rates.setdefault(pair, Rate())
-        rate.terminals += 1
-        rate.refusals += isinstance(event, RefusalSummary)
-        if isinstance(event, ResultSummary):
-            rate.results += 1
-            rate.after_retries += (event.attempt or 1) > 1
+        label = event.answer_schema.label if event.answer_schema else NONE
+        counts = _of(minute.contracts, self._contracts.admitted(label), ContractCounts)
+        if isinstance(event, DeadLetterSummary):
+            minute.causes[event.cause.kind] += 1
+            counts.died[event.failure or event.cause.kind] += 1
+        else:
+            self.schema_labels.take(event.answered_schema)
+            _count_answer(counts, event)
+        if charged := self._newly_charged(event.account):
+            for pair in event.label_pairs:
+                minute.labels[self._labels.admitted(pair)] += charged
 
-    def _attempt(self, event: AttemptSummary, at_ms: int) -> None:
-        minute = self._minute(at_ms)
-        if minute is None:
-            return
-        minute.calls += 1
-        minute.tokens += event.usage.tokens
-        minute.micro_usd += event.usage.micro_usd or 0
-        if event.model is None:
-            return
-        profile = event.model.profile
-        if profile not in self._profiles:
-            if len(self._profiles) >= NAMES_MAX:
-                profile = OTHERS
-            self._profiles.add(profile)
-        is_away = event.failure is not None and event.failure.kind in _AWAY
-        self._missed[profile] = (self._missed.get(profile, (0, 0))[0] + 1 if is_away else 0, at_ms)
-        calls = minute.profiles.setdefault(profile, Calls())
+    def _newly_charged(self, account: AccountStateSummary | None) -> int:
+        """What the account was charged since the last outcome that shows it."""
+        if account is None:
+            return 0
+        spent, before = account.spent.micro_usd, self._charged.get(account.id, 0)
+        self._charged[account.id] = max(spent, before)
+        self._charged.move_to_end(account.id)
+        if len(self._charged) > ACCOUNTS_MAX:
+            self._charged.popitem(last=False)
+        return max(0, spent - before)
+
+    def _attempt(self, event: AttemptSummary, minute: Minute, at_ms: int) -> None:
+        pair = (event.schema_digest or NONE, event.model.model if event.model else NONE)
+        spent = _of(minute.spend, self._spenders.admitted(pair), SpendCounts)
+        micro_usd, is_repair = event.usage.micro_usd or 0, event.attempt > 1
+        spent.calls += 1
+        spent.tokens += event.usage.tokens
+        spent.micro_usd += micro_usd
+        spent.repairs += is_repair
+        spent.repairs_micro_usd += micro_usd if is_repair else 0
+        spent.outcomes[event.outcome] += 1
+        if event.model is not None:
+            self._call(event, self._profiles.admitted(event.model.profile), minute, at_ms)
+
+    def _call(self, event: AttemptSummary, profile: str, minute: Minute, at_ms: int) -> None:
+        failure = event.failure.kind if event.failure else None
+        missed = self._missed.get(profile, (0, 0))[0] + 1 if failure in AWAY else 0
+        self._missed[profile] = (missed, at_ms)
+        calls = _of(minute.profiles, profile, ProfileCounts)
         calls.made += 1
-        calls.answered += event.outcome in _ANSWERED or (
-            event.failure is not None and event.failure.kind in _READ_BY_THE_MODEL
-        )
+        calls.answered += event.outcome in _ANSWERED or failure in _READ_BY_THE_MODEL
+        if failure is not None:
+            calls.failures[failure] += 1
+        if event.duration_ms is not None:
+            calls.took.add(event.duration_ms)
 
-    def _minute(self, at_ms: int) -> Minute | None:
-        """Where to count; None if it is too long ago."""
+    def _minute(self, at_ms: int) -> Minute:
+        """Where to count: what is too long ago is counted and forgotten."""
         number = at_ms // MINUTE_MS
         if number <= self._newest - KEPT_MINUTES:
-            return None
+            return Minute()
         found = self._minutes.get(number)
         if found is None:
             found = self._minutes[number] = Minute()
@@ -209,18 +204,26 @@ class Board:
         return found
 
 
-def _sum(minutes: Iterable[Minute]) -> Minute:
-    total = Minute()
-    for minute in minutes:
-        total.outcomes.update(minute.outcomes)
-        total.retries += minute.retries
-        total.calls += minute.calls
-        total.tokens += minute.tokens
-        total.micro_usd += minute.micro_usd
-        for pair, rate in minute.rates.items():
-            total.rates.setdefault(pair, Rate()).add(rate)
-        for name, calls in minute.profiles.items():
-            kept = total.profiles.setdefault(name, Calls())
-            kept.made += calls.made
-            kept.answered += calls.answered
-    return total
+KeyT = TypeVar("KeyT", bound=Hashable)
+CountsT = TypeVar("CountsT", ContractCounts, ProfileCounts, SpendCounts)
+
+
+def _of(counts: dict[KeyT, CountsT], key: KeyT, new: type[CountsT]) -> CountsT:
+    found = counts.get(key)
+    if found is None:
+        found = counts[key] = new()
+    return found
+
+
+def _count_answer(counts: ContractCounts, event: AnswerSummary) -> None:
+    match event:
+        case RefusalSummary():
+            counts.refused += 1
+        case UnvalidatedResultSummary():
+            counts.unvalidated += 1
+        case _:
+            is_first = (event.attempt or 1) == 1
+            counts.first_try += is_first
+            counts.mended += not is_first
+    if event.took_ms is not None:
+        counts.took.add(event.took_ms)

@@ -1,11 +1,13 @@
 """Everything the pages know of the topics, folded from each record once; pure."""
 
-from collections import deque
+from collections import defaultdict, deque
 
-from answerbus.topics import DEAD_LETTERS, LEDGER
+from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.console.state.board import Board
 from services.console.state.group_cache import GroupCache
 from services.console.state.lanes import Lanes
+from services.console.state.request_times import RequestTimes
+from services.console.state.topic_counts import TopicCounts
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.event_summary import (
@@ -28,18 +30,23 @@ class ConsoleState:
         self.dead_letters = DeadLetterIndex()
         self.group_cache = GroupCache(self.dead_letters)
         self.workflows = WorkflowIndex()
+        self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
+        self.topic_counts = TopicCounts()
         self.records = 0
         self._tail: deque[RecordSummary] = deque(maxlen=TAIL_RECORDS)
 
     def take(self, stored: Stored) -> None:
         """Learn from one record; never an exception."""
         self.records += 1
+        self.topic_counts.take(stored)
         record = summarize(stored)
         if (key := _key(record)) is not None:
             self.workflows.add(key, record.place)
         if stored.topic is LEDGER:
             self.lanes.take(record)
             return
+        if stored.topic is REQUESTS:
+            self.request_times[stored.partition].take(stored.offset, stored.at_ms)
         self.board.take(record)
         self.dead_letters.take(record)
         self._tail.append(record)

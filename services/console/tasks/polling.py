@@ -1,6 +1,7 @@
 """What is asked every few seconds: the lag of the workers' group, and the workers themselves."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
+from services.console.state.health_history import HealthHistory
 
 EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
@@ -36,6 +38,8 @@ class PollResults:
     """The last of each; `lag` is offsets behind by partition, None while it is not known."""
 
     lag: Mapping[int, int] | None = None
+    committed: Mapping[int, int] = field(default_factory=dict)
+    health: HealthHistory = field(default_factory=HealthHistory)
     trouble: str | None = None
     workers: Sequence[WorkerStatus] = field(default_factory=tuple)
 
@@ -104,6 +108,9 @@ class Poller:
                         starts = await consumer.beginning_offsets(places)
                         ends = await consumer.end_offsets(places)
                         committed = {at: found.offset for at, found in done.items()}
+                        self.results.committed = {
+                            at.partition: max(committed.get(at, 0), starts[at]) for at in places
+                        }
                         self.results.lag = {
                             at.partition: max(0, ends[at] - committed.get(at, starts[at]))
                             for at in places
@@ -121,6 +128,8 @@ class Poller:
             while True:
                 asking = [_ask(session, address) for address in self._addresses]
                 self.results.workers = await asyncio.gather(*asking)
+                named = [name for _, names in self.results.unhealthy for name in names]
+                self.results.health.take(int(time.time() * 1000), named)
                 await asyncio.sleep(WORKERS_EVERY_S)
 
 

@@ -1,5 +1,6 @@
 """Parts of events, as far as lists and counts need them; pure."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -15,6 +16,13 @@ Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Reason = Annotated[str, Meta(max_length=REASON_BYTES_MAX)]
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredSchema(SchemaName):
+    """A schema as an outcome names it: with its digest, by which attempts name it."""
+
+    digest: Text | None = None
 
 
 class Part(Struct, frozen=True, gc=False):  # none can be a part of itself

@@ -6,6 +6,7 @@ another member of an event adds it here. A new kind of event is a class here and
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,9 @@ from msgspec.json import Decoder
 
 from answerbus.schema_name import SchemaName
 from services.operators.records.event_parts import (
+    TEXT_CHARS_MAX,
     AccountStateSummary,
+    AnsweredSchema,
     AskedSummary,
     CauseSummary,
     Count,
@@ -57,6 +60,7 @@ class AttemptSummary(_Event, frozen=True, gc=False, tag="attempt"):
     model: ModelSummary | None = None
     usage: UsageSummary = UsageSummary()
     duration_ms: Count | None = None
+    schema_digest: Text | None = None
 
 
 class RetrySummary(_Event, frozen=True, gc=False, tag="retry_request"):
@@ -79,11 +83,39 @@ class AnswerSummary(_Event, frozen=True, gc=False):
 
     request_id: Text
     workflow_id: Text | None = None
-    answer_schema: SchemaName | None = field(default=None, name="schema")
+    answered_schema: AnsweredSchema | None = field(default=None, name="schema")
     attempt: Count | None = None
     model: ModelSummary | None = None
     account: AccountStateSummary | None = None
     replay: ReplaySummary | None = None
+    requested_at: Any = None  # any, since a forged outcome may hold anything there
+    finished_at: Any = None
+    labels: Any = None
+
+    @property
+    def answer_schema(self) -> SchemaName | None:
+        """The schema that was asked for."""
+        found = self.answered_schema
+        return SchemaName(found.kind, found.name, found.version) if found else None
+
+    @property
+    def took_ms(self) -> float | None:
+        """From the request to its answer; None where the times are none."""
+        try:
+            began, ended = map(datetime.fromisoformat, (self.requested_at, self.finished_at))
+            return max(0.0, (ended - began).total_seconds() * 1000)
+        except (TypeError, ValueError):
+            return None
+
+    @property
+    def label_pairs(self) -> list[tuple[str, str]]:
+        """The labels that are texts."""
+        found = self.labels if isinstance(self.labels, dict) else {}
+        return [
+            (name[:TEXT_CHARS_MAX], text[:TEXT_CHARS_MAX])
+            for name, text in found.items()
+            if isinstance(name, str) and isinstance(text, str)
+        ]
 
 
 class ResultSummary(AnswerSummary, frozen=True, gc=False, tag="result"):
@@ -111,6 +143,11 @@ class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
     prior: Sequence[PriorSummary] = ()
     round: Count = 0
     labels: Mapping[Text, Text] = MappingProxyType({})
+
+    @property
+    def label_pairs(self) -> list[tuple[str, str]]:
+        """The labels of its request."""
+        return list(self.labels.items())
 
     @property
     def answer_schema(self) -> SchemaName | None:

@@ -21,7 +21,10 @@ ROUNDS = 20
 TOKEN = "a-token-of-the-benchmark"
 PAGES = {
     "overview": "/",
-    "overview, 24 hours": "/?minutes=1440",
+    "overview, 24 hours": "/?range=24h",
+    "profiles, 24 hours": "/profiles?range=24h",
+    "money, 24 hours": "/money?range=24h",
+    "lanes": "/lanes",
     "dead letters in groups": "/letters",
     "in groups by label and model": "/letters?by=model&by=label%3Atenant&status=any",
     "a list of letters": "/letters/list?cause=deadline_passed&page=7",

@@ -66,6 +66,9 @@ def records() -> list[Stored]:
 
 PAGES = {
     "/": {},
+    "/profiles": {},
+    "/money": {},
+    "/lanes": {},
     "/letters": {"by": "label:x"},
     "/letters/list": {"status": "any"},
     "/letters/one": {"id": LETTER},
@@ -160,7 +163,12 @@ async def test_letters_are_grouped_listed_and_counted() -> None:
         ("/letters?by=nonsense", 200),
         ("/letters?none=label%3Ax&none=nonsense", 400),
         ("/letters?status=nonsense", 400),
-        ("/?minutes=1000000000000", 200),
+        ("/?minutes=1000000000000", 400),
+        ("/?range=1000000000000m", 400),
+        ("/?from=1h&range=1h", 400),
+        ("/profiles?from=2h&to=1h", 200),
+        ("/money?range=today", 200),
+        ("/lanes?range=1h", 400),
         ("/tail?kind=nonsense", 400),
         ("/workflow?id=", 404),
         ("/workflow", 404),

@@ -1,11 +1,13 @@
 """The board: what is counted, by the minute, and what is forgotten."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from answerbus.topics import RETRIES
-from services.console.state.board import KEPT_MINUTES, NAMES_MAX, NONE, OTHERS, Board, Calls, Rate
+from services.console.state.board import KEPT_MINUTES, Board
+from services.console.state.name_limit import NONE, OTHERS
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
@@ -35,38 +37,73 @@ def test_outcomes_are_counted_in_the_minute_that_kafka_gives_them() -> None:
         "refusal": (0, 0, 1),
         "dead_letter": (0, 0, 0),
     }
+    assert window.starts_ms == (NOON_MS - MINUTE_MS, NOON_MS, NOON_MS + MINUTE_MS)
     assert board.window(NOON_MS + MINUTE_MS, 6, 2).outcomes["dead_letter"] == (1, 0)
+    assert board.window(NOON_MS - 2 * MINUTE_MS, 1, 1).total.causes == {"unknown_profile": 1}
 
 
-def test_rates_are_told_apart_by_contract_and_model() -> None:
-    model = body_of("result/dep_bump")["model"]
-    other = {**model, "model": "other"}
+def test_contracts_are_counted_by_how_their_requests_ended() -> None:
     board = board_of(
         stored("result/dep_bump", attempt=1),
         stored("result/dep_bump", attempt=2),
-        stored("result/dep_bump", attempt=3, model=other),
         stored("refusal/by_model"),
+        stored("unvalidated_result/invalid", schema=body_of("result/dep_bump")["schema"]),
         stored("dead_letter/unknown_profile"),
+        stored("dead_letter/undecodable"),
     )
 
-    assert board.window(NOON_MS, 1, 1).total.rates == {
-        ("plan_proposal.v1", model["model"]): Rate(3, 1, 2, 1),
-        ("plan_proposal.v1", "other"): Rate(1, 0, 1, 1),
-        ("plan_proposal.v1", NONE): Rate(1, 0, 0, 0),
-    }
+    found = board.window(NOON_MS, 1, 1).total.contracts
+    counts = found["plan_proposal.v1"]
+
+    assert (counts.first_try, counts.mended, counts.refused, counts.unvalidated) == (1, 1, 1, 1)
+    assert counts.died == {"unknown_profile": 1}
+    assert counts.ended == 5
+    assert counts.took.total == 4
+    assert found[NONE].died == {"undecodable": 1}
 
 
-def test_calls_and_what_they_cost_are_added_up() -> None:
+def test_calls_and_what_they_cost_are_added_up_and_repairs_are_told_apart() -> None:
     usage = {"input_tokens": 100, "output_tokens": 11, "micro_usd": 5}
     board = board_of(
-        stored("attempt/result", usage=usage),
-        stored("attempt/retry", usage=usage),
-        stored("attempt/unknown", usage={}, model=None),
+        stored("attempt/result", usage=usage, attempt=1, duration_ms=1000),
+        stored("attempt/retry", usage=usage, attempt=2),
+        stored("attempt/unknown", usage={}, model=None, attempt=1),
     )
 
     total = board.window(NOON_MS, 1, 1).total
     assert (total.calls, total.tokens, total.micro_usd) == (3, 222, 10)
-    assert total.profiles == {"default": Calls(made=2, answered=2)}
+    assert sum(one.repairs_micro_usd for one in total.spend.values()) == 5
+    profile = total.profiles["default"]
+    assert (profile.made, profile.answered, profile.failures) == (2, 2, {"invalid": 1})
+    assert profile.took.total == 2
+
+
+def test_a_digest_is_named_by_the_outcomes_that_it_led_to() -> None:
+    result = body_of("result/dep_bump")
+    board = board_of(stored("attempt/result", schema_digest=result["schema"]["digest"]))
+    (pair,) = board.window(NOON_MS, 1, 1).total.spend
+
+    assert board.schema_labels.of(pair[0]) == "(no outcome yet)"
+    board.take(summarize(stored("result/dep_bump")))
+    assert board.schema_labels.of(pair[0]) == "plan_proposal.v1"
+
+
+def test_a_label_is_charged_what_its_outcomes_add_to_their_account() -> None:
+    def charged(micro_usd: int, **labels: str) -> Stored:
+        spent = {"attempts": 1, "tokens": 1, "micro_usd": micro_usd}
+        account = {**body_of("result/dep_bump")["account"], "spent": spent}
+        return stored("result/dep_bump", account=account, labels=labels)
+
+    board = board_of(charged(10, team="a"), charged(25, team="b"), charged(25, team="b"))
+
+    assert board.window(NOON_MS, 1, 1).total.labels == {("team", "a"): 10, ("team", "b"): 15}
+
+
+@pytest.mark.parametrize("odd", [{"labels": 5}, {"labels": {"a": 1}}, {"requested_at": "soon"}])
+def test_what_a_forged_outcome_holds_does_not_hide_it(odd: dict[str, Any]) -> None:
+    board = board_of(stored("result/dep_bump", **odd))
+
+    assert board.window(NOON_MS, 1, 1).total.outcomes == {"result": 1}
 
 
 @pytest.mark.parametrize(
@@ -98,15 +135,18 @@ def test_a_provider_that_has_just_gone_away_is_named_by_its_last_calls() -> None
 
 def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:
     first = stored("retry_request/unavailable", request_id="r-1")
-    second = stored("retry_request/throttled", request_id="r-2")
+    again = stored("retry_request/unavailable", NOON_MS + 9, request_id="r-1")
+    second = stored("retry_request/throttled", NOON_MS + 5, request_id="r-2")
     ended = Stored(RETRIES, 0, 9, NOON_MS, b"r-1", None, ())
-    board = board_of(first, first, second)
+    board = board_of(first, again, second)
 
     assert board.waiting == Counter({("default", "unavailable"): 1, ("default", "throttled"): 1})
+    assert board.waits.oldest_ms == {0: NOON_MS}
 
     board.take(summarize(ended))
 
     assert board.waiting == Counter({("default", "throttled"): 1})
+    assert board.waits.oldest_ms == {0: NOON_MS + 5}
 
 
 def test_a_day_is_kept_and_no_more() -> None:
@@ -121,14 +161,19 @@ def test_a_day_is_kept_and_no_more() -> None:
 
 
 def test_names_from_outside_do_not_grow_it_without_end() -> None:
-    board = Board()
-    for n in range(NAMES_MAX + 50):
-        schema = {"kind": "inline", "name": f"s{n}", "wrapped": True, "digest": "x"}
+    board, many = Board(), 250
+    for n in range(many):
+        schema = {"kind": "inline", "name": f"s{n}", "wrapped": True, "digest": f"x{n}"}
         model = {**body_of("attempt/result")["model"], "profile": f"p{n}"}
-        board.take(summarize(stored("result/dep_bump", schema=schema)))
-        board.take(summarize(stored("attempt/result", model=model)))
+        account = {**body_of("result/dep_bump")["account"], "id": f"a{n}"}
+        labels = {"n": str(n)}
+        board.take(
+            summarize(stored("result/dep_bump", schema=schema, account=account, labels=labels))
+        )
+        board.take(summarize(stored("attempt/result", model=model, schema_digest=f"x{n}")))
 
     total = board.window(NOON_MS, 1, 1).total
-    assert len(total.rates) == len(total.profiles) == NAMES_MAX + 1
-    assert total.rates[OTHERS, OTHERS].terminals == 50
-    assert total.profiles[OTHERS].made == 50
+    sizes = [len(part) for part in (total.contracts, total.profiles, total.spend, total.labels)]
+    assert all(size <= 101 for size in sizes)
+    assert total.contracts[OTHERS].ended + len(total.contracts) - 1 == many
+    assert sum(profile.made for profile in total.profiles.values()) == many

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from answerbus.topics import DEAD_LETTERS, REQUESTS
-from services.console.state.board import Minute
 from services.console.state.console_state import TAIL_RECORDS, ConsoleState
 from services.console.state.group_cache import Grouped
+from services.console.state.minute import Minute
 from services.console.views.filters import DeadLetterFilters
 from services.operators.dead_letters.groups import Key
 from services.operators.records.stored import Place, Stored

@@ -96,6 +96,7 @@ def test_it_holds_what_is_counted_and_nothing_that_was_said() -> None:
             model=ModelSummary("default", body["model"]["model"]),
             usage=UsageSummary(**body["usage"]),
             duration_ms=body["duration_ms"],
+            schema_digest=body["schema_digest"],
         ),
     )
 

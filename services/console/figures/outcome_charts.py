@@ -1,0 +1,122 @@
+"""Outcomes, dead letters and spend over time, from the board's window; pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from services.console.figures.letter_links import letters
+from services.console.state.board import Window
+from services.console.state.minute import ContractCounts, Minute
+from services.console.views.chart import Axis, Chart, columns
+from services.console.views.links import address
+
+ENDINGS: Mapping[str, str] = {
+    "first": "first try",
+    "mended": "mended",
+    "unvalidated": "unvalidated",
+    "refused": "refused",
+    "dead": "dead",
+}
+CAUSES_SHOWN = 5
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A series of a chart: its colour, its name, how much of it there is."""
+
+    series: str
+    name: str
+    count: int
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its legend."""
+
+    chart: Chart
+    legend: tuple[LegendEntry, ...]
+
+
+def axis_of(window: Window, path: str) -> Axis:
+    """The steps of the window; a click on one leads to the page about this time alone."""
+    step_ms = window.step_minutes * MINUTE_MS
+    return Axis(window.starts_ms, step_ms, lambda span: address(path, span))
+
+
+def endings_of(minute: Minute) -> Mapping[str, int]:
+    """How many requests ended in each way, of all contracts."""
+    total = ContractCounts()
+    for counts in minute.contracts.values():
+        total.first_try += counts.first_try
+        total.mended += counts.mended
+        total.unvalidated += counts.unvalidated
+        total.refused += counts.refused
+        total.died.update(counts.died)
+    return ending_counts(total)
+
+
+def ending_counts(counts: ContractCounts) -> Mapping[str, int]:
+    """By the names of ENDINGS."""
+    values = (counts.first_try, counts.mended, counts.unvalidated, counts.refused, counts.dead)
+    return dict(zip(ENDINGS, values, strict=True))
+
+
+def outcomes_figure(window: Window, path: str) -> Figure:
+    """What became of requests, as stacked columns."""
+    steps = [endings_of(step) for step in window.steps]
+    series = {name: [step[name] for step in steps] for name in ENDINGS}
+    chart = columns(axis_of(window, path), series, words=ENDINGS)
+    legend = [LegendEntry(name, ENDINGS[name], sum(series[name])) for name in ENDINGS]
+    return Figure(chart, tuple(legend))
+
+
+def deaths_figure(window: Window, span: tuple[tuple[str, str], ...]) -> Figure:
+    """Dead letters by cause, and where some were replayed; a click leads to those letters."""
+    total = window.total.causes
+    shown = [cause for cause, _ in total.most_common(CAUSES_SHOWN)]
+    words = {f"cause-{n}": cause.replace("_", " ") for n, cause in enumerate(shown)}
+    series = {
+        f"cause-{n}": [step.causes[cause] for step in window.steps] for n, cause in enumerate(shown)
+    }
+    rest = [sum(_left_out(step.causes, shown).values()) for step in window.steps]
+    if any(rest):
+        series["cause-rest"], words["cause-rest"] = rest, "other causes"
+    base = axis_of(window, "/letters/list")
+    axis = Axis(base.starts_ms, base.step_ms, letters)
+    chart = columns(axis, series, words=words)
+    legend = [
+        LegendEntry(f"cause-{n}", words[f"cause-{n}"], total[cause], letters(span, cause=cause))
+        for n, cause in enumerate(shown)
+    ]
+    if any(rest):
+        legend.append(LegendEntry("cause-rest", "other causes", sum(rest)))
+    if window.total.replayed:
+        legend.append(LegendEntry("replayed", "replayed then", window.total.replayed))
+    return Figure(_with_replays(chart, [step.replayed for step in window.steps]), tuple(legend))
+
+
+def spend_figure(window: Window, path: str) -> Figure:
+    """What calls cost, and what of it went to repairs."""
+    repairs = [sum(s.repairs_micro_usd for s in step.spend.values()) for step in window.steps]
+    first = [step.micro_usd - more for step, more in zip(window.steps, repairs, strict=True)]
+    words = {"spend": "first calls", "repairs": "repairs"}
+    series = {"spend": first, "repairs": repairs}
+    chart = columns(axis_of(window, path), series, "usd", words=words)
+    legend = [LegendEntry(name, words[name], sum(series[name])) for name in series]
+    return Figure(chart, tuple(legend))
+
+
+def _left_out(causes: Counter[str], shown: Sequence[str]) -> Mapping[str, int]:
+    return {cause: count for cause, count in causes.items() if cause not in shown}
+
+
+def _with_replays(chart: Chart, replayed: Sequence[int]) -> Chart:
+    marked = tuple(
+        replace(column, mark=count, label=f"{column.label}; {count:,} replayed")
+        if count
+        else column
+        for column, count in zip(chart.columns, replayed, strict=True)
+    )
+    return replace(chart, columns=marked)

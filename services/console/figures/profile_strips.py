@@ -1,0 +1,103 @@
+"""Each profile over time: calls by what became of them, how long they took, its breaker; pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from services.console.figures.outcome_charts import Figure, LegendEntry, axis_of
+from services.console.state.board import AWAY, Window
+from services.console.state.health_history import HealthHistory
+from services.console.state.histogram import EDGES_MS
+from services.console.state.minute import ProfileCounts
+from services.console.views.chart import Axis, Chart, columns, lines
+from services.console.views.heat_map import HeatMap, heat_map
+
+CLASSES: Mapping[str, str] = {
+    "answered": "answered",
+    "unusable": "answer not usable",
+    "throttled": "throttled",
+    "away": "away or too slow",
+    "lost": "lost with its worker",
+}
+_UNUSABLE = frozenset({"malformed", "invalid", "truncated"})
+_EDGE_STEP = 3  # buckets of a row of the heat map
+CALLS_PX, LATENCY_PX = 90, 70
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStrip:
+    """All pictures of one profile; its name is the key of its counts."""
+
+    name: str
+    calls: Figure
+    latency: Chart
+    heat: HeatMap
+    made: int
+    answered: int
+    p50_ms: float | None
+    p95_ms: float | None
+    away_now: bool
+
+
+def profile_strips(window: Window, health: HealthHistory, path: str) -> list[ProfileStrip]:
+    """Those that were called in this time, the busiest first."""
+    axis = axis_of(window, path)
+    names = sorted(window.total.profiles, key=lambda name: -window.total.profiles[name].made)
+    return [_strip(name, window, axis, health) for name in names]
+
+
+def call_classes(counts: ProfileCounts) -> Mapping[str, int]:
+    """By the names of CLASSES."""
+    failed = counts.failures
+    unusable = sum(failed[kind] for kind in _UNUSABLE)
+    away = sum(failed[kind] for kind in AWAY)
+    answered = max(0, counts.answered - unusable)
+    rest = max(0, counts.made - answered - unusable - away - failed["throttled"])
+    values = (answered, unusable, failed["throttled"], away, rest)
+    return dict(zip(CLASSES, values, strict=True))
+
+
+def _strip(name: str, window: Window, axis: Axis, health: HealthHistory) -> ProfileStrip:
+    steps = [step.profiles.get(name, ProfileCounts()) for step in window.steps]
+    classes = [call_classes(step) for step in steps]
+    series = {kind: [step[kind] for step in classes] for kind in CLASSES}
+    calls = columns(axis, series, words=CLASSES, height=CALLS_PX)
+    quantiles = {
+        label: [step.took.quantile_ms(share) for step in steps]
+        for label, share in (("p50", 0.5), ("p95", 0.95))
+    }
+    bands = [
+        _band(step, reported=health.was_unhealthy(name, start, start + axis.step_ms))
+        for step, start in zip(steps, axis.starts_ms, strict=True)
+    ]
+    total = window.total.profiles[name]
+    legend = [LegendEntry(kind, CLASSES[kind], sum(series[kind])) for kind in CLASSES]
+    rows = [step.took.coarse(_EDGE_STEP) for step in steps]
+    edges = [*EDGES_MS[_EDGE_STEP - 1 :: _EDGE_STEP], EDGES_MS[-1]]
+    return ProfileStrip(
+        name,
+        Figure(_banded(calls, bands), tuple(entry for entry in legend if entry.count)),
+        lines(axis, quantiles, "ms", height=LATENCY_PX),
+        heat_map(axis, rows, edges),
+        total.made,
+        total.answered,
+        total.took.quantile_ms(0.5),
+        total.took.quantile_ms(0.95),
+        bool(bands) and bands[-1] == "away",
+    )
+
+
+def _band(step: ProfileCounts, *, reported: bool) -> str:
+    """`away`: a worker said so, or no call was answered; `shaky`: some were not."""
+    away = sum(step.failures[kind] for kind in AWAY)
+    if reported or (away and not step.answered):
+        return "away"
+    return "shaky" if away else ""
+
+
+def _banded(chart: Chart, bands: list[str]) -> Chart:
+    words = {"away": "; away", "shaky": "; some calls without a word", "": ""}
+    made = tuple(
+        replace(column, band=band, label=column.label + words[band])
+        for column, band in zip(chart.columns, bands, strict=True)
+    )
+    return replace(chart, columns=made)

@@ -1,0 +1,151 @@
+"""The numbers on top of the overview, each with its course and whether it is in order; pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from services.console.figures.letter_links import Pairs, letters
+from services.console.figures.outcome_charts import endings_of
+from services.console.state.board import Window
+from services.console.state.histogram import Histogram
+from services.console.state.minute import Minute
+from services.console.views.lane_grid import LaneCell
+from services.console.views.tile import (
+    AGE_BAD_MS,
+    AGE_WARN_MS,
+    DEAD_BAD,
+    DEAD_WARN,
+    Level,
+    Tile,
+    change_text,
+    course,
+    level_of,
+)
+from services.console.views.units import Unit, duration, share, text_of, usd
+
+
+@dataclass(frozen=True, slots=True)
+class TileInputs:
+    """`before` is the time of the same length before the window, if it is still kept."""
+
+    window: Window
+    before: Minute | None
+    lanes: Sequence[LaneCell]
+    lag: int | None
+    in_flight: int
+    retries_waiting: int
+    open_letters: int
+    span: Pairs
+
+
+def tiles(inputs: TileInputs) -> list[Tile]:
+    """What waits, what ended and how, what it cost."""
+    return [
+        _waiting(inputs),
+        _in_flight(inputs),
+        _ended(inputs),
+        _first_try(inputs),
+        _dead(inputs),
+        _open_letters(inputs),
+        _latency(inputs),
+        _spend(inputs),
+    ]
+
+
+def _waiting(inputs: TileInputs) -> Tile:
+    ages = [lane.age_ms for lane in inputs.lanes if lane.age_ms is not None]
+    oldest = max(ages, default=0)
+    note = f"the oldest for {duration(oldest)}" if oldest else "nothing waits"
+    value = "unknown" if inputs.lag is None else f"{inputs.lag:,}"
+    level: Level = level_of(oldest, AGE_WARN_MS, AGE_BAD_MS) if inputs.lag is not None else "plain"
+    return Tile("Requests waiting", value, level, note, href="/lanes")
+
+
+def _in_flight(inputs: TileInputs) -> Tile:
+    retries = inputs.retries_waiting
+    note = f"{retries:,} wait for a retry" if retries else "no retries wait"
+    calls = [step.calls for step in inputs.window.steps]
+    return Tile("Calls in flight", f"{inputs.in_flight:,}", "plain", note, "", course(calls))
+
+
+def _ended(inputs: TileInputs) -> Tile:
+    tile = _counted(inputs, "Requests ended", _all_ended, "plain")
+    minutes = len(inputs.window.steps) * inputs.window.step_minutes
+    return _changed(tile, f"{_all_ended(inputs.window.total) / minutes:.1f} a minute", None)
+
+
+def _first_try(inputs: TileInputs) -> Tile:
+    ended, now = _all_ended(inputs.window.total), endings_of(inputs.window.total)
+    mended = f"{share(now['mended'], ended)} mended" if ended else "nothing ended"
+    steps = [endings_of(step)["first"] for step in inputs.window.steps]
+    value = share(now["first"], ended)
+    return Tile("First try", value, "plain", mended, "", course(steps), "first")
+
+
+def _dead(inputs: TileInputs) -> Tile:
+    died = endings_of(inputs.window.total)["dead"]
+    ended = _all_ended(inputs.window.total)
+    level: Level = level_of(died / ended if ended else 0, DEAD_WARN, DEAD_BAD)
+    tile = _counted(inputs, "Died", lambda minute: endings_of(minute)["dead"], level, "dead")
+    note = f"{share(died, ended)} of all that ended" if ended else "nothing ended"
+    return _changed(tile, note, letters(inputs.span) if died else None)
+
+
+def _open_letters(inputs: TileInputs) -> Tile:
+    level: Level = "warn" if inputs.open_letters else "good"
+    return Tile(
+        "Open dead letters",
+        f"{inputs.open_letters:,}",
+        level,
+        "to be replayed or dismissed" if inputs.open_letters else "nothing to do",
+        href="/letters",
+    )
+
+
+def _latency(inputs: TileInputs) -> Tile:
+    took = _took(inputs.window.total)
+    note = f"p50 {duration(took.quantile_ms(0.5))}" if took.total else "nothing answered"
+    steps = [_took(step).quantile_ms(0.95) or 0 for step in inputs.window.steps]
+    p95 = duration(took.quantile_ms(0.95))
+    before = _took(inputs.before).quantile_ms(0.95) if inputs.before else None
+    now = took.quantile_ms(0.95)
+    change = change_text(now, before, "ms") if now and before else ""
+    return Tile("Answer time p95", p95, "plain", note, change, course(steps))
+
+
+def _spend(inputs: TileInputs) -> Tile:
+    total = inputs.window.total
+    repairs = sum(spent.repairs_micro_usd for spent in total.spend.values())
+    note = f"{usd(repairs)} of it for repairs" if repairs else f"{total.tokens:,} tokens"
+    tile = _counted(inputs, "Spent", lambda m: m.micro_usd, "plain", "spend", "usd")
+    return _changed(tile, note, "/money")
+
+
+def _counted(
+    inputs: TileInputs,
+    name: str,
+    count: Callable[[Minute], int],
+    level: Level,
+    series: str = "plain",
+    unit: Unit = "count",
+) -> Tile:
+    now = count(inputs.window.total)
+    change = change_text(now, count(inputs.before), unit) if inputs.before else ""
+    steps = course([count(step) for step in inputs.window.steps])
+    return Tile(name, text_of(now, unit), level, "", change, steps, series)
+
+
+def _changed(tile: Tile, note: str, href: str | None) -> Tile:
+    return Tile(
+        tile.name, tile.value, tile.level, note, tile.change, tile.course, tile.series, href
+    )
+
+
+def _all_ended(minute: Minute) -> int:
+    return sum(endings_of(minute).values())
+
+
+def _took(minute: Minute) -> Histogram:
+    took = Histogram()
+    for counts in minute.contracts.values():
+        took.merge(counts.took)
+    return took

@@ -1,0 +1,52 @@
+"""The pages of profiles, lanes and money."""
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.figures.outcome_charts import spend_figure
+from services.console.figures.profile_strips import profile_strips
+from services.console.figures.spend_rows import by_contract, by_label, by_model
+from services.console.form import known_names
+from services.console.pages.render import page
+from services.console.pages.window import asked_time, lanes_now
+from services.console.views.lane_grid import LEVEL_WORDS
+from services.console.views.time_range import TITLES
+
+
+async def profiles(request: web.Request) -> web.Response:
+    """A strip for each profile that was called."""
+    asked = asked_time(request)
+    health = request.app[CONTEXT].poller.results.health
+    return page(
+        request,
+        "profiles.html",
+        time_range=asked.time_range,
+        range_titles=TITLES,
+        step=asked.step,
+        strips=profile_strips(asked.window, health, "/profiles"),
+    )
+
+
+async def lanes(request: web.Request) -> web.Response:
+    """The grid, and each lane."""
+    known_names(request)
+    return page(request, "lanes.html", lanes=lanes_now(request), age_words=LEVEL_WORDS)
+
+
+async def money(request: web.Request) -> web.Response:
+    """What was spent, on what."""
+    asked, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    total = asked.window.total
+    return page(
+        request,
+        "money.html",
+        time_range=asked.time_range,
+        range_titles=TITLES,
+        step=asked.step,
+        spend=spend_figure(asked.window, "/money"),
+        total=total.micro_usd,
+        repairs=sum(spent.repairs_micro_usd for spent in total.spend.values()),
+        contracts=by_contract(total, board.schema_labels),
+        models=by_model(total),
+        labels=by_label(total),
+    )

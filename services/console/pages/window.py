@@ -1,0 +1,59 @@
+"""The time that a page asks for, and what the board has of it."""
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.figures.lane_cells import LaneInputs, lane_cells
+from services.console.form import known_names
+from services.console.state.board import KEPT_MINUTES, Window
+from services.console.state.minute import Minute
+from services.console.views.filters import FilterFault
+from services.console.views.lane_grid import LaneCell
+from services.console.views.time_range import MINUTE_MS, NAMES, TimeRange, time_range_of
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTime:
+    """`before` is the time of the same length before, where all of it is still kept."""
+
+    time_range: TimeRange
+    window: Window
+    before: Minute | None
+
+    @property
+    def step(self) -> str:
+        """What one column stands for."""
+        minutes = self.window.step_minutes
+        return "minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def asked_time(request: web.Request) -> AskedTime:
+    """What the address says; raises HTTPBadRequest for anything else."""
+    known_names(request, *NAMES)
+    context = request.app[CONTEXT]
+    now_ms = int(context.now() * 1000)
+    found = time_range_of(request.query, now_ms)
+    if isinstance(found, FilterFault):
+        raise web.HTTPBadRequest(text=found.reason)
+    board, minutes = context.feed.state.board, found.charted_minutes
+    window = board.window(found.end_ms, minutes, found.steps)
+    is_kept = now_ms - window.first_ms + minutes * MINUTE_MS <= KEPT_MINUTES * MINUTE_MS
+    before = board.window(window.first_ms - 1, minutes, 1).total if is_kept else None
+    return AskedTime(found, window, before)
+
+
+def lanes_now(request: web.Request) -> list[LaneCell]:
+    """The lanes, as ledger, offsets and requests tell."""
+    context = request.app[CONTEXT]
+    state, polled = context.feed.state, context.poller.results
+    inputs = LaneInputs(
+        state.lanes.lanes,
+        state.lanes.in_flight,
+        polled.lag,
+        polled.committed,
+        state.request_times,
+        state.board.waits.oldest_ms,
+    )
+    return lane_cells(inputs, int(context.now() * 1000))

@@ -1,0 +1,44 @@
+"""When requests were written, by offset, thinned out: how old is the one a lane stands at; pure."""
+
+from array import array
+from bisect import bisect_right
+
+STEP_MS = 1_000  # requests that are closer together share a sample
+SAMPLES_MAX = 4_096  # of a partition
+NEWEST = 1_024  # samples that are never thinned
+OLD_STEP_MS = 60_000  # between samples that are older, and twice as much whenever that is too many
+
+
+class RequestTimes:
+    """The requests of one partition, in the order of their offsets."""
+
+    __slots__ = ("_at_ms", "_offsets", "_old_step_ms")
+
+    def __init__(self) -> None:
+        self._offsets, self._at_ms = array("q"), array("q")
+        self._old_step_ms = OLD_STEP_MS
+
+    def take(self, offset: int, at_ms: int) -> None:
+        """Learn of one request."""
+        if self._offsets and (offset <= self._offsets[-1] or at_ms < self._at_ms[-1] + STEP_MS):
+            return
+        self._offsets.append(offset)
+        self._at_ms.append(at_ms)
+        if len(self._offsets) > SAMPLES_MAX:
+            self._thin()
+            while len(self._offsets) > SAMPLES_MAX - NEWEST:
+                self._old_step_ms *= 2
+                self._thin()
+
+    def written_ms(self, offset: int) -> int | None:
+        """About when the request of that offset was written; None if that is not known."""
+        at = bisect_right(self._offsets, offset)
+        return self._at_ms[at - 1] if at else None
+
+    def _thin(self) -> None:
+        old, kept = len(self._offsets) - NEWEST, [0]
+        for n in range(1, old):
+            if self._at_ms[n] >= self._at_ms[kept[-1]] + self._old_step_ms:
+                kept.append(n)
+        self._offsets = array("q", (self._offsets[n] for n in kept)) + self._offsets[old:]
+        self._at_ms = array("q", (self._at_ms[n] for n in kept)) + self._at_ms[old:]

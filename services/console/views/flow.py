@@ -1,0 +1,112 @@
+"""Where answers go: ribbons from contracts to what became of their requests; pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NODE_GAP_PX = 10
+NODE_MIN_PX = 16  # a name fits beside it
+LEFT, RIGHT = 0, 1000  # across, in units of a drawing that is stretched
+_MIDDLE = (LEFT + RIGHT) // 2
+_HEIGHT_PX = 220
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A contract on the left, or an ending on the right; `y` and `height` in pixels."""
+
+    series: str
+    name: str
+    count: int
+    y: float
+    height: float
+    href: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ribbon:
+    """How many of a contract ended so; `path` is in SVG's words."""
+
+    series: str
+    path: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The whole picture."""
+
+    height: float
+    sources: tuple[FlowNode, ...]
+    endings: tuple[FlowNode, ...]
+    ribbons: tuple[Ribbon, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCount:
+    """How many of `source` ended as `ending`, which is of a series (a colour)."""
+
+    source: str
+    ending: str
+    series: str
+    count: int
+
+
+def flow(
+    counts: Sequence[FlowCount],
+    source_links: Mapping[str, str] | None = None,
+    ending_links: Mapping[str, str] | None = None,
+) -> Flow:
+    """The most frequent above; heights say how many, but none is too low to be seen."""
+    counts = [one for one in counts if one.count]
+    sources, endings, series = Counter[str](), Counter[str](), dict[str, str]()
+    for one in counts:
+        sources[one.source] += one.count
+        endings[one.ending] += one.count
+        series[one.ending] = one.series
+    order = list(dict.fromkeys(one.ending for one in counts))
+    left = _nodes(sources.most_common(), {}, source_links or {})
+    right = _nodes([(name, endings[name]) for name in order], series, ending_links or {})
+    height = max((node.y + node.height for node in (*left, *right)), default=0.0)
+    return Flow(height, left, right, tuple(_ribbons(counts, left, right)))
+
+
+def _nodes(
+    found: Sequence[tuple[str, int]], series: Mapping[str, str], links: Mapping[str, str]
+) -> tuple[FlowNode, ...]:
+    whole, at, nodes = sum(count for _, count in found), 0.0, []
+    for name, count in found:
+        height = max(NODE_MIN_PX, _HEIGHT_PX * count / whole)
+        nodes.append(
+            FlowNode(
+                series.get(name, "source"), name, count, round(at, 2), round(height, 2),
+                links.get(name),
+            )
+        )  # fmt: skip
+        at += height + NODE_GAP_PX
+    return tuple(nodes)
+
+
+def _ribbons(
+    counts: Sequence[FlowCount], left: Sequence[FlowNode], right: Sequence[FlowNode]
+) -> list[Ribbon]:
+    sources, endings = ({node.name: node for node in nodes} for nodes in (left, right))
+    from_y = {node.name: node.y for node in left}
+    to_y = {node.name: node.y for node in right}
+    found = []
+    rank = {node.name: n for n, node in enumerate((*left, *right))}
+    for one in sorted(counts, key=lambda one: (rank[one.source], rank[one.ending])):
+        source, ending = sources[one.source], endings[one.ending]
+        out, into = (one.count / node.count * node.height for node in (source, ending))
+        a, b = from_y[one.source], to_y[one.ending]
+        from_y[one.source] += out
+        to_y[one.ending] += into
+        path = _band(a, a + out, b, b + into)
+        found.append(Ribbon(one.series, path, f"{one.source}: {one.ending} {one.count:,}"))
+    return found
+
+
+def _band(top: float, foot: float, to_top: float, to_foot: float) -> str:
+    there = f"M{LEFT} {top:.2f}C{_MIDDLE} {top:.2f} {_MIDDLE} {to_top:.2f} {RIGHT} {to_top:.2f}"
+    back = f"V{to_foot:.2f}C{_MIDDLE} {to_foot:.2f} {_MIDDLE} {foot:.2f} {LEFT} {foot:.2f}Z"
+    return there + back

@@ -1,0 +1,66 @@
+"""How long calls took, over time: cells that are darker the more calls took so long; pure."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.console.views.chart import Axis, Column
+from services.console.views.scale import Tick
+from services.console.views.units import duration
+
+LEVELS = 6
+ROW_PX = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rectangle; `level` is 1 to LEVELS."""
+
+    x: float
+    y: float
+    width: float
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Columns of time, rows of durations, the longest above."""
+
+    height: int
+    columns: tuple[Column, ...]
+    cells: tuple[Cell, ...]
+    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was counted."""
+        return not self.cells
+
+
+def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[float]) -> HeatMap:
+    """`counts` by step and bucket; `edges_ms` are the buckets' upper ends."""
+    used = [n for n in range(len(edges_ms)) if any(step[n] for step in counts)]
+    first, last = (used[0], used[-1]) if used else (0, 0)
+    rows = last - first + 1
+    highest = max((count for step in counts for count in step), default=0)
+    cells, columns = [], []
+    for number, step in enumerate(counts):
+        found = [(n, step[n]) for n in range(first, last + 1) if step[n]]
+        told = ", ".join(f"{count:,} in up to {duration(edges_ms[n])}" for n, count in found)
+        column = axis.column(number, told or "nothing")
+        columns.append(column)
+        cells += [
+            Cell(column.x, (last - n) * ROW_PX, column.width, _level(count, highest))
+            for n, count in found
+        ]
+    every = max(1, rows // 5)
+    ticks = tuple(
+        Tick((last - n) * ROW_PX, duration(edges_ms[n])) for n in range(first, last + 1, every)
+    )
+    return HeatMap(rows * ROW_PX, tuple(columns), tuple(cells), ticks, axis.ticks)
+
+
+def _level(count: int, highest: int) -> int:
+    """By the logarithm, so that few calls beside many are seen."""
+    return 1 + min(LEVELS - 1, int(LEVELS * math.log1p(count) / math.log1p(highest) * 0.999))

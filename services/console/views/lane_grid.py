@@ -1,0 +1,38 @@
+"""The lanes as a grid that is coloured by the age of their oldest request; pure."""
+
+from dataclasses import dataclass
+
+from services.console.views.units import duration
+
+AGE_STEPS_MS = (1, 10_000, 60_000, 300_000)  # where the colour changes: idle, new, late, too late
+LEVEL_WORDS = ("nothing waits", "under 10 s", "under 1 min", "under 5 min", "5 min or more")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCell:
+    """One lane; `level` is 0 (nothing waits) to 4, `age_ms` None where nothing is known to wait."""
+
+    partition: int
+    worker: str | None
+    lag: int | None
+    in_flight: int
+    age_ms: int | None
+    openings_without_progress: int
+    opened_ms: int | None
+
+    @property
+    def level(self) -> int:
+        """Of its colour."""
+        return sum((self.age_ms or 0) >= step for step in AGE_STEPS_MS)
+
+    @property
+    def age(self) -> str:
+        """Of its oldest request, in words."""
+        return "nothing waits" if self.age_ms is None else duration(self.age_ms)
+
+    @property
+    def label(self) -> str:
+        """In words."""
+        lag = "lag unknown" if self.lag is None else f"lag {self.lag:,}"
+        oldest = "" if self.age_ms is None else f", the oldest request waits for {self.age}"
+        return f"Lane {self.partition}: {lag}, {self.in_flight} in flight{oldest}"

@@ -1,0 +1,77 @@
+"""What a request's time went to, one stretch after the other: waiting, calls, back-off; pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from answerbus.attempt import Attempt
+from answerbus.dead_letter import DeadLetter
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.request import Request
+from services.console.views.units import duration
+from services.operators.timeline.entry import TimelineEntry
+
+MS = timedelta(milliseconds=1)
+
+BarKind = Literal[
+    "waiting", "backoff", "running",
+    "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released",
+]  # fmt: skip
+Terminal = Result[object] | UnvalidatedResult | Refusal | DeadLetter
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From when to when, and what for."""
+
+    kind: BarKind
+    begin: datetime
+    end: datetime
+    label: str
+
+
+def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
+    """Of one request, in their order: it waits, is called, waits for another try."""
+    asked = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
+    attempts = sorted(attempts_of(own), key=lambda one: (one.started_at, one.attempt))
+    ended = next((one.at for one in own if isinstance(one.seen.event, Terminal)), None)
+    found, last = list[Stretch](), asked
+    for attempt in attempts:
+        if last is not None and attempt.started_at > last:
+            found.append(_pause(last, attempt.started_at, is_first=not found))
+        end = attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
+        found.append(Stretch(attempt.outcome, attempt.started_at, end, _call_words(attempt)))
+        last = end
+    running = next((one for one in own if one.kind == "in_flight"), None)
+    if running is not None and ended is None:
+        if last is not None and running.at > last:
+            found.append(_pause(last, running.at, is_first=not found))
+        found.append(Stretch("running", running.at, max(now, running.at), running.text))
+    elif ended is None and last is not None and not _is_over(attempts):
+        found.append(_pause(last, max(now, last), is_first=not found))
+    elif ended is not None and not attempts and last is not None and ended > last:
+        found.append(_pause(last, ended, is_first=True))
+    return found
+
+
+def _is_over(attempts: Sequence[Attempt]) -> bool:
+    return bool(attempts) and attempts[-1].outcome not in ("retry", "released", "unknown")
+
+
+def attempts_of(own: Iterable[TimelineEntry]) -> list[Attempt]:
+    """The attempts among what happened to a request."""
+    return [one.seen.event for one in own if isinstance(one.seen.event, Attempt)]
+
+
+def _pause(begin: datetime, end: datetime, *, is_first: bool) -> Stretch:
+    took = duration((end - begin) / MS)
+    words = f"waited {took} for its turn" if is_first else f"back-off of {took}"
+    return Stretch("waiting" if is_first else "backoff", begin, end, words)
+
+
+def _call_words(attempt: Attempt) -> str:
+    took = "" if attempt.duration_ms is None else f" of {duration(attempt.duration_ms)}"
+    became = attempt.outcome.replace("_", " ")
+    why = f" ({attempt.failure.kind.replace('_', ' ')})" if attempt.failure else ""
+    return f"call {attempt.attempt}{took}: {became}{why}"

@@ -1,0 +1,80 @@
+"""Numbers as people read them: counts, money, durations, shares; pure."""
+
+from typing import Literal, assert_never
+
+Unit = Literal["count", "ms", "usd"]
+MICRO = 1_000_000
+_SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+_SHORT = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+
+
+def text_of(value: float, unit: Unit) -> str:
+    """In full, for a sentence or a table."""
+    match unit:
+        case "count":
+            return f"{value:,.0f}"
+        case "ms":
+            return duration(value)
+        case "usd":
+            return usd(round(value))
+        case other:
+            assert_never(other)
+
+
+def tick_text(value: float, unit: Unit) -> str:
+    """Short, for an axis."""
+    match unit:
+        case "count":
+            return short(value)
+        case "ms":
+            return duration(value).replace(".0 ", " ") if value else "0"
+        case "usd":
+            return "$0" if not value else f"${value / MICRO:g}"
+        case other:
+            assert_never(other)
+
+
+def usd(micro_usd: int | None) -> str:
+    """Money."""
+    if micro_usd is None:
+        return "no limit"
+    if micro_usd == 0:
+        return "$0"
+    return f"${micro_usd / MICRO:,.2f}" if micro_usd >= MICRO else f"${micro_usd / MICRO:.4f}"
+
+
+def short(value: float) -> str:
+    """A number in few characters, such as 1.2k."""
+    for size, unit in _SHORT:
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:g}"
+
+
+def duration(ms: float | None) -> str:
+    """A time span, with as much precision as matters."""
+    if ms is None:
+        return "–"
+    if ms < _SECOND_MS:
+        return f"{ms:.0f} ms"
+    if ms < 10 * _SECOND_MS:
+        return f"{ms / _SECOND_MS:.1f} s"
+    if ms < _MINUTE_MS:
+        return f"{ms / _SECOND_MS:.0f} s"
+    for size, unit, below, smaller in (
+        (_DAY_MS, "d", _HOUR_MS, "h"),
+        (_HOUR_MS, "h", _MINUTE_MS, "min"),
+        (_MINUTE_MS, "min", _SECOND_MS, "s"),
+    ):
+        if ms >= size:
+            rest = int(ms % size // below)
+            return f"{int(ms // size)} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{ms:.0f} ms"
+
+
+def share(part: float, whole: float) -> str:
+    """A part of a whole, in percent."""
+    if not whole:
+        return "–"
+    percent = 100 * part / whole
+    return "< 0.1 %" if 0 < percent < 0.1 else f"{percent:.1f} %"

@@ -1,0 +1,185 @@
+"""From what was folded to the pictures and tables of pages."""
+
+from typing import Any
+
+import pytest
+
+from services.console.figures.answer_flow import PROBLEMS_SHOWN, answer_flow
+from services.console.figures.contract_rows import contract_rows
+from services.console.figures.lane_cells import LaneInputs, lane_cells
+from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
+from services.console.figures.profile_strips import profile_strips
+from services.console.figures.spend_rows import by_contract, by_label, by_model
+from services.console.figures.tiles import TileInputs, tiles
+from services.console.state.board import Board
+from services.console.state.health_history import HealthHistory
+from services.console.state.lanes import LaneSummary
+from services.console.state.request_times import RequestTimes
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
+
+SPAN = (("from", "a"), ("to", "b"))
+DIGEST = body_of("result/dep_bump")["schema"]["digest"]
+USAGE = {"input_tokens": 10, "output_tokens": 5, "micro_usd": 7}
+
+
+def board_of(*records: Stored) -> Board:
+    board = Board()
+    for record in records:
+        board.take(summarize(record))
+    return board
+
+
+def lived() -> Board:
+    """A request that was answered at once, one that was mended, one refused, three dead."""
+    died: dict[str, Any] = {
+        "prior": [{"attempt": 1, "failure": {"kind": "timed_out", "after_s": 9.0}}]
+    }
+    return board_of(
+        stored("attempt/result", schema_digest=DIGEST, usage=USAGE, attempt=1, duration_ms=900),
+        stored("attempt/retry", schema_digest=DIGEST, usage=USAGE, attempt=1),
+        stored("attempt/result", schema_digest=DIGEST, usage=USAGE, attempt=2, duration_ms=900),
+        stored("result/dep_bump", attempt=1),
+        stored("result/dep_bump", attempt=2),
+        stored("refusal/by_model"),
+        stored("dead_letter/unknown_profile"),
+        stored("dead_letter/deadline_passed", **died),
+        stored("dead_letter/unknown_profile", NOON_MS - MINUTE_MS),
+        stored("replayed/unchanged"),
+    )
+
+
+def test_outcomes_are_columns_by_how_requests_ended() -> None:
+    figure = outcomes_figure(lived().window(NOON_MS, 2, 2), "/")
+
+    assert [(entry.series, entry.count) for entry in figure.legend] == [
+        ("first", 1), ("mended", 1), ("unvalidated", 0), ("refused", 1), ("dead", 3),
+    ]  # fmt: skip
+    before, now = figure.chart.columns
+    assert [part.series for part in before.parts] == ["dead"]
+    assert now.label == "12:00–12:01: first try 1, mended 1, refused 1, dead 2"
+    assert now.href.startswith("/?from=")
+
+
+def test_dead_letters_are_columns_by_cause_that_lead_to_them() -> None:
+    figure = deaths_figure(lived().window(NOON_MS, 2, 2), SPAN)
+
+    assert [(entry.name, entry.count) for entry in figure.legend] == [
+        ("unknown profile", 2), ("deadline passed", 1), ("replayed then", 1),
+    ]  # fmt: skip
+    now = figure.chart.columns[1]
+    assert now.mark == 1
+    assert now.label.endswith("; 1 replayed")
+    assert now.href.startswith("/letters/list?")
+
+
+def test_a_contract_has_its_endings_its_times_its_cost_and_its_models() -> None:
+    board = lived()
+    (row,) = contract_rows(board.window(NOON_MS, 2, 1).total, board.schema_labels, SPAN)
+
+    assert (row.label, row.ended, row.spent.calls, row.spent.micro_usd) == (
+        "plan_proposal.v1", 6, 3, 21,
+    )  # fmt: skip
+    assert row.p50_ms
+    assert row.models == (body_of("attempt/result")["model"]["model"],)
+    assert [part.series for part in row.bar] == ["first", "mended", "refused", "dead"]
+    assert row.bar[-1].href
+    assert "contract=plan_proposal.v1" in row.bar[-1].href
+
+
+def test_answers_flow_to_their_endings_and_dead_ones_to_their_problem() -> None:
+    found = answer_flow(lived().window(NOON_MS, 2, 1).total, SPAN)
+    ends = {node.name: (node.count, node.href) for node in found.endings}
+
+    assert {name: count for name, (count, _) in ends.items()} == {
+        "first try": 1, "mended": 1, "refused": 1, "dead: timed out": 1, "dead: unknown profile": 2,
+    }  # fmt: skip
+    assert "failure=timed_out" in str(ends["dead: timed out"][1])
+    assert "cause=unknown_profile" in str(ends["dead: unknown profile"][1])
+
+
+def test_only_the_most_frequent_problems_are_named() -> None:
+    kinds = ["malformed", "invalid", "truncated", "refused", "throttled", "unavailable"]
+    board = board_of(
+        *(
+            stored("dead_letter/deadline_passed", prior=[{"attempt": 1, "failure": {"kind": kind}}])
+            for kind in kinds
+        )
+    )
+    found = answer_flow(board.window(NOON_MS, 1, 1).total, SPAN)
+
+    assert len(found.endings) == PROBLEMS_SHOWN + 1
+    assert found.endings[-1].name == "dead: other problems"
+    assert sum(node.count for node in found.endings) == len(kinds)
+
+
+def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None:
+    away = {"kind": "unavailable", "status": None}
+    board = board_of(
+        stored("attempt/retry", NOON_MS - MINUTE_MS, failure=away),
+        stored("attempt/retry", failure={"kind": "throttled", "retry_after_s": None}),
+        stored("attempt/retry"),
+        stored("attempt/result"),
+    )
+    health = HealthHistory()
+    health.take(NOON_MS - 3 * MINUTE_MS, ["default"])
+    (strip,) = profile_strips(board.window(NOON_MS, 4, 4), health, "/profiles")
+
+    assert [column.band for column in strip.calls.chart.columns] == ["away", "", "away", ""]
+    assert {entry.series: entry.count for entry in strip.calls.legend} == {
+        "answered": 1, "unusable": 1, "throttled": 1, "away": 1,
+    }  # fmt: skip
+    assert (strip.made, strip.answered, strip.away_now) == (4, 2, False)
+
+
+def test_money_is_told_by_contract_model_and_label_with_what_repairs_cost() -> None:
+    board = lived()
+    window = board.window(NOON_MS, 1, 1)
+    (contract,) = by_contract(window.total, board.schema_labels)
+    (model,) = by_model(window.total)
+
+    assert (contract.spent.micro_usd, contract.spent.repairs_micro_usd) == (21, 7)
+    assert model.spent.outcomes == {"result": 2, "retry": 1}
+    assert [part.label for part in contract.bar] == ["first calls $0.0000", "repairs $0.0000"]
+    assert [part.series for part in spend_figure(window, "/money").chart.columns[0].parts] == [
+        "spend", "repairs",
+    ]  # fmt: skip
+    assert sum(row.micro_usd for row in by_label(window.total)) >= 0
+
+
+@pytest.mark.parametrize(
+    ("lag", "retry_ms", "level", "age"),
+    [
+        ({0: 0}, {}, 0, "nothing waits"),
+        ({0: 5}, {}, 2, "30 s"),
+        ({0: 0}, {0: NOON_MS - 400_000}, 4, "6 min 40 s"),
+        (None, {}, 0, "nothing waits"),
+    ],
+)
+def test_a_lane_is_as_old_as_its_oldest_request(
+    lag: dict[int, int] | None, retry_ms: dict[int, int], level: int, age: str
+) -> None:
+    times = RequestTimes()
+    times.take(10, NOON_MS - 90_000)
+    times.take(20, NOON_MS - 30_000)
+    lanes = [LaneSummary(0, "w", 0, NOON_MS)]
+    (cell,) = lane_cells(LaneInputs(lanes, {}, lag, {0: 20}, {0: times}, retry_ms), NOON_MS)
+
+    assert (cell.level, cell.age) == (level, age)
+
+
+def test_tiles_say_what_is_out_of_order() -> None:
+    board = lived()
+    window = board.window(NOON_MS, 1, 1)
+    before = board.window(window.first_ms - 1, 1, 1).total
+    found = {tile.name: tile for tile in tiles(TileInputs(window, before, [], 0, 1, 2, 3, SPAN))}
+
+    assert (found["Died"].value, found["Died"].level, found["Died"].change) == (
+        "2",
+        "bad",
+        "+100 %",
+    )
+    assert (found["Requests waiting"].level, found["Open dead letters"].level) == ("good", "warn")
+    assert found["First try"].value == "20.0 %"
+    assert all(tile.note for tile in found.values())
