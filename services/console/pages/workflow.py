@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from aiohttp import web
 
@@ -14,6 +15,7 @@ from services.console.context import CONTEXT
 from services.console.guard import session_of
 from services.console.pages.render import page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.views.waterfall import waterfall
 from services.escaping import plain_json
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.timeline.entry import TimelineEntry
@@ -66,6 +68,7 @@ async def workflow(request: web.Request) -> web.Response:
         workflow=workflow_id,
         entries=entries,
         left_out=left_out,
+        picture=waterfall(found, datetime.fromtimestamp(context.now(), UTC)),
     )
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-NODE_GAP_PX = 10
-NODE_MIN_PX = 16  # a name fits beside it
+NODE_GAP_PX = 8
+NODE_MIN_PX = 28  # a name and a count fit beside it
 LEFT, RIGHT = 0, 1000  # across, in units of a drawing that is stretched
 _MIDDLE = (LEFT + RIGHT) // 2
 _HEIGHT_PX = 220

@@ -19,7 +19,7 @@ BarKind = Literal[
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released",
     "step",
 ]  # fmt: skip
-Terminal = Result[object] | UnvalidatedResult | Refusal | DeadLetter
+TERMINALS = (Result, UnvalidatedResult, Refusal, DeadLetter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
     """Of one request, in their order: it waits, is called, waits for another try."""
     asked = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
     attempts = sorted(attempts_of(own), key=lambda one: (one.started_at, one.attempt))
-    ended = next((one.at for one in own if isinstance(one.seen.event, Terminal)), None)
+    ended = next((one.at for one in own if isinstance(one.seen.event, TERMINALS)), None)
     found, last = list[Stretch](), asked
     for attempt in attempts:
         if last is not None and attempt.started_at > last:

@@ -15,6 +15,15 @@ RANGES: Mapping[str, int | None] = MappingProxyType(
 TITLES: Mapping[str, str] = MappingProxyType(
     {"15m": "15 min", "1h": "1 hour", "6h": "6 hours", "24h": "24 hours", "today": "Today"}
 )
+_SPOKEN: Mapping[str, str] = MappingProxyType(
+    {
+        "15m": "the last 15 minutes",
+        "1h": "the last hour",
+        "6h": "the last 6 hours",
+        "24h": "the last 24 hours",
+        "today": "today",
+    }
+)
 DEFAULT = "1h"
 NAMES = ("range", "from", "to")
 STEP_MINUTES = (1, 2, 5, 10, 15, 20, 30)
@@ -60,7 +69,7 @@ class TimeRange:
     def title(self) -> str:
         """For people."""
         if self.name is not None:
-            return TITLES[self.name].lower() if self.name == "today" else f"last {_title(self)}"
+            return _SPOKEN[self.name]
         begin, end = as_text(self.first_ms), as_text(self.end_ms + MINUTE_MS)
         return f"{begin[:10]} {begin[11:16]} to {end[11:16]}"
 
@@ -98,10 +107,6 @@ def _between(begin: str | None, end: str | None, now_ms: int) -> TimeRange | Fil
     last = (to_ms - 1) // MINUTE_MS
     minutes = min(KEPT_MINUTES, last - from_ms // MINUTE_MS + 1)
     return TimeRange(None, max(1, minutes), last * MINUTE_MS)
-
-
-def _title(found: TimeRange) -> str:
-    return TITLES[found.name or DEFAULT]
 
 
 def _second(at_ms: int) -> str:

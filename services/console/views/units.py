@@ -29,7 +29,7 @@ def tick_text(value: float, unit: Unit) -> str:
         case "ms":
             return duration(value).replace(".0 ", " ") if value else "0"
         case "usd":
-            return "$0" if not value else f"${value / MICRO:g}"
+            return "$0" if not value else f"${_cents(value / MICRO)}"
         case other:
             assert_never(other)
 
@@ -78,3 +78,10 @@ def share(part: float, whole: float) -> str:
         return "–"
     percent = 100 * part / whole
     return "< 0.1 %" if 0 < percent < 0.1 else f"{percent:.1f} %"
+
+
+def _cents(dollars: float) -> str:
+    """With two places where there are cents, and as many as it takes below one."""
+    if dollars >= 1:
+        return f"{dollars:,.2f}".removesuffix(".00")
+    return f"{dollars:.2f}" if dollars >= 0.1 else f"{dollars:.2g}"

@@ -9,7 +9,7 @@ from answerbus.dead_letter import Dismissed, Replayed
 from answerbus.request import Request
 from services.console.views.budget_gauge import Gauge, gauges
 from services.console.views.scale import Tick
-from services.console.views.stretches import MS, BarKind, Stretch, Terminal, attempts_of, stretches
+from services.console.views.stretches import MS, TERMINALS, BarKind, Stretch, attempts_of, stretches
 from services.console.views.units import duration
 from services.operators.timeline.entry import TimelineEntry
 
@@ -133,7 +133,7 @@ def _row(
         )
         for one in found
     )
-    terminal = next((one for one in own if isinstance(one.seen.event, Terminal)), None)
+    terminal = next((one for one in own if isinstance(one.seen.event, TERMINALS)), None)
     ended = terminal.kind if terminal else "open"
     ends = [terminal.at] if terminal else [one.end for one in found]
     begin = min([*(one.begin for one in found), *ends], default=None)
@@ -141,10 +141,10 @@ def _row(
     marks = tuple(
         Mark(one.kind, scale.x(one.at), f"{one.kind.replace('_', ' ')} at {one.at:%H:%M:%S}")
         for one in own
-        if isinstance(one.seen.event, Terminal | Replayed | Dismissed)
+        if isinstance(one.seen.event, (*TERMINALS, Replayed, Dismissed))
     )
     return WaterfallRow(request_id, ended, took, len(attempts_of(own)), bars, marks)
 
 
 def _is_told(entry: TimelineEntry) -> bool:
-    return isinstance(entry.seen.event, Request | Terminal | Replayed | Dismissed)
+    return isinstance(entry.seen.event, (Request, *TERMINALS, Replayed, Dismissed))
