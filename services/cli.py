@@ -65,6 +65,7 @@ _PARTS = {
     "lanes": _Part(
         "services.commands.lanes", "app", "Show lanes, and what keeps one of them shut."
     ),
+    "tools": _Part("services.tools.command", "app", "Serve tools, list, call and check them."),
     "contracts": _Part("services.commands.contracts", "app", "The contracts of the bus."),
 }
 

@@ -37,7 +37,8 @@ def run(
 
 
 @pytest.mark.parametrize(
-    "command", ["ask", "watch", "workflow", "audit", "replay", "doctor", "topics", "contracts"]
+    "command",
+    ["ask", "watch", "workflow", "audit", "replay", "doctor", "topics", "contracts", "tools"],
 )
 def test_every_command_explains_itself(command: str) -> None:
     done = CliRunner().invoke(cli.application(), [command, "--help"])
@@ -52,7 +53,7 @@ def test_the_overview_names_all_commands() -> None:
     assert done.returncode == 0, done.stderr
     for command in (
         *("worker", "console", "ask", "watch", "workflow", "audit", "replay", "doctor"),
-        *("topics", "contracts", "profiles"),
+        *("topics", "contracts", "tools", "profiles"),
     ):
         assert f" {command} " in done.stdout
 

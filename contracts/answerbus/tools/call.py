@@ -1,0 +1,103 @@
+"""A call as a tool sees it: its id for idempotency, signs of life, notes for the run's end."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
+from answerbus.tool_call import CallApproval, ParentRef, ToolCallRecord
+from answerbus.wire import clip
+
+BEAT_S_MAX = 10.0
+_BEATS_A_TIMEOUT = 3
+
+Tell = Callable[[str], None]
+
+
+class ToolCall:
+    """One delivery of a call; a function gets it by a parameter of this type.
+
+    async def refund(args: Refund, call: ToolCall) -> Receipt:
+        async with call.heartbeat("bank asked"):
+            return await bank.refund(args.order_id, idempotency_key=call.id)
+    """
+
+    def __init__(
+        self,
+        record: ToolCallRecord,
+        timeout_s: float,
+        tell: Tell,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.id: str = record.call_id
+        """The same in each delivery of this call: an idempotency key."""
+        self.delivery: int = record.delivery
+        self.request_id: str = record.request_id
+        self.workflow_id: str = record.workflow_id
+        self.parent: ParentRef = record.parent
+        """What a request of this tool names as its parent, to stand in the run's own turn."""
+        self.approved: CallApproval | None = record.approved
+        self.labels: dict[str, str] = dict(record.labels)
+        self._timeout_s = timeout_s
+        self._tell, self._loop = tell, loop
+        self._notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Tell the reader of the run's answer something: it comes with its notes, 32 at most."""
+        if len(self._notes) < NOTES_MAX:
+            self._notes.append(clip(str(text), NOTE_BYTES_MAX))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noted so far."""
+        return tuple(self._notes)
+
+    def progress(self, text: str = "") -> None:
+        """Say that the call goes on: its time-out starts anew. From any thread."""
+        said = clip(str(text), NOTE_BYTES_MAX)
+        self._loop.call_soon_threadsafe(self._tell, said)
+
+    def heartbeat(self, text: str = "") -> "Heartbeat":
+        """Say so again and again while a block lasts; `async with`, or `with` in a thread."""
+        every_s = min(self._timeout_s / _BEATS_A_TIMEOUT, BEAT_S_MAX)
+        return Heartbeat(self.progress, self._loop, text, every_s)
+
+
+class Heartbeat:
+    """Progress at an interval, until its block ends."""
+
+    def __init__(
+        self, tell: Tell, loop: asyncio.AbstractEventLoop, text: str, every_s: float
+    ) -> None:
+        self._tell, self._loop = tell, loop
+        self._text, self._every_s = text, every_s
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._loop.call_soon_threadsafe(self._beat)
+        return self
+
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        raised: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.__exit__(raised, error, traceback)
+
+    def _beat(self) -> None:
+        if not self._is_over:
+            self._tell(self._text)
+            self._loop.call_later(self._every_s, self._beat)

@@ -1,0 +1,63 @@
+"""What a tool server needs of a broker: calls in, answers out, and positions that others read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from answerbus.tools.core.positions import Position
+
+
+class ClaimLost(Exception):
+    """A position could not be committed: the partition is another server's, or the broker away."""
+
+
+class Unanswerable(Exception):
+    """There is no such place for an answer, or no right to write there."""
+
+
+class ChannelUnavailable(Exception):
+    """The broker does not take an answer now; it may later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One record of the toolset's topic; `end` is the offset behind it, or behind a stretch."""
+
+    partition: int
+    offset: int
+    end: int
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A record for the place that a call names."""
+
+    partition: int
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+class Assignments(Protocol):
+    """Who is told which partitions the server has."""
+
+    def assigned(self, committed: Mapping[int, Position]) -> None:
+        """These are the server's from now on, from what is committed."""
+
+    async def revoked(self, partitions: Sequence[int]) -> None:
+        """These go to another server when this returns."""
+
+
+class Channel(Protocol):
+    """One consumer in the toolset's group, and one producer."""
+
+    async def receive(self, limit: int) -> Sequence[Received]:
+        """Some records, none after a short while."""
+
+    async def commit(self, positions: Mapping[int, Position]) -> None:
+        """Raises ClaimLost."""
+
+    async def answer(self, answer: Answer) -> None:
+        """Returns once the broker has it. Raises Unanswerable, ChannelUnavailable."""

@@ -1,0 +1,77 @@
+"""How a tool fails: by its own word, or by what its server found; pure."""
+
+from collections.abc import Sequence
+
+from answerbus import limits
+from answerbus.failure import Problem
+from answerbus.tool_result import (
+    CRASHED,
+    INVALID_ARGS,
+    NOT_APPROVED,
+    NOT_JSON,
+    TIMED_OUT,
+    UNKNOWN_TOOL,
+    ToolFailure,
+)
+from answerbus.wire import clip
+
+CODE_FALLBACK = "failed"
+_CODE_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class ToolError(Exception):
+    """Raised by a tool that cannot do what it was asked: the model is told code and message.
+
+    `retryable` says that the same call may succeed later.
+    """
+
+    def __init__(self, code: str, message: str = "", *, retryable: bool = False) -> None:
+        super().__init__(code, message)
+        self.code, self.message, self.retryable = code, message, retryable
+
+    @property
+    def failure(self) -> ToolFailure:
+        """What the server answers; whatever the tool said, it fits the wire."""
+        fits = 0 < len(self.code) <= limits.NAME_CHARS_MAX and set(self.code) <= _CODE_CHARS
+        return ToolFailure(
+            code=self.code if fits else CODE_FALLBACK,
+            message=clip(str(self.message), limits.REASON_BYTES_MAX),
+            retryable=bool(self.retryable),
+        )
+
+
+def unknown_tool(name: str, known: Sequence[str]) -> ToolFailure:
+    """The toolset has no tool of that name."""
+    message = f"there is no tool {name}; there are: {', '.join(sorted(known))}"
+    return ToolFailure(code=UNKNOWN_TOOL, message=clip(message, limits.REASON_BYTES_MAX))
+
+
+def invalid_args(problems: Sequence[Problem]) -> ToolFailure:
+    """The arguments do not fit the tool's schema; it did not run."""
+    kept = tuple(problems[: limits.PROBLEMS_MAX])
+    return ToolFailure(
+        code=INVALID_ARGS, message="the arguments do not fit the tool", problems=kept
+    )
+
+
+def not_approved() -> ToolFailure:
+    """A person must approve each call of this tool, and nobody did; it did not run."""
+    return ToolFailure(code=NOT_APPROVED, message="a person must approve each call of this tool")
+
+
+def timed_out(after_s: float, *, retryable: bool) -> ToolFailure:
+    """The tool gave no sign for so long; whether it had an effect is not known."""
+    return ToolFailure(
+        code=TIMED_OUT, message=f"no sign of the tool for {after_s:g} s", retryable=retryable
+    )
+
+
+def crashed(error: BaseException) -> ToolFailure:
+    """The tool raised something else; its words stay in the server's log: they may hold secrets."""
+    return ToolFailure(code=CRASHED, message=f"the tool raised {type(error).__name__}")
+
+
+def not_json(reason: str) -> ToolFailure:
+    """The tool returned what JSON cannot say."""
+    message = f"the tool returned no JSON value: {reason}"
+    return ToolFailure(code=NOT_JSON, message=clip(message, limits.REASON_BYTES_MAX))

@@ -1,0 +1,114 @@
+"""What a tool server does with a record of its topic: runs, answers, cancels or drops it; pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from answerbus.envelope import Undecodable, decode
+from answerbus.failure import Problem
+from answerbus.limits import TOOL_ARGS_BYTES_MAX
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolFailure
+from answerbus.tools.core.failing import invalid_args, not_approved, unknown_tool
+from answerbus.tools.core.tool import InvalidArgs, Tool
+
+DropReason = Literal[
+    "undecodable",  # no event of ours
+    "not_a_call",  # an event of another kind
+    "foreign_toolset",  # a call of another toolset's tool
+    "foreign_reply",  # an answer would go to a topic that is none of results
+    "expired",  # its time was over before it could run
+    "repeated",  # it runs already, and its one answer comes
+    "conflicting",  # its id is known with other arguments
+    "cancelled",
+    "not_claimed",  # to be run at most once, and the claim could not be committed
+    "unanswerable",  # there is no such place for its answer
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Nothing is done and nothing answered; it is counted."""
+
+    reason: DropReason
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A call is not wanted any more."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The call is answered with a failure, and its tool does not run."""
+
+    record: ToolCallRecord
+    failure: ToolFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The call is to be run; its arguments are read again then, as they may be kept for long."""
+
+    record: ToolCallRecord
+    tool: Tool
+    args: object
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What a server serves, and the topic that its answers go to."""
+
+    toolset: str
+    tools: Mapping[str, Tool]
+    results_topic: str
+
+
+Taken = Run | Refuse | Cancel | Drop
+
+
+def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
+    """Decides on one record; nothing in it can make this raise."""
+    event = decode(value)
+    match event:
+        case Undecodable():
+            return Drop("undecodable")
+        case ToolCancel():
+            mine = event.toolset == offered.toolset
+            return Cancel(event.call_id) if mine else Drop("foreign_toolset")
+        case ToolCallRecord():
+            return _of_call(event, offered, now)
+        case _:
+            return Drop("not_a_call")
+
+
+def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
+    if record.toolset != offered.toolset:
+        return Drop("foreign_toolset")
+    if record.reply.topic != offered.results_topic:
+        # Whoever may write calls could else have this server write to any topic that it may.
+        return Drop("foreign_reply")
+    if record.expires_at <= now:
+        return Drop("expired")
+    tool = offered.tools.get(record.tool)
+    if tool is None:
+        return Refuse(record, unknown_tool(record.tool, tuple(offered.tools)))
+    if tool.card.approval == "always" and record.approved is None:
+        return Refuse(record, not_approved())
+    if problem := _too_large(record):
+        return Refuse(record, invalid_args((problem,)))
+    found = tool.read_args(record.args)
+    if isinstance(found, InvalidArgs):
+        return Refuse(record, invalid_args(found.problems))
+    return Run(record, tool, found.value)
+
+
+def _too_large(record: ToolCallRecord) -> Problem | None:
+    size = len(json.dumps(record.args, ensure_ascii=False, separators=(",", ":")).encode())
+    if size <= TOOL_ARGS_BYTES_MAX:
+        return None
+    return Problem.of("", "too_large", f"at most {TOOL_ARGS_BYTES_MAX} bytes of JSON")

@@ -1,0 +1,38 @@
+"""A tool as its server has it: its card, how its arguments are read, and what is called; pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from answerbus.failure import Problem
+from answerbus.toolset_card import ToolCard
+
+
+@dataclass(frozen=True, slots=True)
+class ValidArgs:
+    """Arguments as the tool takes them."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidArgs:
+    """Why arguments do not fit."""
+
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`call` takes the arguments as they were read, and the call; in a thread if not `is_async`."""
+
+    card: ToolCard
+    read_args: Callable[[dict[str, JsonValue]], ValidArgs | InvalidArgs]
+    call: Callable[[object, object], object]
+    is_async: bool
+
+    @property
+    def name(self) -> str:
+        """Within its toolset."""
+        return self.card.name

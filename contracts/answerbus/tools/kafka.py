@@ -1,0 +1,146 @@
+"""The channel of a tool server on Kafka: one consumer in the toolset's group, one producer."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from aiokafka.structs import OffsetAndMetadata
+
+from answerbus.client.bus import Bus
+from answerbus.client.diagnosis import describe_error_for_log
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.envelope import TOOLS_SOURCE, encode
+from answerbus.tools.channel import (
+    Answer,
+    Assignments,
+    ChannelUnavailable,
+    ClaimLost,
+    Received,
+    Unanswerable,
+)
+from answerbus.tools.core.positions import Position
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+
+POLL_MS = 200
+# A consumer whose records wait for a tool must not be taken for one that hangs: the event loop,
+# which sends heartbeats, is what hangs where a tool blocks it.
+POLL_INTERVAL_MS_MAX = 24 * 3_600_000
+
+
+class KafkaChannel:
+    """See `Channel`. Receiving raises BusUnavailable."""
+
+    def __init__(
+        self, bus: Bus, toolset: str, consumer: RecordConsumer, producer: AIOKafkaProducer
+    ) -> None:
+        self._bus, self._consumer, self._producer = bus, consumer, producer
+        self._calls = tool_calls(toolset)
+        self._results = TOOL_RESULTS.full_name(bus.prefix)
+
+    def follow(self, assignments: Assignments) -> None:
+        """Join the group; `assignments` is told what the server has."""
+        listener = _Rebalances(self, assignments)
+        self._consumer.subscribe([self._calls.full_name(self._bus.prefix)], listener=listener)
+
+    async def receive(self, limit: int) -> Sequence[Received]:
+        """See `Channel`."""
+        with self._bus.explained():
+            found = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=limit)
+        return [_received(record) for records in found.values() for record in records]
+
+    async def commit(self, positions: Mapping[int, Position]) -> None:
+        """See `Channel`."""
+        given = {
+            self._bus.place(self._calls, partition): OffsetAndMetadata(at.offset, at.text)
+            for partition, at in positions.items()
+        }
+        if not given:
+            return
+        try:
+            await self._consumer.commit(given)
+        except (CommitFailedError, IllegalStateError, KafkaError, OSError) as error:
+            raise ClaimLost(describe_error_for_log(error)) from error
+
+    async def committed(self, partitions: Iterable[int]) -> Mapping[int, Position]:
+        """Where the group stands in these partitions; from their first records where nowhere."""
+        places = [self._bus.place(self._calls, partition) for partition in partitions]
+        # What is beside an offset is public in Kafka and in aiokafka's admin client, which would
+        # be one more connection; its consumer gives the offset alone.
+        coordinator: Any = self._consumer._coordinator  # noqa: SLF001
+        known = await coordinator.fetch_committed_offsets(places)
+        starts = await self._consumer.beginning_offsets(places)
+        found = {}
+        for place in places:
+            at = known.get(place)
+            is_known = at is not None and at.offset >= 0
+            offset = at.offset if is_known else starts[place]
+            found[place.partition] = Position(offset, at.metadata if is_known else "")
+        return found
+
+    async def answer(self, answer: Answer) -> None:
+        """See `Channel`."""
+        if answer.partition not in (await self._producer.partitions_for(self._results)):
+            raise Unanswerable(f"{self._results} has no partition {answer.partition}")
+        try:
+            await self._producer.send_and_wait(
+                self._results,
+                answer.value,
+                answer.key,
+                answer.partition,
+                headers=answer.headers,
+            )
+        except (MessageSizeTooLargeError, TopicAuthorizationFailedError) as error:
+            raise Unanswerable(describe_error_for_log(error)) from error
+        except (KafkaError, OSError) as error:
+            raise ChannelUnavailable(describe_error_for_log(error)) from error
+
+    async def announce(self, card: ToolsetCard) -> None:
+        """Write the card, for workers and operators. Raises BusUnavailable."""
+        encoded = encode(card, source=TOOLS_SOURCE)
+        place = self._bus.place(TOOLSETS, 0)
+        with self._bus.explained():
+            await self._producer.send_and_wait(
+                place.topic, encoded.value, encoded.key, place.partition, headers=encoded.headers
+            )
+
+
+@asynccontextmanager
+async def kafka_channel(bus: Bus, toolset: str) -> AsyncIterator[KafkaChannel]:
+    """A channel, connected; it joins its group when it is told to follow. Raises BusUnavailable."""
+    consumer = bus.consumer(
+        group_id=f"{bus.prefix}.tools.{toolset}",
+        auto_offset_reset="earliest",
+        max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
+    )
+    async with bus.running(bus.producer()) as producer, bus.running(consumer):
+        yield KafkaChannel(bus, toolset, consumer, producer)
+
+
+class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
+    def __init__(self, channel: KafkaChannel, assignments: Assignments) -> None:
+        self._channel, self._assignments = channel, assignments
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        await self._assignments.revoked([place.partition for place in revoked])
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        partitions = [place.partition for place in assigned]
+        self._assignments.assigned(await self._channel.committed(partitions))
+
+
+def _received(record: Any) -> Received:
+    if isinstance(record, Unreadable):
+        return Received(record.partition, record.offset, record.end, None)
+    return Received(
+        record.partition, record.offset, record.offset + 1, record.value, record.headers
+    )

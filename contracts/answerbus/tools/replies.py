@@ -1,0 +1,120 @@
+"""What a server says of its calls: results, the same again for a repeated call, and progress."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from answerbus.envelope import TOOLS_SOURCE, Encoded, encode
+from answerbus.limits import NOTE_BYTES_MAX
+from answerbus.tool_call import ToolCallRecord
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.tools.channel import Answer, Channel, ChannelUnavailable, Received, Unanswerable
+from answerbus.tools.core.answered import AnsweredCalls
+from answerbus.tools.running import Outcome, TimeLimit
+from answerbus.wire import clip
+
+AGAIN_AFTER_S = (0.1, 0.5, 2.0, 5.0)  # and then the last one again
+_TRACE = ("traceparent", "tracestate")
+
+_log = logging.getLogger(__name__)
+
+
+class Replies:
+    """Writes to the place that each call names."""
+
+    def __init__(self, channel: Channel, server: str) -> None:
+        self._channel = channel
+        self._server = clip(server, NOTE_BYTES_MAX)
+        self.answered = AnsweredCalls()
+
+    async def result(
+        self,
+        record: ToolCallRecord,
+        outcome: Outcome,
+        received: Received,
+        notes: tuple[str, ...] = (),
+        took_s: float = 0.0,
+    ) -> None:
+        """Returns once the broker has it, however long that takes. Raises Unanswerable."""
+        result = ToolResult(
+            call_id=record.call_id,
+            workflow_id=record.workflow_id,
+            token=record.reply.token,
+            outcome=outcome,
+            duration_ms=max(int(took_s * 1000), 0),
+            server=self._server,
+            notes=notes,
+        )
+        encoded = encode(result, source=TOOLS_SOURCE, trace=_trace(received))
+        self.answered.keep(record, result, len(encoded.value))
+        answer = _answer(record, encoded)
+        failures = 0
+        while True:
+            try:
+                await self._channel.answer(answer)
+            except ChannelUnavailable as error:
+                _log.warning("an answer is not taken by the broker, and is sent again: %s", error)
+                await asyncio.sleep(AGAIN_AFTER_S[min(failures, len(AGAIN_AFTER_S) - 1)])
+                failures += 1
+            else:
+                return
+
+    async def progress(self, record: ToolCallRecord, text: str, number: int) -> None:
+        """Tell it once; the next sign of life follows anyway."""
+        said = ToolProgress(
+            call_id=record.call_id,
+            workflow_id=record.workflow_id,
+            token=record.reply.token,
+            note=text,
+            n=number,
+        )
+        try:
+            await self._channel.answer(_answer(record, encode(said, source=TOOLS_SOURCE)))
+        except (ChannelUnavailable, Unanswerable) as error:
+            _log.warning("progress of the call %s is not told: %s", record.call_id, error)
+
+
+class ProgressWriter:
+    """Tells the latest progress of one call, one record at a time, and renews its time limit."""
+
+    def __init__(self, replies: Replies, record: ToolCallRecord, limit: TimeLimit) -> None:
+        self._replies, self._record, self._limit = replies, record, limit
+        self._latest: str | None = None
+        self._number = 0
+        self._telling: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def tell(self, text: str) -> None:
+        """On the loop. Of what comes while a record is on its way, the last is told."""
+        if self._is_closed:
+            return
+        self._limit.renew()
+        self._latest = text
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+
+    async def close(self) -> None:
+        """Tell no more, and let what is on its way arrive: no progress follows a result."""
+        self._is_closed = True
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+    async def _tell(self) -> None:
+        while (text := self._latest) is not None:
+            self._latest = None
+            self._number += 1
+            await self._replies.progress(self._record, text, self._number)
+
+
+def _answer(record: ToolCallRecord, encoded: Encoded) -> Answer:
+    place = record.reply
+    return Answer(place.partition, place.key.encode(), encoded.value, encoded.headers)
+
+
+def _trace(received: Received) -> Mapping[str, str]:
+    """The result belongs to the trace of its call."""
+    return {
+        name: content.decode()
+        for name, content in received.headers
+        if name in _TRACE and content is not None and content.isascii()
+    }

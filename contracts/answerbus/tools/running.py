@@ -1,0 +1,122 @@
+"""Runs one tool, bounded in time: on the event loop, or in a thread of its own."""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from answerbus.limits import TOOL_TIMEOUT_S_MAX
+from answerbus.tool_result import ToolFailure, ToolOk
+from answerbus.tools.call import ToolCall
+from answerbus.tools.core.failing import ToolError, crashed, timed_out
+from answerbus.tools.core.returned import outcome_of
+from answerbus.tools.core.tool import Tool
+
+CLEAN_UP_S = 1.0  # for a tool whose time is over, before it is left behind
+
+Outcome = ToolOk | ToolFailure
+
+_log = logging.getLogger(__name__)
+
+
+class TimeLimit:
+    """How long a call may go on: `timeout_s` from its last sign of life, six hours in all."""
+
+    def __init__(self, timeout_s: float, loop: asyncio.AbstractEventLoop) -> None:
+        self.timeout_s = timeout_s
+        self._loop = loop
+        self._last = loop.time() + TOOL_TIMEOUT_S_MAX
+        self._until = loop.time() + timeout_s
+
+    def renew(self) -> None:
+        """There was a sign of life."""
+        self._until = self._loop.time() + self.timeout_s
+
+    def left_s(self) -> float:
+        """How much is left."""
+        return min(self._until, self._last) - self._loop.time()
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """What came of a run; `straggler` is one whose time is over and which goes on, unheard."""
+
+    outcome: Outcome
+    straggler: "asyncio.Future[Outcome] | None" = None
+
+
+async def run(tool: Tool, args: object, call: ToolCall, limit: TimeLimit) -> RunEnded:
+    """The outcome of a tool, whatever it does. Cancelled, it cancels the tool."""
+    work = _start(tool, args, call)
+    try:
+        while not work.done() and (left_s := limit.left_s()) > 0:
+            await asyncio.wait([work], timeout=left_s)
+        if not work.done():
+            return await _late(work, tool, limit)
+    except asyncio.CancelledError:
+        _end(work)
+        raise
+    return RunEnded(crashed(asyncio.CancelledError()) if work.cancelled() else work.result())
+
+
+async def _late(work: "asyncio.Future[Outcome]", tool: Tool, limit: TimeLimit) -> RunEnded:
+    """A task may be deaf to its cancellation, and nothing can end a thread."""
+    _end(work)
+    if isinstance(work, asyncio.Task):
+        await asyncio.wait([work], timeout=CLEAN_UP_S)
+    ended = timed_out(limit.timeout_s, retryable=tool.card.delivery == "at_least_once")
+    return RunEnded(ended, None if work.done() else work)
+
+
+def _end(work: "asyncio.Future[Outcome]") -> None:
+    if isinstance(work, asyncio.Task):
+        work.cancel()
+
+
+def _start(tool: Tool, args: object, call: ToolCall) -> "asyncio.Future[Outcome]":
+    if tool.is_async:
+        return asyncio.create_task(_awaited(tool, args, call))
+    return _in_thread(lambda: _called(tool, args, call))
+
+
+async def _awaited(tool: Tool, args: object, call: ToolCall) -> Outcome:
+    try:
+        made = tool.call(args, call)
+        return outcome_of(await made if isinstance(made, Awaitable) else made)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return _failed(error, tool, call)
+
+
+def _called(tool: Tool, args: object, call: ToolCall) -> Outcome:
+    try:
+        return outcome_of(tool.call(args, call))
+    except BaseException as error:
+        return _failed(error, tool, call)
+
+
+def _failed(error: BaseException, tool: Tool, call: ToolCall) -> Outcome:
+    """Also of a tool that would end its process, as `sys.exit` does."""
+    if isinstance(error, ToolError):
+        return error.failure
+    _log.error("the tool %s failed in the call %s", tool.name, call.id, exc_info=error)
+    return crashed(error)
+
+
+def _in_thread(function: Callable[[], Outcome]) -> "asyncio.Future[Outcome]":
+    """A daemon thread, so that a function that hangs does not keep its process from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Outcome] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        outcome = context.run(function)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(future.set_result, outcome)
+
+    threading.Thread(target=work, name="answerbus tool", daemon=True).start()
+    return future

@@ -1,0 +1,228 @@
+"""A tool server: takes calls, runs tools side by side, answers; at least or at most once each."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from answerbus.tool_call import ToolCallRecord
+from answerbus.tools.call import ToolCall
+from answerbus.tools.channel import Channel, ClaimLost, Received, Unanswerable
+from answerbus.tools.claims import Claims
+from answerbus.tools.core.intake import Cancel, Drop, DropReason, Offered, Refuse, Run, take
+from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions
+from answerbus.tools.replies import ProgressWriter, Replies
+from answerbus.tools.running import Outcome, RunEnded, TimeLimit, run
+
+CONCURRENCY_DEFAULT = 16
+COMMIT_S = 0.5
+DRAIN_S_DEFAULT = 30.0
+_RECEIVE_MAX = 50
+_LOOK_AGAIN_S = 0.05  # for room, where as much is taken as may be
+
+_log = logging.getLogger(__name__)
+
+
+class ServerStuckError(Exception):
+    """As many tools hang as may run at once: nothing but a new process helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A record that is worked on, and where its end is marked."""
+
+    received: Received
+    positions: PartitionPositions
+    record: ToolCallRecord
+
+
+@dataclass(slots=True)
+class _Running:
+    """A call that is worked on; what has not begun is left to the next server at the end."""
+
+    task: "asyncio.Task[None]"
+    args_digest: str
+    has_begun: bool = False
+
+
+class ToolServer:
+    """Serves what is offered over a channel, until `stop`; see serving.py for one on Kafka."""
+
+    def __init__(
+        self,
+        offered: Offered,
+        channel: Channel,
+        now: Callable[[], datetime],
+        *,
+        name: str = "",
+        concurrency: int = CONCURRENCY_DEFAULT,
+        drain_s: float = DRAIN_S_DEFAULT,
+    ) -> None:
+        self._offered, self._channel, self._now = offered, channel, now
+        self._drain_s, self._concurrency = drain_s, concurrency
+        self._slots = asyncio.Semaphore(concurrency)
+        self._stragglers = 0
+        self._replies = Replies(channel, name)
+        self._running: dict[str, _Running] = {}
+        self._stopping = asyncio.Event()
+        self.claims = Claims(channel)
+        self.counts: Counter[str] = Counter()
+        """Calls by what became of them: `ok`, a failure's code, or the reason of a drop."""
+
+    def stop(self) -> None:
+        """Take no more calls, and let those that run end, within the time to drain."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Serve until `stop`. Raises ServerStuckError, and what the channel raises on receiving."""
+        committing = asyncio.create_task(self._commit_often())
+        try:
+            while not self._stopping.is_set():
+                if self.is_stuck:
+                    raise ServerStuckError(
+                        f"{self._stragglers} tools hang, and no more may run at once"
+                    )
+                if len(self._running) >= PENDING_MAX or self.claims.pending >= PENDING_MAX:
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    continue
+                for received in await self._channel.receive(_RECEIVE_MAX):
+                    self._take(received)
+        finally:
+            committing.cancel()
+            await self._drain()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no tool can be run any more."""
+        return self._stragglers >= self._concurrency
+
+    def _take(self, received: Received) -> None:
+        positions = self.claims.begin(received.partition, received.offset, received.end)
+        if positions is None:
+            return  # done before, by this server or another
+        match take(received.value, self._offered, self._now()):
+            case Drop(reason=reason):
+                self._drop(reason, positions, received.offset)
+            case Cancel(call_id=call_id):
+                if running := self._running.get(call_id):
+                    running.task.cancel()
+                self.claims.finish(positions, received.offset)
+            case Refuse(record=record, failure=failure):
+                self._begin(_Taken(received, positions, record), failure)
+            case Run(record=record) as what:
+                self._begin(_Taken(received, positions, record), what)
+
+    def _begin(self, taken: _Taken, what: "Run | Outcome") -> None:
+        record = taken.record
+        if reason := self._known_otherwise(record):
+            self._drop(reason, taken.positions, taken.received.offset)
+            return
+        if found := self._replies.answered.find(record):
+            what = found[1].outcome
+        task = asyncio.create_task(self._serve(taken, what))
+        self._running[record.call_id] = _Running(task, record.args_digest)
+        task.add_done_callback(lambda _: self._running.pop(record.call_id))
+
+    def _known_otherwise(self, record: ToolCallRecord) -> DropReason | None:
+        """Whether its answer comes anyway, or its id stands for another call."""
+        running = self._running.get(record.call_id)
+        answered = self._replies.answered.find(record)
+        known = running.args_digest if running else answered[0] if answered else record.args_digest
+        if known != record.args_digest:
+            return "conflicting"
+        return "repeated" if running else None
+
+    def _drop(self, reason: DropReason, positions: PartitionPositions, offset: int) -> None:
+        self.counts[reason] += 1
+        self.claims.finish(positions, offset)
+
+    async def _serve(self, taken: _Taken, what: "Run | Outcome") -> None:
+        positions, offset = taken.positions, taken.received.offset
+        try:
+            if isinstance(what, Run):
+                await self._run_and_reply(taken, what)
+            else:
+                await self._reply(taken, what)
+        except ClaimLost:
+            self.counts["not_claimed"] += 1
+        except Unanswerable as error:
+            _log.warning("the call %s has no place for its answer: %s", taken.record.call_id, error)
+            self._drop("unanswerable", positions, offset)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():  # else it is left to the next server
+                self._drop("cancelled", positions, offset)
+
+    async def _run_and_reply(self, taken: _Taken, what: Run) -> None:
+        record, card = what.record, what.tool.card
+        finished: RunEnded | None = None
+        loop = asyncio.get_running_loop()
+        await self._slots.acquire()
+        try:
+            if record.expires_at <= self._now():
+                self._drop("expired", taken.positions, taken.received.offset)
+                return
+            if card.delivery == "at_most_once":
+                place = taken.received
+                await self.claims.claim(place.partition, taken.positions, place.offset)
+            self._running[record.call_id].has_begun = True
+            limit = TimeLimit(card.timeout_s, loop)
+            teller = ProgressWriter(self._replies, record, limit)
+            call = ToolCall(record, card.timeout_s, teller.tell, loop)
+            since = loop.time()
+            finished = await run(what.tool, what.args, call, limit)
+            await teller.close()
+        finally:
+            self._release(finished)
+        await self._reply(taken, finished.outcome, call.notes, loop.time() - since)
+
+    def _release(self, finished: RunEnded | None) -> None:
+        """A tool that hangs keeps its slot until it ends."""
+        straggler = finished.straggler if finished else None
+        if straggler is None:
+            self._slots.release()
+            return
+        self._stragglers += 1
+        straggler.add_done_callback(self._straggler_ended)
+
+    def _straggler_ended(self, straggler: "asyncio.Future[Outcome]") -> None:
+        if not straggler.cancelled():
+            straggler.exception()  # taken, or asyncio would report it
+        self._stragglers -= 1
+        self._slots.release()
+
+    async def _reply(
+        self, taken: _Taken, outcome: Outcome, notes: tuple[str, ...] = (), took_s: float = 0.0
+    ) -> None:
+        await self._replies.result(taken.record, outcome, taken.received, notes, took_s)
+        self.counts[outcome.kind if outcome.kind == "ok" else outcome.code] += 1
+        self.claims.finish(taken.positions, taken.received.offset)
+
+    async def _commit_often(self) -> None:
+        while True:
+            await asyncio.sleep(COMMIT_S)
+            await self._commit()
+
+    async def _commit(self) -> None:
+        try:
+            await self.claims.commit()
+        except ClaimLost as error:
+            _log.info("positions are not committed: %s", error)
+
+    async def _drain(self) -> None:
+        """What has not begun is left to the next server; what runs may end."""
+        self._stopping.set()
+        for running in self._running.values():
+            if not running.has_begun:
+                running.task.cancel()
+        if self._running and not self.is_stuck:
+            await asyncio.wait(self._left(), timeout=self._drain_s)
+        if left := self._left():
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=COMMIT_S)
+        await self._commit()
+
+    def _left(self) -> "list[asyncio.Task[None]]":
+        return [running.task for running in self._running.values()]

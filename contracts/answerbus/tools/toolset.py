@@ -1,0 +1,92 @@
+"""A toolset: functions that agents may have called, under one name, served on one topic."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, overload
+
+from pydantic import TypeAdapter, ValidationError
+
+from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT, TOOLSET_TOOLS_MAX
+from answerbus.tool_call import ToolsetName
+from answerbus.tools.call import ToolCall
+from answerbus.tools.core.function_tool import ToolOptions, ToolSignatureError, function_tool
+from answerbus.tools.core.tool import Tool
+from answerbus.toolset_card import ApprovalRule, Delivery, ToolsetCard
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Toolset:
+    """Tools under one name. Making one does nothing: a server serves it.
+
+    orders = Toolset("orders")
+
+    @orders.tool
+    async def get_order(order_id: str) -> dict[str, str]:
+        '''The state of an order.'''
+    """
+
+    def __init__(self, name: str, *, written_by: Literal["code", "mcp"] = "code") -> None:
+        """Raises ValueError for a name that no topic can have."""
+        try:
+            self.name: str = TypeAdapter(ToolsetName).validate_python(name)
+        except ValidationError:
+            raise ValueError(
+                f"A toolset cannot be called {name!r}: lower-case letters, digits, _ and -, at "
+                "most 64, with a letter or digit first."
+            ) from None
+        self._written_by: Literal["code", "mcp"] = written_by
+        self._tools: dict[str, Tool] = {}
+
+    @overload
+    def tool(self, function: FunctionT, /) -> FunctionT: ...
+
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        delivery: Delivery = "at_least_once",
+        approval: ApprovalRule = "never",
+        timeout_s: float = TOOL_TIMEOUT_S_DEFAULT,
+    ) -> Callable[[FunctionT], FunctionT]: ...
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Make a function a tool; it stays the function that it is. Raises ToolSignatureError.
+
+        `at_least_once`: it may run again after a crash, with the same `call.id`, and its effects
+        must be idempotent. `at_most_once`: it never runs twice, and after a crash nobody knows
+        whether it ran.
+        """
+        if function is None:
+            return lambda decorated: self._with(decorated, options)
+        return self._with(function, options)
+
+    def _with(self, function: FunctionT, options: Mapping[str, Any]) -> FunctionT:
+        self.add(function_tool(function, ToolOptions(**options), ToolCall))
+        return function
+
+    def add(self, tool: Tool) -> None:
+        """Add a tool that is no Python function. Raises ToolSignatureError."""
+        if tool.name in self._tools:
+            raise ToolSignatureError(f"The toolset {self.name} has two tools {tool.name}.")
+        if len(self._tools) == TOOLSET_TOOLS_MAX:
+            raise ToolSignatureError(f"A toolset has at most {TOOLSET_TOOLS_MAX} tools.")
+        self._tools[tool.name] = tool
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """By their names."""
+        return MappingProxyType(self._tools)
+
+    def card(self, server: str = "") -> ToolsetCard:
+        """What is announced."""
+        card = ToolsetCard(
+            toolset=self.name,
+            tools=tuple(tool.card for tool in self._tools.values()),
+            written_by=self._written_by,
+            server=server,
+        )
+        return card.model_copy(update={"digest": card.computed_digest()})

@@ -1,0 +1,127 @@
+"""Publishes calls and reads what comes of them, in the place of a worker."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiokafka import AIOKafkaProducer
+
+from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.envelope import Undecodable, decode
+from answerbus.event import Event
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+from services.settings import SetUpError
+
+CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
+_POLL_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A record of the results topic."""
+
+    partition: int
+    key: bytes | None
+    event: Event | Undecodable
+
+
+class Caller:
+    """Calls of one toolset. Every method raises BusUnavailable if Kafka cannot be used."""
+
+    def __init__(
+        self, bus: Bus, toolset: str, producer: AIOKafkaProducer, consumer: RecordConsumer
+    ) -> None:
+        self._bus, self._producer, self._consumer = bus, producer, consumer
+        self._calls = tool_calls(toolset)
+
+    async def publish(self, values: Sequence[bytes]) -> None:
+        """In this order, all into one partition."""
+        for value in values:
+            await self._send(self._producer, value)
+
+    async def publish_aborted(self, value: bytes, transactional_id: str) -> None:
+        """In a transaction that is never committed, as a worker's that was replaced."""
+        producer = TransactionalProducer(
+            bootstrap_servers=self._bus.servers,
+            transactional_id=transactional_id,
+            **self._bus.options,
+        )
+        async with self._bus.running(producer):
+            with self._bus.explained():
+                await producer.begin_transaction()
+                await self._send(producer, value)
+                await producer.abort_transaction()
+
+    async def replies(self) -> Sequence[Reply]:
+        """What has come since; nothing after a short while."""
+        with self._bus.explained():
+            found = await self._consumer.getmany(timeout_ms=_POLL_MS)
+        return [
+            Reply(record.partition, record.key, decode(record.value))
+            for records in found.values()
+            for record in records
+            if not isinstance(record, Unreadable)
+        ]
+
+    async def _send(self, producer: AIOKafkaProducer, value: bytes) -> None:
+        place = self._bus.place(self._calls, CALLS_PARTITION)
+        with self._bus.explained():
+            await producer.send_and_wait(place.topic, value, None, place.partition)
+
+
+@asynccontextmanager
+async def calling(bus: Bus, toolset: str) -> AsyncIterator[Caller]:
+    """A caller that sees each answer from now on. Raises BusUnavailable, SetUpError."""
+    counts = await topic_counts(bus, toolset)
+    consumer = bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_POLL_MS)
+    async with bus.running(bus.producer()) as producer, bus.running(consumer):
+        places = [bus.place(TOOL_RESULTS, number) for number in range(counts)]
+        consumer.assign(places)
+        with bus.explained():
+            for place, end in (await consumer.end_offsets(places)).items():
+                consumer.seek(place, end)
+        yield Caller(bus, toolset, producer, consumer)
+
+
+async def topic_counts(bus: Bus, toolset: str) -> int:
+    """The partitions of the results topic. Raises SetUpError where the toolset has no topic."""
+    from answerbus.client.errors import BusUnavailable  # noqa: PLC0415
+
+    try:
+        counts = await bus.counts(tool_calls(toolset), TOOL_RESULTS)
+    except BusUnavailable as error:
+        if error.__cause__ is not None:
+            raise
+        raise SetUpError(
+            f"There is no topic {tool_calls(toolset).full_name(bus.prefix)}, or no right to see "
+            f"it: start a server of the toolset with `answerbus tools serve`, or create its "
+            f"topics with `answerbus tools topics {toolset}`."
+        ) from None
+    return counts[TOOL_RESULTS]
+
+
+async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
+    """The card of each toolset, as announced last, by name; and records that are no cards."""
+    await bus.counts(TOOLSETS)
+    place = bus.place(TOOLSETS, 0)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_POLL_MS)
+    found: dict[bytes | None, ToolsetCard | Undecodable] = {}
+    async with bus.running(consumer):
+        consumer.assign([place])
+        with bus.explained():
+            end = (await consumer.end_offsets([place]))[place]
+            await consumer.seek_to_beginning(place)
+            while await consumer.position(place) < end:
+                for record in (await consumer.getmany(timeout_ms=_POLL_MS)).get(place, ()):
+                    if isinstance(record, Unreadable):
+                        continue
+                    found.pop(record.key, None)
+                    if record.value is not None:
+                        event = decode(record.value)
+                        if isinstance(event, ToolsetCard | Undecodable):
+                            found[record.key] = event
+    return [found[key] for key in sorted(found, key=lambda key: key or b"")]

@@ -1,0 +1,49 @@
+"""One call by hand, from its record to its result."""
+
+import asyncio
+from collections.abc import Callable
+
+from answerbus.client.bus import Bus
+from answerbus.tool_result import ToolProgress, ToolResult
+from services.tools.caller import calling
+from services.tools.check.cases import Sample
+from services.tools.session import hand_caller
+from services.worker.adapters.clock import SystemClock
+
+
+async def call_once(
+    bus: Bus,
+    toolset: str,
+    sample: Sample,
+    *,
+    name: str,
+    token: str,
+    timeout_s: float,
+    on_progress: Callable[[ToolProgress], None],
+) -> ToolResult | None:
+    """The result; None if there is none in time. Raises BusUnavailable, SetUpError."""
+    by_hand = hand_caller(bus, name, token)
+    async with calling(bus, toolset) as caller:
+        record = by_hand.call(
+            name,
+            toolset,
+            sample.tool,
+            sample.args,
+            at=SystemClock().now(),
+            expires_s=timeout_s,
+            approved_by=sample.approved_by,
+        )
+        await caller.publish([record.model_dump_json().encode()])
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        while loop.time() < until:
+            for reply in await caller.replies():
+                match reply.event:
+                    case ToolResult(token=found) as result if found == token:
+                        return result
+                    case ToolProgress(token=found) as progress if found == token:
+                        until = loop.time() + timeout_s
+                        on_progress(progress)
+                    case _:
+                        pass
+    return None

@@ -1,0 +1,225 @@
+"""`answerbus tools`: serve tools, list what is served, call one by hand, check a server."""
+
+import asyncio
+import base64
+import getpass
+import secrets
+import socket
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from pydantic import JsonValue
+from rich.table import Table
+
+from answerbus import json_text
+from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
+from answerbus.tool_result import ToolOk
+from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import tool_calls
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.escaping import json_lines, plain_line
+from services.settings import SetUpError, from_environment
+from services.tools.check.cases import Sample
+from services.tools.showing import (
+    card_data,
+    ruling_data,
+    ruling_line,
+    short_digest,
+    show_progress,
+    show_result,
+)
+
+app = typer.Typer(help="Serve tools, list, call and check them.", no_args_is_help=True)
+
+Concurrency = Annotated[
+    int, typer.Option("--concurrency", min=1, max=256, help="How many tools run side by side.")
+]
+DrainS = Annotated[
+    float, typer.Option("--drain-s", min=0, help="How long running tools may take at the end.")
+]
+TimeoutS = Annotated[float, typer.Option("--timeout-s", min=1, help="How long to wait.")]
+Approve = Annotated[
+    bool, typer.Option("--approve", help="Approve this call, where the tool wants a person to.")
+]
+By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
+
+
+@app.command()
+def serve(
+    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the Toolset is.")],
+    *,
+    concurrency: Concurrency = CONCURRENCY_DEFAULT,
+    drain_s: DrainS = DRAIN_S_DEFAULT,
+    config: Config = None,
+) -> None:
+    """Serve a toolset until SIGTERM or Ctrl-C; announces its card first."""
+    from services.tools.serving import serve_toolset  # noqa: PLC0415 - loads Kafka's client
+
+    toolset = _imported(place)
+    serve_toolset(from_environment(config).kafka, toolset, concurrency, drain_s)
+
+
+@app.command()
+def topics(
+    toolsets: Annotated[list[str], typer.Argument(metavar="TOOLSET...", help="Their names.")],
+    *,
+    config: Config = None,
+) -> None:
+    """Create the topics that tool servers need, where they may not do so themselves."""
+    from answerbus.tools.topic_set_up import create_missing  # noqa: PLC0415 - Kafka's client
+
+    bus = bus_of(from_environment(config).kafka)
+    asyncio.run(create_missing(bus, *toolsets))
+    for name in toolsets:
+        stdout().print(tool_calls(name).full_name(bus.prefix))
+
+
+@app.command(name="list")
+def list_(*, as_json: AsJson = False, config: Config = None) -> None:
+    """Show the toolsets that were announced, with their tools and the digests to pin."""
+    from services.tools.caller import cards  # noqa: PLC0415 - Kafka's client
+
+    found = asyncio.run(cards(bus_of(from_environment(config).kafka)))
+    known = [card for card in found if isinstance(card, ToolsetCard)]
+    if unreadable := len(found) - len(known):
+        stderr().print(f"{unreadable} records are no cards", style="red")
+    if as_json:
+        typer.echo(json_lines([card_data(card) for card in known]))
+        return
+    table = Table("tool", "delivery", "approval", "time-out", "digest", "what it does")
+    for card in known:
+        table.add_row(
+            card.toolset, "", "", "", short_digest(card.computed_digest()), "", style="bold"
+        )
+        for tool in card.tools:
+            words = plain_line(tool.description.partition("\n")[0])
+            short, timeout = short_digest(tool.computed_digest()), f"{tool.timeout_s:g} s"
+            name = f"{card.toolset}.{tool.name}"
+            table.add_row(name, tool.delivery, tool.approval, timeout, short, words)
+    stdout().print(table)
+
+
+@app.command()
+def call(
+    tool: Annotated[str, typer.Argument(metavar="TOOLSET.TOOL", help="Such as orders.get_order.")],
+    args: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, an object.")] = "{}",
+    *,
+    timeout_s: TimeoutS = TOOL_TIMEOUT_S_DEFAULT,
+    approve: Approve = False,
+    by: By = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Call a tool by hand, with its effects. Exit code 1: it failed, or gave no answer in time."""
+    from services.tools.calling import call_once  # noqa: PLC0415 - Kafka's client
+
+    toolset, _, name = tool.partition(".")
+    if not name:
+        raise typer.BadParameter("a tool is named TOOLSET.TOOL, such as orders.get_order")
+    bus = bus_of(from_environment(config).kafka)
+    approved_by = (by or _operator()) if approve else None
+    calling = call_once(
+        bus,
+        toolset,
+        Sample(name, _object(args), approved_by),
+        name=_name("call"),
+        token=_token(),
+        timeout_s=timeout_s,
+        on_progress=show_progress,
+    )
+    result = asyncio.run(calling)
+    if as_json and result is not None:
+        typer.echo(json_lines(result.model_dump(mode="json")))
+    elif result is not None:
+        show_result(result)
+    if result is None:
+        stderr().print(f"no answer within {timeout_s:g} s: does a server of {toolset} run?")
+    raise typer.Exit(0 if result is not None and isinstance(result.outcome, ToolOk) else 1)
+
+
+@app.command()
+def check(
+    toolset: Annotated[
+        str, typer.Argument(metavar="TOPIC|TOOLSET", help="Whose server is to be checked.")
+    ],
+    *,
+    sample: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--call", metavar="TOOL JSON", help="A call that may run, with its effects."),
+    ] = None,
+    timeout_s: TimeoutS = TOOL_TIMEOUT_S_DEFAULT,
+    approve: Approve = False,
+    by: By = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Check that a tool server, in any language, keeps the rules of docs/wire.md.
+
+    Nothing is run but what `--call` names. Exit code 1: it breaks a rule.
+    """
+    from services.tools.checking import check_now  # noqa: PLC0415 - Kafka's client
+
+    bus = bus_of(from_environment(config).kafka)
+    approved_by = (by or _operator()) if approve else None
+    tried = Sample(sample[0], _object(sample[1]), approved_by) if sample else None
+    with stderr().status("checking") as status:
+        name = _toolset_of(toolset, bus.prefix)
+        checking = check_now(bus, name, tried, _name("check"), _token(), timeout_s, status.update)
+        found = asyncio.run(checking)
+    if as_json:
+        typer.echo(json_lines([ruling_data(one) for one in found]))
+    else:
+        for one in found:
+            stdout().print(ruling_line(one))
+    raise typer.Exit(1 if any(one.verdict == "wrong" for one in found) else 0)
+
+
+def _imported(place: str) -> Any:
+    from answerbus.tools.toolset import Toolset  # noqa: PLC0415
+
+    module, _, name = place.partition(":")
+    if not module or not name:
+        raise typer.BadParameter("a toolset is named MODULE:NAME, such as orders.tools:orders")
+    sys.path.insert(0, "")  # the user's own modules stand where they are
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise SetUpError(f"The toolset {place} cannot be loaded: {error}.") from error
+    if not isinstance(found, Toolset):
+        raise SetUpError(f"{place} is no Toolset but a {type(found).__name__}.")
+    if not found.tools:
+        raise SetUpError(f"The toolset {place} has no tools: decorate a function with `.tool`.")
+    return found
+
+
+def _object(text: str) -> dict[str, JsonValue]:
+    match json_text.parse(text.encode()):
+        case json_text.Parsed(value=dict() as found):
+            return found
+        case json_text.Parsed():
+            raise typer.BadParameter("arguments are a JSON object")
+        case json_text.NotJson(reason=reason):
+            raise typer.BadParameter(f"arguments are a JSON object: expected {reason}")
+
+
+def _toolset_of(name: str, prefix: str) -> str:
+    """Of a topic its toolset."""
+    first, _, rest = tool_calls("|").full_name(prefix).partition("|")
+    if name.startswith(first) and name.endswith(rest):
+        return name[len(first) : -len(rest)]
+    return name
+
+
+def _operator() -> str:
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+def _name(what: str) -> str:
+    return f"tools-{what}-{secrets.token_hex(8)}"
+
+
+def _token() -> str:
+    return base64.b64encode(secrets.token_bytes(16)).decode()
