@@ -160,6 +160,8 @@ class ToolServer:
         loop = asyncio.get_running_loop()
         await self._slots.acquire()
         try:
+            if self._stopping.is_set():
+                return  # left to the next server
             if record.expires_at <= self._now():
                 self._drop("expired", taken.positions, taken.received.offset)
                 return

@@ -6,7 +6,7 @@ from functools import partial
 from pydantic import JsonValue
 
 from services.worker.core.json_schema.document import Document
-from services.worker.core.schema.resolved import Accepted, Decoded, ResolvedSchema, WireSchema
+from services.worker.core.schema.resolved import Accepted, DecodedAnswer, ResolvedSchema, WireSchema
 from services.worker.core.schema.tags import with_tags
 from services.worker.dialects.compiler.compile import compile_text
 
@@ -32,8 +32,8 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
     )
 
 
-def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> Decoded:
+def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> DecodedAnswer:
     """The answer that was meant: another form of one only where it is none as it is written."""
     if isinstance(resolved.read(value), Accepted):
-        return Decoded(value)
-    return Decoded(with_tags(document, resolved.from_loose(value)))
+        return DecodedAnswer(value)
+    return DecodedAnswer(with_tags(document, resolved.from_loose(value)))

@@ -25,6 +25,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane.wakeup import Wakeup
 from services.worker.lane_port import LaneLost
 from services.worker.ports import ReadProgress
 from services.worker.tasks.latest_task import Cancellation
@@ -70,8 +71,7 @@ class Lane:
         self._machine = StateMachine()
         self._failed_openings = 0
         self._handle = handle
-        self._alarm: asyncio.TimerHandle | None = None
-        self._will_pump = False
+        self._wakeup = Wakeup(self.pump, self._on_alarm)
 
     @property
     def state(self) -> State:
@@ -108,9 +108,8 @@ class Lane:
             self.entered_at = _now()
         _switch(self.writable, on=self.state in HAS_PRODUCER)
         _switch(self.spendable, on=self.state is State.OPEN)
-        if self._alarm and self.state is not State.OPEN:
-            self._alarm.cancel()
-            self._alarm = None
+        if self.state is not State.OPEN:
+            self._wakeup.cancel()
         return effects
 
     def part(self) -> Outbox | None:
@@ -163,12 +162,12 @@ class Lane:
                 break
             self._start(ticket)
         else:
-            self._pump_soon()
+            self._wakeup.soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
         self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
         moment = queue.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
-        self._set_alarm(min(max(wait_s, 0.0), ALARM_S_MAX))
+        self._wakeup.after(min(max(wait_s, 0.0), ALARM_S_MAX))
 
     def progressed(self) -> None:
         """Something was done that brings a request nearer to its end."""
@@ -219,17 +218,7 @@ class Lane:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
             del self.tasks[ticket]
             self.trial.discard(ticket)
-        self._pump_soon()
-
-    def _pump_soon(self) -> None:
-        """Once for all that end in one transaction."""
-        if not self._will_pump:
-            self._will_pump = True
-            asyncio.get_running_loop().call_soon(self._pump_now)
-
-    def _pump_now(self) -> None:
-        self._will_pump = False
-        self.pump()
+        self._wakeup.soon()
 
     def _try_suspects(self, here: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
@@ -237,17 +226,7 @@ class Lane:
             self.trial.add(ticket)
             self._start(ticket)
 
-    def _set_alarm(self, delay_s: float) -> None:
-        """One that comes sooner stays: what it looks after is set anew then."""
-        due_at = _now() + delay_s
-        if self._alarm:
-            if self._alarm.when() <= due_at:
-                return
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(due_at, self._on_alarm)
-
     def _on_alarm(self) -> None:
-        self._alarm = None
         if self.open and (
             renewed := refreshed_lane_record(self.open.lane_state, self.context.clock.now())
         ):

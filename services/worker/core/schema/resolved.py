@@ -35,16 +35,16 @@ def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedAnswer:
     """The answer that was meant by what was written, and what was dropped on the way to it."""
 
     answer: JsonValue | failure.Invalid
     remarks: tuple[str, ...] = ()
 
 
-def as_written(value: JsonValue) -> Decoded:
+def as_written(value: JsonValue) -> DecodedAnswer:
     """Of a wire schema that answers satisfy as they are meant."""
-    return Decoded(value)
+    return DecodedAnswer(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class WireSchema:
     dialect: str
     name: str
     schema: JsonObject | None
-    read: Callable[[JsonValue], Decoded] = as_written
+    read: Callable[[JsonValue], DecodedAnswer] = as_written
     shown: JsonObject | None = None
     notes: tuple[str, ...] = ()
     instructions: str = ""

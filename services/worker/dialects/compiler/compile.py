@@ -9,7 +9,7 @@ from answerbus import failure
 from answerbus.dead_letter import UnsupportedSchema
 from answerbus.failure import Problem
 from services.worker.core.json_schema.keywords import AnySchema
-from services.worker.core.schema.resolved import Decoded, ResolvedSchema, Unusable, WireSchema
+from services.worker.core.schema.resolved import DecodedAnswer, ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.lowering.overflow import pack_overflow
 from services.worker.dialects.compiler.lowering.resolve_unions import resolve_unions
 from services.worker.dialects.compiler.parsing.parse import SchemaParser
@@ -45,18 +45,18 @@ class Compiled:
         """The answer that was written as `value`."""
         return self.read(value).answer
 
-    def read(self, value: JsonValue) -> Decoded:
+    def read(self, value: JsonValue) -> DecodedAnswer:
         """The same, and what was dropped of it."""
         if self.is_verbatim:
-            return Decoded(value)
+            return DecodedAnswer(value)
         decoded = decode(self.shapes, value)
         read = decoded.answer
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
             return decoded
         if len(read) > 1:  # more than the member that was asked for
             expected = f"an object with the member `{ROOT_NAME}` alone"
-            return Decoded(failure.Invalid(problems=(Problem.of("", "box", expected),)))
-        return Decoded(read[ROOT_NAME], decoded.remarks)
+            return DecodedAnswer(failure.Invalid(problems=(Problem.of("", "box", expected),)))
+        return DecodedAnswer(read[ROOT_NAME], decoded.remarks)
 
 
 def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:

@@ -9,7 +9,7 @@ from answerbus.failure import Problem
 from answerbus.limits import EXCERPT_BYTES_MAX, NOTE_BYTES_MAX, NOTES_MAX, PROBLEMS_MAX
 from answerbus.problems import kind_of, pointer
 from answerbus.wire import clip
-from services.worker.core.schema.resolved import Decoded
+from services.worker.core.schema.resolved import DecodedAnswer
 from services.worker.dialects.compiler.parsing.choices import picked, type_of
 from services.worker.dialects.compiler.parsing.freeform import NoJsonText, unpack
 from services.worker.dialects.compiler.shapes.complexity import TooComplexError
@@ -29,7 +29,7 @@ from services.worker.dialects.compiler.wire.match_branch import BranchMatcher
 _Path = tuple[str | int, ...]
 
 
-def decode(shapes: Shapes, value: JsonValue) -> Decoded:
+def decode(shapes: Shapes, value: JsonValue) -> DecodedAnswer:
     """The answer that was meant.
 
     What is not as the wire schema says stays as it is: to find its faults is the validator's
@@ -39,10 +39,12 @@ def decode(shapes: Shapes, value: JsonValue) -> Decoded:
     try:
         decoded = decoder.read(shapes.root, value, ())
     except TooComplexError as error:
-        return Decoded(failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),)))
+        return DecodedAnswer(
+            failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),))
+        )
     if decoder.problems:
-        return Decoded(failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])))
-    return Decoded(decoded, tuple(decoder.notes[:NOTES_MAX]))
+        return DecodedAnswer(failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])))
+    return DecodedAnswer(decoded, tuple(decoder.notes[:NOTES_MAX]))
 
 
 class _Decoder:
