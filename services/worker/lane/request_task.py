@@ -41,6 +41,8 @@ class LaneRequestTask:
             if lane.leaving:
                 raise LaneLost
             await lane.spendable.wait()
+        if ticket.cancelled:
+            return Unanswerable(ticket.cancelled)
         here, asked_at = lane.opened, asyncio.get_running_loop().time()
         in_flight = [*lane.calls.request_ids()]
         if not here.lane_state.suspects.has_room(ticket.request.request_id, in_flight):
