@@ -13,6 +13,7 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.limits import TTL_S_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
+from answerbus.private.runs import RUNS_RECORD, RunsRecord
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
@@ -32,6 +33,15 @@ class Fault:
 def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | Fault:
     """What a record with a value says."""
     return _of_ledger(value) if topic is LEDGER else _of_retries(value)
+
+
+def runs_record(value: bytes) -> RunsRecord | Fault:
+    """What a record of an open run says."""
+    try:
+        return RUNS_RECORD.validate_json(value)
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+        return Fault(reason, _is_newer(value))
 
 
 def passes_by(skipped: Skipped, offset: int, value: bytes | None) -> bool:

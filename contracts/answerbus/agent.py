@@ -47,7 +47,7 @@ class AgentId(Wire):
 
 
 class RunSummary(Wire):
-    """What a run came to; `usage` is of all its attempts and those of its children."""
+    """What a run came to; `usage` is of its steps, its last attempt, and its children."""
 
     agent: AgentId
     steps: Count

@@ -1,12 +1,15 @@
 """What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from answerbus.topics import TOOL_RESULTS
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.request.admit import Admitted
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -27,6 +30,10 @@ class Limits:
     id_memory: IdMemory = field(default_factory=IdMemory)
 
 
+def _as_it_is(admitted: Admitted) -> Admitted:
+    return admitted
+
+
 READ_AT_ONCE = 2
 
 MembersOf = Callable[[str], Awaitable[int]]
@@ -43,6 +50,19 @@ async def _nowhere(_: str, __: int) -> int:
 
 async def _no_members(_: str) -> int:
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetup:
+    """What lanes need for runs: where tool servers answer, tokens, and what agents add to requests.
+
+    `is_on`: the worker has agents; without any it reads no topic of runs.
+    """
+
+    is_on: bool = False
+    reply_topic: str = TOOL_RESULTS.full_name()
+    chance: Callable[[int], bytes] = secrets.token_bytes
+    complete: Callable[[Admitted], Admitted] = _as_it_is
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +85,7 @@ class Context:
     group: str | None = None  # of the consumers that share the partitions
     members_of: MembersOf = _no_members
     offset_of: OffsetOf = _nowhere
+    runs: RunSetup = field(default_factory=RunSetup)
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))

@@ -11,7 +11,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.decide import decide
-from services.worker.core.outcome.decision import Decision, Wait
+from services.worker.core.outcome.decision import Decision, NextStep, Wait
 from services.worker.lane_port import Later, NoCall, RequestTask, Unanswerable
 
 
@@ -22,8 +22,8 @@ async def handle(task: RequestTask) -> None:
         match end:
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
                 return  # its outcome is committed
-            case RetryRequest() | Reserved():
-                return  # it waits in the queue, until it is due or its account has something left
+            case RetryRequest() | NextStep() | Reserved():
+                return  # it waits in the queue: for its moment, for its tools, or for its account
             case Unanswerable(cause=cause):
                 await task.dead_letter(cause)
                 return

@@ -1,17 +1,34 @@
 """From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from answerbus.dead_letter import Cause, UnknownAgent, UnknownParent, UnknownProfile
+from answerbus.dead_letter import (
+    Cause,
+    RequestTooLarge,
+    RunExhausted,
+    UnknownParent,
+    UnknownProfile,
+)
+from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
+from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan, ProfileFacts
-from services.worker.core.schema.resolved import Unusable
+from services.worker.core.run.agents import Agents, Tools
+from services.worker.core.run.asking import asking
+from services.worker.core.run.repeats import must_finish
+from services.worker.core.run.run import Run
+from services.worker.core.run.step_schema import resolve_step
+from services.worker.core.run.transcript import transcript_bytes
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
+
+RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +45,19 @@ class Planner:
     """Answers, for a request, how it will be asked, or why it cannot be."""
 
     def __init__(
-        self, backends: Mapping[str, Backend], registry: Registry, prompt_secret: bytes = b""
+        self,
+        backends: Mapping[str, Backend],
+        registry: Registry,
+        prompt_secret: bytes = b"",
+        agents: Agents | None = None,
     ) -> None:
-        """`prompt_secret` is the deployment's, for the marks around data in prompts."""
+        """`prompt_secret` is the deployment's, for the marks around data in prompts.
+
+        `tools` are what tool servers have announced by now.
+        """
         self.backends = backends
+        self.agents = agents or Agents()
+        self.tools: Tools = {}
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
 
@@ -47,8 +73,6 @@ class Planner:
         """Nothing is spent here, and hostile schemas end here."""
         if request.parent is not None:
             return UnknownParent()  # no run asks for children yet
-        if request.agent is not None:
-            return UnknownAgent()
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
@@ -57,3 +81,37 @@ class Planner:
             return compiled.cause
         asked, wire = compiled
         return Plan(backend.facts, asked, wire, self._prompt_secret)
+
+    def begin_run(self, request: Request) -> Run | Cause:
+        """A run of the agent that a request names, with the definition that it keeps."""
+        if request.agent is None:
+            raise ValueError("a request that an agent works on names it")
+        definition = self.agents.freeze(request.agent, self.tools)
+        if not isinstance(definition, AgentDefinition):
+            return definition
+        texts = request.model_dump_json(), definition.model_dump_json()
+        is_too_large = sum(len(text.encode()) for text in texts) > RUN_BYTES_MAX
+        return RequestTooLarge() if is_too_large else Run(definition)
+
+    def plan_step(self, request: Request, run: Run, *, is_last_attempt: bool) -> Plan | Cause:
+        """How the next step of a run is asked; a run that cannot make another must finish."""
+        backend = self.backends.get(request.profile)
+        if backend is None:
+            return UnknownProfile()
+        if transcript_bytes(run) > run.definition.transcript_bytes_max:
+            return RunExhausted(which="transcript")
+        finishes = is_last_attempt or must_finish(run)
+        said = [run.agent.digest, finishes, request.answer_schema.model_dump_json()]
+
+        def resolved() -> ResolvedSchema | Unusable:
+            final = self._schemas.resolved(request.answer_schema)
+            if isinstance(final, Unusable):
+                return final
+            return resolve_step(run.definition, final, must_finish=finishes)
+
+        compiled = self._schemas.compiled_as(json.dumps(said), resolved, backend.dialect)
+        if isinstance(compiled, Unusable):
+            return compiled.cause
+        asked, wire = compiled
+        step = asking(request, run, must_finish=finishes)
+        return Plan(backend.facts, asked, wire, self._prompt_secret, step)

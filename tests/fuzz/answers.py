@@ -12,7 +12,7 @@ from answerbus.contract import Contract
 from answerbus.failure import Invalid, Malformed
 from answerbus.registry import Registry
 from services.worker.core.attempt.check import TooLarge, check
-from services.worker.core.schema.resolved import Accepted, Unusable
+from services.worker.core.schema.resolved import Accepted, AcceptedStep, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import own_cases
@@ -49,6 +49,8 @@ def check_answer(data: bytes) -> None:
                 judged.oracle.validate(json.loads(json.dumps(answer)))
             case Malformed() | Invalid() | TooLarge() as failed:
                 assert not isinstance(failed, Invalid) or failed.problems
+            case AcceptedStep():
+                raise AssertionError("only a run takes steps")
 
 
 def seeds() -> Sequence[bytes]:

@@ -11,7 +11,7 @@ from answerbus.call_outcome import CallOutcome
 from answerbus.outcome import Origin
 from answerbus.request import Request
 from answerbus.step import Number
-from answerbus.tool_call import CallId, ToolsetName
+from answerbus.tool_call import CallApproval, CallId, ToolsetName
 from answerbus.toolset_card import ToolCard
 from answerbus.wire import Count, Digest, Name, Notes, Reason, RequestId, Timestamp, Wire
 
@@ -100,13 +100,13 @@ class RunCallRecord(Wire):
     request_id: RequestId
     n: Number
     place: Count
-    is_approved: bool = False
-    approved_by: Reason | None = None
+    approved: CallApproval | None = None
     deliveries: Count = 0
     tokens: tuple[Digest, ...] = ()
     called_at: Timestamp | None = None
     due_at: Timestamp | None = None
     outcome: CallOutcome | None = None
+    notes: Notes = ()
     link: Link | None = None
 
 

@@ -2,7 +2,9 @@
 
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
@@ -36,23 +38,26 @@ class SchemaCache:
 
     def compiled(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
         """The authority on `ref` and its wire schema in `dialect`, or why there is none."""
-        text = _text(ref)
+        resolve_ref = partial(resolve, ref, self._registry)
+        return self.compiled_as(_text(ref), resolve_ref, dialect)
+
+    def compiled_as(
+        self, text: str, resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
+    ) -> Compiled:
+        """The same of what `resolved` makes, for all who say `text`."""
         key = text_digest(text), dialect
         if key in self._entries:
             self._entries.move_to_end(key)
             return self._entries[key].compiled
-        compiled = self._compile(ref, dialect)
+        compiled = _compile(resolved(), dialect)
         # A refusal holds no compiled schema, so that large hostile ones push nothing out.
         size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
         self._keep(key, _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
         return compiled
 
-    def _compile(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
-        asked = resolve(ref, self._registry)
-        if isinstance(asked, Unusable):
-            return asked
-        wire = compile_for(dialect, asked)
-        return wire if isinstance(wire, Unusable) else (asked, wire)
+    def resolved(self, ref: SchemaRef) -> ResolvedSchema | Unusable:
+        """The authority on `ref` alone, where no provider is asked for it as it is."""
+        return resolve(ref, self._registry)
 
     def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
         if entry.bytes > self._bytes_max:
@@ -62,6 +67,13 @@ class SchemaCache:
         while self._bytes > self._bytes_max:
             _, oldest = self._entries.popitem(last=False)
             self._bytes -= oldest.bytes
+
+
+def _compile(asked: ResolvedSchema | Unusable, dialect: DialectName) -> Compiled:
+    if isinstance(asked, Unusable):
+        return asked
+    wire = compile_for(dialect, asked)
+    return wire if isinstance(wire, Unusable) else (asked, wire)
 
 
 def _size(wire: WireSchema) -> int:

@@ -60,7 +60,8 @@ class LaneCallPlace:
         except TimeoutError:
             return False
         is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
-        return is_in_time and self.lane.spendable.is_set() and self.lease.may_call
+        may_call = self.lane.spendable.is_set() and self.ticket.cancelled is None
+        return is_in_time and may_call and self.lease.may_call
 
     async def _release(self, permit: Permit) -> None:
         """Give it back; where that raises LaneLost, the opening lane does it."""

@@ -16,6 +16,7 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
+from services.worker.lane.state.hearing import SpokenRecord, hear
 from services.worker.lane.state.lane_state import LaneState, refreshed_lane_record
 from services.worker.lane.state.machine import (
     HAS_PRODUCER,
@@ -145,6 +146,14 @@ class Lane:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
+    def hear_said(self, here: OpenLane, heard: Sequence[SpokenRecord]) -> None:
+        """Apply what tool servers and people say, if the lane is still the one it was read for."""
+        if self.state is not State.OPEN or self.open is not here:
+            return
+        here.put(hear(here.lane_state, heard, self.context.clock.now()))
+        self.progressed()
+        self.pump()
+
     def pump(self) -> None:
         """Start the tickets whose turn has come, and update backpressure."""
         here = self.open
@@ -155,6 +164,9 @@ class Lane:
         here.pack_ids(now)
         for expired in queue.wake(now):
             self._start(expired)
+        for stopped in here.stopped():
+            self._start(stopped)
+        here.write_overdue(now)
         self._try_suspects(here, now)
         for _ in range(STARTS_PER_PASS):
             ticket = queue.take(self.context.limits.max_in_flight)
@@ -165,7 +177,7 @@ class Lane:
             self._wakeup.soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
         self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
-        moment = queue.next_moment()
+        moment = here.next_moment()
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._wakeup.after(min(max(wait_s, 0.0), ALARM_S_MAX))
 

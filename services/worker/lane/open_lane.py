@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from answerbus.topics import TOOL_RESULTS, Topic
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.outbox import Outbox
+from services.worker.lane.state.hearing import overdue
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
@@ -56,6 +58,28 @@ class OpenLane:
         if packed := self.lane_state.pack_ids(now):
             # Apart, so that each entry has stood there for those who audit.
             self.packing = self.outbox.put(packed.records, packed.offset, apart=True)
+
+    def position_in(self, topic: Topic) -> int:
+        """The first offset of a topic that speaks to runs which is not applied yet."""
+        lane = self.lane_state.ledger.lane
+        if lane is None:
+            return 0
+        return lane.results_at if topic is TOOL_RESULTS else lane.controls_at
+
+    def stopped(self) -> list[Ticket]:
+        """Tickets that were cancelled, and are to end now; those that run end with their call."""
+        state = self.lane_state
+        return [t for t in state.runs.take_stopped() if state.queue.run_at_once(t)]
+
+    def write_overdue(self, now: datetime) -> None:
+        """Deliver calls again whose time is over, or end them."""
+        if written := overdue(self.lane_state, now):
+            self.put(written)
+
+    def next_moment(self) -> datetime | None:
+        """When something is due by time alone."""
+        moments = self.lane_state.queue.next_moment(), self.lane_state.runs.next_moment()
+        return min((moment for moment in moments if moment), default=None)
 
     def take_suspects(self, now: datetime) -> list[Ticket]:
         """Those of the suspects that are tried next; none before the others have had some time."""

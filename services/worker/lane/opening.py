@@ -10,14 +10,15 @@ from answerbus.attempt import Attempt
 from answerbus.outcome import RetryRequest
 from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
-from answerbus.topics import LEDGER, Topic
+from answerbus.topics import LEDGER, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.digest import bytes_digest
-from services.private_records import Fault, private_event
+from services.private_records import Fault, private_event, runs_record
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
+from services.worker.lane.state.recovered_runs import RecoveredRuns
 from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.ports import ReadProgress, Shard, StoredRecord
 
@@ -48,6 +49,7 @@ class RecoveredState:
 
     ledger: Ledger = field(default_factory=Ledger)
     retries: dict[bytes, Ticket] = field(default_factory=dict)
+    runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
     lanes: LaneRecords = field(default_factory=LaneRecords)
@@ -76,6 +78,8 @@ class RecoveredState:
             self.numbers.end(record.key)
             if self.ledger.lane is None:
                 self.lanes.end()
+        elif record.topic is RUNS:
+            self.runs.end(record.key)
         else:
             self.retries.pop(record.key or b"", None)
 
@@ -94,6 +98,13 @@ class RecoveredState:
         self.ledger.closed.sort()
 
     def _apply(self, record: StoredRecord, value: bytes) -> None:
+        if record.topic is RUNS:
+            found = runs_record(value)
+            if isinstance(found, Fault):
+                self._note(record, value, found.text)
+            else:
+                self.runs.take(found, record.headers, len(value))
+            return
         event = private_event(record.topic, value)
         match event:
             case Fault():
@@ -121,8 +132,9 @@ class RecoveredState:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
 
     def tickets(self) -> list[Ticket]:
-        """The requests still being tried, in the order in which they first arrived."""
-        return sorted(self.retries.values(), key=lambda ticket: ticket.origin.offset)
+        """The requests that are open beyond their record, in the order in which they arrived."""
+        found = [*self.retries.values(), *self.runs.tickets(self.retries)]
+        return sorted(found, key=lambda ticket: ticket.origin.offset)
 
 
 def _unreadable(topic: Topic, offset: int, why: str) -> str:
@@ -221,6 +233,8 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         worker=worker,
         at=now,
         earlier=before.earlier if before else (),
+        results_at=before.results_at if before else 0,
+        controls_at=before.controls_at if before else 0,
     )
 
 

@@ -10,27 +10,33 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
 from services.worker.lane.lane import Lane
+from services.worker.lane.steps import plan_of
 from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
 
 
 def end_without_look(lane: Lane, ticket: Ticket) -> Cause | None:
     """Why it ends without a look at what it asks, if it does."""
+    if ticket.cancelled:
+        return ticket.cancelled
     suspects, name = lane.lane_state.suspects, ticket.request.request_id
     if crashes := suspects.given_up(name):
         return CrashedWorker(openings=crashes)
-    if suspects.is_held(name) and ticket.seconds_left(lane.context.clock.now()) <= 0:
+    waits_for_tools = ticket.run is not None and bool(ticket.run.open)
+    if (suspects.is_held(name) or waits_for_tools) and ticket.seconds_left(
+        lane.context.clock.now()
+    ) <= 0:
         return DeadlinePassed()
     return None
 
 
 async def prepare(lane: Lane, ticket: Ticket) -> Plan | Cause:
     """How it will be asked; where it may end the worker to find that out, under a mark."""
-    planner, request = lane.context.planner, ticket.request
+    request = ticket.request
     is_held = lane.lane_state.suspects.is_held(request.request_id)
     if not lane.opened.is_careful and not is_held:
-        return planner.plan(request)
+        return plan_of(lane, ticket)
     async with crash_mark(lane, preparation(ticket)):
-        plan = planner.plan(request)
+        plan = plan_of(lane, ticket)
         if isinstance(plan, Plan):
             plan.prompt(request, ticket.prior)
         return plan

@@ -9,6 +9,7 @@ from services.worker.context import Context
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
+from services.worker.core.run.run import Run
 from services.worker.lane import opening
 from services.worker.lane.backpressure import crowd_max
 from services.worker.lane.lane import Lane
@@ -16,6 +17,7 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
@@ -92,7 +94,7 @@ async def _fenced(
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered.ledger, suspects)
-    known = (*recovered.retries.values(), *unused.values())
+    known = (*recovered.tickets(), *unused.values())
     traces = {ticket.request.request_id: ticket.incoming_trace for ticket in known}
     await outbox.put(lane_state.opening_records(record, left_over, traces).records, None)
     lane.calls.forget_unused()
@@ -182,13 +184,26 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
         queue=Queue(crowd_max(context.limits), suspects.is_held),
         suspects=suspects,
         observer=context.observer,
+        runs=OpenRuns(
+            partition=lane.partition,
+            reply_topic=context.runs.reply_topic,
+            chance=context.runs.chance,
+        ),
+        complete=context.runs.complete,
     )
 
 
 def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
     """Queue what is unfinished, calls in flight first."""
+    tickets, runs, cancels = recovered.tickets(), recovered.runs.runs(), recovered.runs.cancels
     for ticket in lane.calls:
+        if ticket.run:  # what was not committed of it is forgotten
+            ticket.run = runs.get(ticket.request.request_id) or Run(ticket.run.definition)
         lane_state.queue.adopt(ticket)
-    for ticket in recovered.tickets():
+    for ticket in tickets:
         if ticket.request.request_id not in lane_state.queue.tickets:
             lane_state.queue.put(ticket)
+            lane_state.runs.watch(ticket)
+    lane_state.runs.cancels = cancels
+    for ticket in lane_state.queue.tickets.values():
+        lane_state.runs.mark(ticket)

@@ -41,6 +41,8 @@ class LaneRequestTask:
             if lane.leaving:
                 raise LaneLost
             await lane.spendable.wait()
+        if ticket.cancelled:
+            return Unanswerable(ticket.cancelled)
         here, asked_at = lane.opened, asyncio.get_running_loop().time()
         suspects, name = here.lane_state.suspects, ticket.request.request_id
         if suspects.found and not suspects.has_room(name, [*lane.calls.request_ids()]):

@@ -6,10 +6,10 @@ from services.worker.plans import Planner
 from tests.unit.worker.builders import request
 
 
-def test_an_agent_that_no_worker_knows_ends_its_run() -> None:
+def test_an_agent_that_the_worker_does_not_know_begins_no_run() -> None:
     planner = Planner({}, Registry())
 
-    assert planner.plan(request(agent={"name": "support"})) == UnknownAgent()
+    assert planner.begin_run(request(agent={"name": "support"})) == UnknownAgent()
 
 
 def test_no_run_asks_for_children_yet() -> None:

@@ -47,12 +47,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where a shard lives."""
+    """Where a shard lives; `private` are the topics that tell of its past."""
 
     prefix: str
     group_id: str
     partition: int
     options: Mapping[str, Any]
+    private: tuple[Topic, ...] = (LEDGER, RETRIES)
 
     def topic(self, topic: Topic) -> str:
         """A topic's name on the broker."""
@@ -67,8 +68,7 @@ class KafkaShard:
         self._clock = clock
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
         self._past = {
-            TopicPartition(names.topic(topic), names.partition): topic
-            for topic in (LEDGER, RETRIES)
+            TopicPartition(names.topic(topic), names.partition): topic for topic in names.private
         }
         self._producer: TransactionalProducer | None = None
         self._reader: RecordConsumer | None = None

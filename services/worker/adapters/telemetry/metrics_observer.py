@@ -14,7 +14,7 @@ from services.telemetry.counts import Counts
 from services.worker.core.attempt.reply import kind_of
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
+from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 
 UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
@@ -52,7 +52,7 @@ class MetricsObserver:
             counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
         if usage.micro_usd:
             counts.add(metrics.SPENT, profile, by=usage.micro_usd)
-        if not isinstance(decision, Wait | RetryRequest):
+        if not isinstance(decision, Wait | RetryRequest | NextStep):
             self._ended(call.ticket, decision.kind, now)
         if isinstance(decision, DeadLetter):
             counts.add(metrics.DEAD_LETTERS, decision.cause.kind, profile)

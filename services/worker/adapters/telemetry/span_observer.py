@@ -11,7 +11,7 @@ from services.telemetry.span import Attributes, Span
 from services.worker.core.attempt.reply import Rejected, facts_of
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
+from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 
 # Where the conventions have another name for a provider than our settings.
@@ -57,7 +57,7 @@ class SpanObserver:
             )
         )
         match decision:
-            case Wait() | RetryRequest():
+            case Wait() | RetryRequest() | NextStep():
                 pass
             case _:
                 self._end(ticket, decision.kind, now)

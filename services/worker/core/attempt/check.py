@@ -9,7 +9,12 @@ from answerbus.failure import Problem
 from answerbus.limits import ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, JSON_DEPTH_MAX
 from answerbus.wire import clip
 from services.worker.core.guard.nesting import nests_deeper
-from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.core.schema.resolved import (
+    Accepted,
+    AcceptedStep,
+    ResolvedSchema,
+    WireSchema,
+)
 
 # Events carry an answer some levels down, and readers accept JSON_DEPTH_MAX levels in all. Half of
 # them leave room on the stack for what walks an answer recursively.
@@ -28,7 +33,7 @@ class TooLarge:
     bytes: int
 
 
-Checked = Accepted | failure.Malformed | failure.Invalid | TooLarge
+Checked = Accepted | AcceptedStep | failure.Malformed | failure.Invalid | TooLarge
 
 
 def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
@@ -40,6 +45,8 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _text(content, resolved)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
+        if resolved.malformed_is_text and (text := check_as_text(content, resolved)):
+            return text
         # Which piece of an unreadable text is for auditors alone is not known.
         excerpt = "" if resolved.audit_only else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
@@ -91,9 +98,9 @@ def _not_utf8(content: str) -> failure.Malformed | None:
     return None
 
 
-def _publishable(read: Accepted | failure.Invalid) -> Checked:
+def _publishable(read: Accepted | AcceptedStep | failure.Invalid) -> Checked:
     """Reading may write an answer longer than it came, so that its size is looked at again."""
-    if isinstance(read, failure.Invalid):
+    if isinstance(read, failure.Invalid | AcceptedStep):
         return read
     size = len(to_json(read.answer))
     return TooLarge(size) if size > ANSWER_BYTES_MAX else read

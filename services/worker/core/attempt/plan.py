@@ -48,17 +48,21 @@ class ProfileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A request that can be asked; `prompt_secret` is the deployment's, for marks around data."""
+    """A request that can be asked; `prompt_secret` is the deployment's, for marks around data.
+
+    `step` is asked in the place of a request that an agent works on (core/run/asking.py).
+    """
 
     profile: ProfileFacts
     schema: ResolvedSchema
     wire: WireSchema
     prompt_secret: bytes = b""
+    step: Request | None = None
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
         """What the model will be told after the attempts in `prior`."""
         return build(
-            request,
+            self.step or request,
             self.wire,
             prior,
             self.profile.max_output_tokens,

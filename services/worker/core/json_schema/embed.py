@@ -1,6 +1,6 @@
 """Copies of a schema that mean the same elsewhere: without ids, or inside another document."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pydantic import JsonValue
 
@@ -16,11 +16,14 @@ def without_ids(document: Document) -> AnySchema:
     return _rewritten(document, _drop_ids)
 
 
-def embedded(document: Document, place: str) -> AnySchema:
-    """The schema as it must be written at `place` of another one, such as `#/properties/output`."""
+def embedded(document: Document, place: str, without: Collection[str] = ()) -> AnySchema:
+    """The schema as it must be written at `place` of another one, such as `#/properties/output`.
+
+    Keywords `without` which it means the same, such as descriptions, can be left out.
+    """
 
     def move(schema: JsonObject) -> JsonObject:
-        moved = _drop_ids(schema)
+        moved = {name: value for name, value in _drop_ids(schema).items() if name not in without}
         moved.pop("$schema", None)
         ref = reference(moved)
         if ref is not None:

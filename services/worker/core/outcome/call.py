@@ -23,7 +23,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
 from services.worker.core.request.ticket import Ticket
-from services.worker.core.schema.resolved import Accepted
+from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes
 
@@ -71,10 +71,11 @@ class Call:
     @property
     def notes(self) -> tuple[str, ...]:
         """What readers of its outcome should know of the request and of what it cost."""
+        notes = self.ticket.all_notes
         if self.request.budget.micro_usd is None or self.plan.profile.tariff:
-            return self.ticket.notes
+            return notes
         unpriced = f"profile {self.plan.profile.name} has no price: money was not counted"
-        return (*self.ticket.notes, unpriced)
+        return (*notes, unpriced)
 
     def trace(self, worker: str) -> CallTrace:
         """What the audit keeps."""
@@ -86,7 +87,7 @@ class Call:
             wire_schema_digest=self.plan.wire.digest,
             prompt_digest=self.prompt.digest,
             answer_digest=text_digest(reply.content) if isinstance(reply, Answered) else None,
-            rationale=checked.rationale if isinstance(checked, Accepted) else None,
+            rationale=checked.rationale if isinstance(checked, Accepted | AcceptedStep) else None,
             facts=facts_of(reply),
             usage=self.usage,
             duration_ms=self.duration_ms,

@@ -19,8 +19,8 @@ from services.worker.core.budget import remaining_budget
 from services.worker.core.outcome import events
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decision import Decision, Wait
-from services.worker.core.schema.resolved import Accepted
+from services.worker.core.outcome.decision import Decision, NextStep, Wait
+from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
@@ -42,6 +42,8 @@ class DecisionInputs:
 def decide(call: Call, inputs: DecisionInputs) -> Decision:
     """Turn a call into what becomes of its request."""
     reply = call.reply
+    if call.ticket.cancelled:
+        return _dead_letter(call, call.ticket.prior, call.ticket.cancelled, inputs)
     match reply:
         case replies.Answered():
             return _answered(call, reply.content, inputs)
@@ -73,6 +75,8 @@ def _answered(call: Call, content: str, inputs: DecisionInputs) -> Decision:
             reason = clip(declined.reason, REASON_BYTES_MAX) if declined else ""
             again = _after_refusal(call, failure.Refused(reason=reason), inputs)
             return again or _published(call, accepted, inputs)
+        case AcceptedStep() as step:
+            return NextStep(step)
         case failure.Malformed() | failure.Invalid() as failed:
             return _invalid(call, content, failed, inputs)
         case TooLarge():

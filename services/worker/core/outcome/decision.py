@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from answerbus import dead_letter, failure
 from answerbus.attempt import AttemptOutcome
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from services.worker.core.schema.resolved import AcceptedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,15 @@ class Wait:
     delay_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """The answer was a step of a run, which goes on when its tool calls have ended."""
+
+    step: AcceptedStep
+
+
 Outcome = Result[JsonValue] | UnvalidatedResult | Refusal | RetryRequest | dead_letter.DeadLetter
-Decision = Outcome | Wait
+Decision = Outcome | Wait | NextStep
 
 
 def attempt_outcome(decision: Decision) -> AttemptOutcome:
@@ -31,5 +39,7 @@ def attempt_outcome(decision: Decision) -> AttemptOutcome:
             return "retry"
         case Wait():
             return "released"
+        case NextStep():
+            return "step"
         case _:
             assert_never(decision)

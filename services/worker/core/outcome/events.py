@@ -6,6 +6,7 @@ from typing import TypedDict
 from pydantic import JsonValue
 
 from answerbus import failure
+from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import Cause, DeadLetter, letter_id
 from answerbus.limits import REASON_BYTES_MAX
@@ -109,20 +110,22 @@ def dead_letter(
     call: Call, prior: tuple[Prior, ...], cause: Cause, account: AccountState, now: datetime
 ) -> DeadLetter:
     """The end of a request that a call leaves without an answer."""
-    return _dead_letter(call.ticket, prior, call.notes + call.plan.wire.notes, cause, account, now)
+    notes = call.notes + call.plan.wire.notes
+    return _dead_letter(call.ticket, prior, notes, call.usage, cause, account, now)
 
 
 def dead_letter_without_call(
     ticket: Ticket, cause: Cause, account: AccountState, now: datetime
 ) -> DeadLetter:
     """The end of a request that is not called again, whether or not it ever had a plan."""
-    return _dead_letter(ticket, ticket.prior, ticket.notes, cause, account, now)
+    return _dead_letter(ticket, ticket.prior, ticket.all_notes, Usage(), cause, account, now)
 
 
 def _dead_letter(
     ticket: Ticket,
     prior: tuple[Prior, ...],
     notes: tuple[str, ...],
+    usage: Usage,
     cause: Cause,
     account: AccountState,
     now: datetime,
@@ -142,7 +145,13 @@ def _dead_letter(
         notes=bounded_notes(notes),
         at=now,
         labels=request.labels,
+        run=_summary(ticket, usage),
+        parent=request.parent_id,
     )
+
+
+def _summary(ticket: Ticket, usage: Usage) -> RunSummary | None:
+    return ticket.run.summary(usage) if ticket.run else None
 
 
 def _problems(failed: failure.Malformed | failure.Invalid) -> tuple[failure.Problem, ...]:
@@ -165,6 +174,8 @@ class _Shared(TypedDict):
     finished_at: datetime
     labels: dict[str, str]
     replay: Replay | None
+    run: RunSummary | None
+    parent: ParentId | None
 
 
 def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str, ...]) -> _Shared:
@@ -181,4 +192,6 @@ def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str
         finished_at=now,
         labels=call.request.labels,
         replay=call.request.replay,
+        run=_summary(call.ticket, call.usage),
+        parent=call.request.parent_id,
     )

@@ -4,14 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from answerbus.cause import Cancelled
 from answerbus.envelope import Headers
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Origin, RetryRequest
+from answerbus.private.runs import RunRecord
 from answerbus.request import Prior, Request
 from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
+from services.worker.core.run.run import Run
 
 
 class Stage(Enum):
@@ -31,7 +34,8 @@ class Ticket:
 
     `offset` is its place in the lane's partition while its record still holds the watermark, else
     None. `in_retries` says whether the retries topic has an entry for it, to be ended with it.
-    `incoming_trace` is the trace that upstream named, or the one that began here.
+    `incoming_trace` is the trace that upstream named, or the one that began here. `run` is there
+    once an agent works on it; `cancelled` once a person has ended it.
     """
 
     request: Request
@@ -46,6 +50,13 @@ class Ticket:
     in_retries: bool = False
     not_before: datetime | None = None
     stage: Stage = Stage.WAITING
+    run: Run | None = None
+    cancelled: Cancelled | None = None
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Those of the request, and of the tools that worked on it."""
+        return (*self.notes, *self.run.notes) if self.run else self.notes
 
     @property
     def deadline(self) -> datetime:
@@ -113,4 +124,17 @@ def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> T
         waits=entry.waits,
         in_retries=True,
         not_before=entry.not_before,
+    )
+
+
+def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticket:
+    """The ticket of a request whose run is open, and which the retries topic does not have."""
+    return Ticket(
+        request=record.request,
+        body_digest=record.body_digest,
+        origin=record.origin,
+        notes=record.notes,
+        size_bytes=size_bytes,
+        offset=None,
+        incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
     )

@@ -8,6 +8,7 @@ from functools import cached_property
 from pydantic import JsonValue
 
 from answerbus import failure
+from answerbus.call_outcome import CallOutcome
 from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
 from answerbus.request import SchemaId
@@ -24,6 +25,25 @@ class Accepted:
     declined: Declined | None = None
     rationale: str | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """A tool call that a model wants; `outcome` where it cannot even be made."""
+
+    tool: str
+    args: JsonObject
+    outcome: CallOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedStep:
+    """A valid answer of a run that is not its end; `thoughts` are for the audit alone."""
+
+    said: tuple[str, ...]
+    calls: tuple[WantedCall, ...]
+    thoughts: tuple[str, ...]
+    rationale: str | None
 
 
 def _as_it_is(value: JsonValue) -> JsonValue:
@@ -55,18 +75,20 @@ class ResolvedSchema:
     decoded answer. Fields in `audit_only` are never published or shown to a model again.
     `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
     forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
-    notes into a published answer that has a place for them.
+    notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
+    such text at once.
     """
 
     id: SchemaId
     name: str
     description: str
     schema: JsonObject | None
-    read: Callable[[JsonValue], Accepted | failure.Invalid]
+    read: Callable[[JsonValue], Accepted | AcceptedStep | failure.Invalid]
     audit_only: frozenset[str] = frozenset()
     from_text: Callable[[str], Accepted | failure.Invalid] | None = None
     from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
     add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = _without_notes
+    malformed_is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

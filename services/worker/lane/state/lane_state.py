@@ -1,6 +1,6 @@
 """The state of a lane: ledger, queue and watermark change here, and records come out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from answerbus.event import Event
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import ClosedOutcome, LaneRecord, Watched
+from answerbus.topics import TOOL_RESULTS, Topic
 from answerbus.trace import Trace
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
@@ -24,11 +25,11 @@ from services.worker.core.budget.audit import chain, give_back
 from services.worker.core.budget.ledger import Reserved, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decision import Decision, Wait, attempt_outcome
+from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite, RecordAdmission
-from services.worker.ports import LateRecord, OutRecord
+from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 # Near the end of the ledger a lane's record is found soon (answerbus.client.layout), and retention
@@ -55,7 +56,7 @@ class LaneState(RecordAdmission):
         self.queue.fund(ticket.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
-        return spend, self._writing(self._account(ticket))
+        return spend, self.writing(self._account(ticket))
 
     def account_after(self, call: Call) -> AccountState:
         """The account as it will be once the call is settled, which `commit` does."""
@@ -77,17 +78,20 @@ class LaneState(RecordAdmission):
         written.append(records.attempt_record(attempt, ticket.incoming_trace, self.partition))
         match decision:
             case Wait():
-                return decision, self._writing(*written, self._account(ticket))
+                return decision, self.writing(*written, self._account(ticket))
+            case NextStep(step=step):
+                taken = self.runs.take_step(call, step, account.state, now)
+                return decision, self.writing(*written, *taken, *self._goes_on(ticket))
             case RetryRequest():
                 self._release_offset(ticket)
-                return decision, self._writing(*written, self._account(ticket))
+                return decision, self.writing(*written, self._account(ticket))
             case _:
                 return decision, self._terminal(ticket, decision.kind, now, *written)
 
     def _outcome(
         self, call: Call, decision: Decision, account: Account, now: datetime
     ) -> tuple[Decision, list[OutRecord]]:
-        if isinstance(decision, Wait):
+        if isinstance(decision, Wait | NextStep):
             return decision, []
         record = records.outcome_record(decision, call.ticket, self.partition)
         if len(record.value or b"") > VALUE_BYTES_MAX:
@@ -101,7 +105,7 @@ class LaneState(RecordAdmission):
         attempt = give_back(self.ledger, spend, now, self.worker)
         self.queue.fund(spend.account_id)
         record = records.attempt_record(attempt, ticket.incoming_trace, self.partition)
-        return self._writing(record, self._account(ticket))
+        return self.writing(record, self._account(ticket))
 
     def dead_letter(
         self, ticket: Ticket, cause: Cause, now: datetime
@@ -118,12 +122,39 @@ class LaneState(RecordAdmission):
         match decision:
             case Wait():
                 ticket.waits += 1
+            case NextStep():
+                ticket.prior, ticket.waits = (), 0
+                ticket.in_retries, ticket.offset = False, None
+                self.queue.hold(ticket, ticket.deadline)
+                self.release_if_answered(ticket)
+                self._end_if_cancelled(ticket)
             case RetryRequest():
                 ticket.prior, ticket.waits = decision.prior, decision.waits
                 ticket.in_retries, ticket.offset = True, None
                 self.queue.hold(ticket, decision.not_before)
+                self._end_if_cancelled(ticket)
             case _:
                 self.queue.finish(ticket)
+
+    def release_if_answered(self, ticket: Ticket) -> None:
+        """Let a run go on whose calls have all ended; while its step is committed, after that."""
+        if ticket.run and not ticket.run.open:
+            self.queue.release(ticket)
+
+    def _end_if_cancelled(self, ticket: Ticket) -> None:
+        """A cancellation came while its call was settled."""
+        if ticket.cancelled:
+            self.runs.stopped.append(ticket)
+
+    def advance(self, topic: Topic, position: int) -> None:
+        """All before `position` of a topic that speaks to runs is applied."""
+        name = "results_at" if topic is TOOL_RESULTS else "controls_at"
+        if self.ledger.lane:
+            self.ledger.lane = self.ledger.lane.model_copy(update={name: position})
+
+    def position_record(self, now: datetime) -> OutRecord:
+        """The lane's record, which says how far that is."""
+        return self._lane_record(now)
 
     def opening_records(
         self, lane: LaneRecord, left_over: list[Attempt], traces: Mapping[str, Trace]
@@ -132,7 +163,7 @@ class LaneState(RecordAdmission):
         self.ledger.lane = lane
         lane_record = self._lane_record(lane.at)
         accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
-        return self._writing(
+        return self.writing(
             *(
                 records.attempt_record(a, traces.get(a.request_id), self.partition)
                 for a in left_over
@@ -157,7 +188,7 @@ class LaneState(RecordAdmission):
 
     def ownership_record(self, now: datetime) -> LaneWrite:
         """A write of no consequence that only the rightful owner of the partition can commit."""
-        return self._writing(self._lane_record(now))
+        return self.writing(self._lane_record(now))
 
     def pack_ids(self, now: datetime) -> LaneWrite | None:
         """The next step by which closed ids that stand singly in the ledger become chunks there."""
@@ -167,7 +198,7 @@ class LaneState(RecordAdmission):
             records.ledger_tombstone(key, self.partition) if chunk is None else self._record(chunk)
             for key, chunk in packed
         )
-        return self._writing(*written) if packed else None
+        return self.writing(*written) if packed else None
 
     def _terminal(
         self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *written: OutRecord
@@ -190,14 +221,23 @@ class LaneState(RecordAdmission):
             if ticket.in_retries
             else []
         )
+        if ticket.run or ticket.cancelled:
+            ended += self.runs.end(ticket, now)
         progress = self.progress_record(now)
-        return self._writing(
+        return self.writing(
             *written,
             *ended,
             self._account(ticket),
             self._record(closed),
             *([progress] if progress else []),
         )
+
+    def _goes_on(self, ticket: Ticket) -> Iterator[Outgoing]:
+        """A run is known by its own records: offset and entry of its request are not needed."""
+        self._release_offset(ticket)
+        if ticket.in_retries:
+            yield records.retry_tombstone(ticket.request.request_id, self.partition)
+        yield self._account(ticket)
 
     def _position_of(self, ticket: Ticket) -> int:
         """The offset in this partition up to which the ticket's record may be delivered again."""

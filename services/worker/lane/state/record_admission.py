@@ -1,5 +1,6 @@
 """A record that has just arrived, in the state of a lane: queued, or ended at once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -11,6 +12,7 @@ from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.request.ticket import ticket_of_arrival
 from services.worker.lane.state import records as lane_records
+from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
@@ -26,9 +28,13 @@ class LaneWrite:
     offset: int | None
 
 
+def _as_it_is(admitted: Admitted) -> Admitted:
+    return admitted
+
+
 @dataclass(slots=True, kw_only=True)
 class RecordAdmission:
-    """What of a lane's state a new record meets."""
+    """What of a lane's state a new record meets; `complete` adds what its agent says of a run."""
 
     partition: int
     partitions: int
@@ -38,6 +44,8 @@ class RecordAdmission:
     queue: Queue
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
+    runs: OpenRuns = field(default_factory=OpenRuns)
+    complete: Callable[[Admitted], Admitted] = _as_it_is
 
     def admit(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
         """Admit a record: queue its request, or write down at once what becomes of it."""
@@ -48,8 +56,10 @@ class RecordAdmission:
         admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
         match admission:
             case Admitted():
-                self.ledger.account(admission.request, now)  # the first admitted sets the limit
-                ticket = ticket_of_arrival(arrival, admission)
+                ticket = ticket_of_arrival(arrival, self.complete(admission))
+                self.ledger.account(ticket.request, now)  # the first admitted sets the limit
+                if self.runs.cancels:
+                    self.runs.mark(ticket)
                 self.queue.put(ticket)
                 self.observer.taken(ticket)
                 return None
@@ -96,7 +106,7 @@ class RecordAdmission:
         self.ledger.close(closed, None)
         self.watermark.finish(arrival.place.offset)
         home = lane_records.home_partition(self.partition, self.partitions)
-        return self._writing(record, lane_records.event_record(closed, home))
+        return self.writing(record, lane_records.event_record(closed, home))
 
     def _is_held(self, arrival: Arrival) -> bool:
         """Whether this is the very record of a ticket that outlived a reopening."""
@@ -105,5 +115,6 @@ class RecordAdmission:
         ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
         return ticket is not None and ticket.offset == arrival.place.offset
 
-    def _writing(self, *records: Outgoing) -> LaneWrite:
+    def writing(self, *records: Outgoing) -> LaneWrite:
+        """Records for one transaction, with the offset of this moment."""
         return LaneWrite(records, self.watermark.committable)

@@ -16,7 +16,11 @@ from answerbus.limits import (
     RAW_HEADERS_MAX,
 )
 from answerbus.outcome import RetryRequest
+from answerbus.partition import partition_of
 from answerbus.private.ledger import ClosedOutcome, ClosedRecord
+from answerbus.run_event import RunEvent
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_event import ToolEvent
 from answerbus.topics import RETRIES
 from answerbus.trace import Trace, read_trace
 from answerbus.wire import format_timestamp
@@ -38,6 +42,23 @@ def event_record(event: Event, partition: int, trace: Trace | None = None) -> Ou
     return OutRecord(
         topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
     )
+
+
+def run_event_record(
+    event: RunEvent | ToolEvent, partition: int, trace: Trace | None = None
+) -> OutRecord:
+    """An event of a run; a call goes to the topic of its toolset, where calls have their places."""
+    encoded = encode(event, trace=None if trace is None else trace.headers())
+    topic = topics.TOPIC_OF_KIND[event.kind]
+    if isinstance(event, ToolCallRecord | ToolCancel):
+        topic = topics.tool_calls(event.toolset)
+        partition = partition_of(event.call_id, topic.partitions or topics.PARTITIONS_DEFAULT)
+    return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers)
+
+
+def run_tombstone(key: str, partition: int) -> OutRecord:
+    """The null value that ends a private record of a run."""
+    return OutRecord(topics.RUNS, partition, key.encode(), None, [])
 
 
 def outcome_record(outcome: Outcome, ticket: Ticket, partition: int) -> OutRecord:

@@ -156,9 +156,11 @@ class Broker:
 class FakeShard:
     """See ports.Shard."""
 
-    def __init__(self, broker: Broker, partition: int) -> None:
+    def __init__(
+        self, broker: Broker, partition: int, private: tuple[Topic, ...] = (LEDGER, RETRIES)
+    ) -> None:
         self.is_closed = False
-        self._broker, self._partition = broker, partition
+        self._broker, self._partition, self._private = broker, partition, private
         self._epoch = 0
 
     async def fence(self) -> None:
@@ -169,7 +171,7 @@ class FakeShard:
 
     async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         self._broker.cancel_itself("read")
-        for topic in (LEDGER, RETRIES):
+        for topic in self._private:
             await asyncio.sleep(COMMIT_S)
             await self._answer()
             self._reach()

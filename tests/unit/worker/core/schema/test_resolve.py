@@ -15,7 +15,7 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from services.digest import canonical_digest
 from services.worker.core.schema.resolve import resolve
-from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable
+from services.worker.core.schema.resolved import Accepted, AcceptedStep, ResolvedSchema, Unusable
 from tests.oracle import is_valid
 
 LIST: dict[str, Any] = {
@@ -90,7 +90,7 @@ def inline(schema: Any, *, wrapped: bool) -> ResolvedSchema:
     )
 
 
-def codes(read: Accepted | Invalid) -> list[tuple[str, str]]:
+def codes(read: Accepted | AcceptedStep | Invalid) -> list[tuple[str, str]]:
     assert isinstance(read, Invalid), read
     return [(problem.path, problem.code) for problem in read.problems]
 

@@ -1,0 +1,163 @@
+"""What tool servers and people say: read for the lanes that are open, from where each has come to.
+
+One consumer of the worker, by assignment: results must reach the very lane that called, and the
+group's assignor does not keep partitions of several topics together. It is never paused: a full
+lane waits for these very records.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from answerbus.client.bounded import bounded
+from answerbus.client.diagnosis import describe_error_for_log
+from answerbus.client.records.batch import Record
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.control import Approval, Cancel
+from answerbus.envelope import decode
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from services.worker.lane.lifecycle import Lifecycle
+from services.worker.lane.open_lane import OpenLane
+from services.worker.lane.state.hearing import SpokenRecord
+from services.worker.lane.state.machine import State
+
+POLL_MS = 100  # also how late a lane that has just opened is noticed
+RECORDS_PER_POLL_MAX = 500
+ASK_TIMEOUT_S = 30.0
+AGAIN_AFTER_S = 1.0
+SPEAKING = (TOOL_RESULTS, CONTROLS)
+
+_log = logging.getLogger(__name__)
+
+
+class RunConsumer(Protocol):
+    """What is needed of a consumer without a group."""
+
+    async def start(self) -> None:
+        """Connect."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go."""
+        ...
+
+    def assign(self, places: Collection[TopicPartition]) -> None:
+        """Read these partitions and no others."""
+        ...
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        """Read on there."""
+        ...
+
+    def beginning_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+        """Where retention has left their first records."""
+        ...
+
+    def end_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
+        """Where they end."""
+        ...
+
+    def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> Coroutine[Any, Any, Mapping[TopicPartition, Sequence[Record]]]:
+        """What there is."""
+        ...
+
+
+class RunReader:
+    """See the module. `lifecycles` are those of the worker's lanes."""
+
+    def __init__(
+        self,
+        new_consumer: Callable[[], RunConsumer],
+        name_of: Callable[[Topic], str],
+        lifecycles: Callable[[], Mapping[int, Lifecycle]],
+    ) -> None:
+        self._new_consumer, self._lifecycles = new_consumer, lifecycles
+        self._topics = {name_of(topic): topic for topic in SPEAKING}
+        self._served: dict[int, OpenLane] = {}
+        self._next: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """Read for ever; what fails is begun anew, where each lane has come to."""
+        while True:
+            consumer = self._new_consumer()
+            try:
+                await bounded(consumer.start(), ASK_TIMEOUT_S)
+                await self._read(consumer)
+            except (KafkaError, TimeoutError, OSError) as error:
+                _log.warning("results and controls are not read: %s", describe_error_for_log(error))
+                await asyncio.sleep(AGAIN_AFTER_S)
+            finally:
+                self._served = {}
+                await bounded(consumer.stop(), ASK_TIMEOUT_S)
+
+    async def _read(self, consumer: RunConsumer) -> None:
+        while True:
+            await self._follow_lanes(consumer)
+            if not self._served:
+                await asyncio.sleep(POLL_MS / 1000)
+                continue
+            asked = consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_PER_POLL_MAX)
+            for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
+                self._hand_over(place, records)
+
+    async def _follow_lanes(self, consumer: RunConsumer) -> None:
+        """Read for those that are open now; one that was opened again says anew where it stands."""
+        lanes = {number: life.lane for number, life in self._lifecycles().items()}
+        is_open = {n: lane.open for n, lane in lanes.items() if lane.state is State.OPEN}
+        wanted = {number: here for number, here in is_open.items() if here}
+        if wanted.keys() == self._served.keys() and all(
+            self._served[number] is here for number, here in wanted.items()
+        ):
+            return
+        new = [number for number, here in wanted.items() if self._served.get(number) is not here]
+        await self._find_starts(consumer, new, wanted)
+        self._served = wanted
+        places = [place for number in wanted for place in self._places(number)]
+        consumer.assign(places)
+        for place in places:
+            consumer.seek(place, self._next[place])
+
+    async def _find_starts(
+        self, consumer: RunConsumer, numbers: Sequence[int], wanted: Mapping[int, OpenLane]
+    ) -> None:
+        places = [place for number in numbers for place in self._places(number)]
+        if not places:
+            return
+        firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
+        ends = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
+        for place in places:
+            position = wanted[place.partition].position_in(self._topics[place.topic])
+            # A topic that was made anew ends before that.
+            is_there = firsts[place] <= position <= ends[place]
+            self._next[place] = position if is_there else firsts[place]
+
+    def _places(self, number: int) -> list[TopicPartition]:
+        return [TopicPartition(name, number) for name in self._topics]
+
+    def _hand_over(self, place: TopicPartition, records: Sequence[Record]) -> None:
+        here, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
+        if not records or here is None or life is None:
+            return
+        self._next[place] = records[-1].offset + 1
+        topic = self._topics[place.topic]
+        life.lane.hear_said(here, [heard(topic, place, record) for record in records])
+
+
+def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:
+    """A record as lanes take it; one that says nothing to runs is only passed by."""
+    event = None if isinstance(record, Unreadable) else decode(record.value)
+    said = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
+    return SpokenRecord(
+        topic, record.offset, f"{place.topic}-{place.partition}-{record.offset}", said
+    )

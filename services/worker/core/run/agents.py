@@ -1,0 +1,80 @@
+"""Agents as the operator defines them, and the definition that is frozen into a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from answerbus.agent import AgentId, AgentRef
+from answerbus.cause import MissingTools, UnknownAgent
+from answerbus.limits import DEFINITION_BYTES_MAX
+from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.request import Request
+from answerbus.toolset_card import ApprovalRule
+from services.digest import text_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What the operator says of an agent: all but what its tools say of themselves.
+
+    `approvals` are stricter rules than the cards have, by tool.
+    """
+
+    outline: AgentDefinition
+    tools: tuple[str, ...] = ()
+    approvals: Mapping[str, ApprovalRule] = field(default_factory=dict)
+
+
+Tools = Mapping[str, ToolDefinition]
+"""What tool servers have announced, by qualified name."""
+
+
+class Agents:
+    """The agents that a worker knows, by name and version."""
+
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+        self._known = {(agent.outline.name, agent.outline.version): agent for agent in agents}
+        self._newest: dict[str, int] = {}
+        for name, version in sorted(self._known):
+            self._newest[name] = version
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, ref: AgentRef) -> Agent | None:
+        """The agent that a request names."""
+        version = self._newest.get(ref.name) if ref.version is None else ref.version
+        return None if version is None else self._known.get((ref.name, version))
+
+    def with_budget(self, request: Request) -> Request:
+        """The request with its agent's budget, where it has none: three attempts suit no loop."""
+        if request.agent is None or "budget" in request.model_fields_set:
+            return request
+        agent = self.find(request.agent)
+        return request.model_copy(update={"budget": agent.outline.budget}) if agent else request
+
+    def freeze(self, ref: AgentRef, tools: Tools) -> AgentDefinition | UnknownAgent | MissingTools:
+        """The definition of a run that begins now; a request can only leave tools out."""
+        agent = self.find(ref)
+        if agent is None or not set(ref.tools or ()) <= set(agent.tools):
+            return UnknownAgent()
+        chosen = agent.tools if ref.tools is None else ref.tools
+        if missing := tuple(name for name in chosen if name not in tools):
+            return MissingTools(tools=missing)
+        found = _ruled(agent, [tools[name] for name in chosen])
+        definition = agent.outline.model_copy(update={"tools": tuple(found)})
+        # What no record of a run could hold was not announced for this agent.
+        fits = len(definition.model_dump_json().encode()) <= DEFINITION_BYTES_MAX
+        return definition if fits else MissingTools(tools=chosen)
+
+
+def _ruled(agent: Agent, tools: Sequence[ToolDefinition]) -> Iterable[ToolDefinition]:
+    for tool in tools:
+        rule = agent.approvals.get(tool.name)
+        card = tool.card.model_copy(update={"approval": rule}) if rule else tool.card
+        yield tool.model_copy(update={"card": card})
+
+
+def agent_id(definition: AgentDefinition) -> AgentId:
+    """The definition as events name it."""
+    digest = text_digest(definition.model_dump_json())
+    return AgentId(name=definition.name, version=definition.version, digest=digest)

@@ -1,0 +1,56 @@
+"""What the next step of a run is asked as: an ordinary request, derived from request and run."""
+
+from answerbus.private.runs import ToolDefinition
+from answerbus.request import Fact, Message, Request
+from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.run import Run
+from services.worker.core.run.transcript import transcript
+
+WORK_IN_STEPS = (
+    "You work in steps. In each step answer with a list of actions. To learn or do something, call "
+    "tools: you are given their results, and then the next step. When you have what you need, call "
+    "no tool: {end}"
+)
+END_IN_TEXT = "your `text_response` is the final answer."
+END_BY_FINISH = "give the final answer with one `finish` action."
+LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
+
+
+def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
+    """The request of the run's next step.
+
+    What stands in one prompt stands in the next one too, and what is new comes at its end, as far
+    as old results need not be shortened: providers read a beginning that they know for less.
+    """
+    definition, context = run.definition, request.context
+    end = END_IN_TEXT if request.answer_schema.kind == "text" else END_BY_FINISH
+    instructions = [definition.instructions, WORK_IN_STEPS.format(end=end), context.instructions]
+    messages = [*context.messages, *transcript(run)]
+    if must_finish and run.definition.tools:
+        messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))
+    told = context.model_copy(
+        update={
+            "instructions": "\n\n".join(part for part in instructions if part),
+            "facts": (*map(_described, definition.tools), *context.facts),
+            "messages": tuple(messages),
+        }
+    )
+    return request.model_copy(update={"context": told})
+
+
+def _described(tool: ToolDefinition) -> Fact:
+    """Descriptions are written by whoever serves the tool: data behind a fence, and no rule."""
+    texts: JsonObject = {"description": tool.card.description}
+    if args := _descriptions(tool.card.args_schema):
+        texts["args"] = args
+    return Fact(name=f"tool {tool.name}", value=texts)
+
+
+def _descriptions(schema: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    found: JsonObject = {}
+    for name, property_ in properties.items() if isinstance(properties, dict) else ():
+        text = property_.get("description") if isinstance(property_, dict) else None
+        if isinstance(text, str):
+            found[name] = text
+    return found

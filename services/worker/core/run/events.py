@@ -1,0 +1,178 @@
+"""The events of a run, each made in one place; steps and ends of calls are one chain of hashes."""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from answerbus.budget import AccountState
+from answerbus.call_outcome import CallOutcome
+from answerbus.control import ApprovalRequested
+from answerbus.private.runs import Link, RunCallRecord, RunStepRecord
+from answerbus.request import Request
+from answerbus.step import CallState, Step, StepCall, ToolEnded
+from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
+from services.digest import canonical_digest, text_digest
+from services.worker.core.run.run import Run, ToolCall
+
+TOKEN_BYTES = 16
+UNHASHED = "sha256:" + "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What becomes of a run depends on beside itself: its request, place, time and chance."""
+
+    request: Request
+    deadline: datetime
+    reply_topic: str
+    partition: int
+    now: datetime
+    chance: Callable[[int], bytes]
+
+
+_Chained = TypeVar("_Chained", Step, ToolEnded)
+
+
+def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
+    """The event as the next of its run's chain, and where the chain stands then."""
+    linked = event.model_copy(update={"previous": before.hash if before else None})
+    digest = canonical_digest(linked.model_dump(mode="json", exclude={"hash"}))
+    number = before.number + 1 if before else 1
+    return linked.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
+
+
+def step_event(
+    run: Run,
+    record: RunStepRecord,
+    states: tuple[CallState, ...],
+    account: AccountState,
+    inputs: RunInputs,
+) -> tuple[Step, Link]:
+    """What the step said and which tools it calls; of thoughts nothing."""
+    request = inputs.request
+    event = Step(
+        event_id=f"{request.request_id}.step.{record.attempt}",
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        agent=run.agent,
+        n=record.n,
+        attempt=record.attempt,
+        said=record.said,
+        calls=tuple(
+            StepCall(
+                call_id=call.call_id,
+                tool=call.tool,
+                args=call.args,
+                args_digest=call.args_digest,
+                state=state,
+            )
+            for call, state in zip(record.calls, states, strict=True)
+        ),
+        usage=record.usage,
+        account=account,
+        at=inputs.now,
+        previous=None,
+        hash=UNHASHED,
+    )
+    return chained(event, run.link)
+
+
+def call_ended(
+    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs
+) -> tuple[ToolEnded, Link]:
+    """The one end of a call."""
+    request, asked = inputs.request, call.asked
+    called_at = call.record.called_at if call.record else None
+    took = inputs.now - called_at if called_at else None
+    event = ToolEnded(
+        event_id=f"{asked.call_id}.ended",
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        call_id=asked.call_id,
+        tool=asked.tool,
+        outcome=outcome,
+        took_ms=None if took is None else max(int(took / timedelta(milliseconds=1)), 0),
+        at=inputs.now,
+        previous=None,
+        hash=UNHASHED,
+    )
+    return chained(event, run.link)
+
+
+def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
+    """A person is asked for a call with these very arguments."""
+    request, asked = inputs.request, call.asked
+    return ApprovalRequested(
+        event_id=f"{asked.call_id}.approval",
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        call_id=asked.call_id,
+        tool=asked.tool,
+        args=asked.args,
+        args_digest=asked.args_digest,
+        expires_at=inputs.deadline,
+        at=inputs.now,
+    )
+
+
+def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallRecord, RunCallRecord]:
+    """The call for its tool server, under a token of its own, and what the run keeps of that."""
+    request, asked, tool = inputs.request, call.asked, run.tools[call.asked.tool]
+    before = call.record or _record(call, inputs)
+    token = base64.b64encode(inputs.chance(TOKEN_BYTES)).decode()
+    due_at = min(inputs.now + timedelta(seconds=tool.card.timeout_s), inputs.deadline)
+    event = ToolCallRecord(
+        call_id=asked.call_id,
+        delivery=before.deliveries + 1,
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        agent=CallingAgent(name=run.agent.name, version=run.agent.version, digest=run.agent.digest),
+        attempt=run.steps[-1].attempt,
+        toolset=tool.toolset,
+        tool=tool.card.name,
+        args=asked.args,
+        args_digest=asked.args_digest,
+        approved=before.approved,
+        expires_at=due_at,
+        reply=ReplyPlace(
+            topic=inputs.reply_topic,
+            partition=inputs.partition,
+            key=request.workflow_id,
+            token=token,
+        ),
+        parent=ParentRef(request_id=request.request_id, call_id=asked.call_id),
+        labels=request.labels,
+        at=inputs.now,
+    )
+    after = before.model_copy(
+        update={
+            "deliveries": before.deliveries + 1,
+            "tokens": (*before.tokens, text_digest(token)),
+            "called_at": before.called_at or inputs.now,
+            "due_at": due_at,
+        }
+    )
+    return event, after
+
+
+def stop(run: Run, call: ToolCall, reason: str, inputs: RunInputs) -> ToolCancel:
+    """The tool server need not go on."""
+    return ToolCancel(
+        call_id=call.asked.call_id,
+        request_id=inputs.request.request_id,
+        workflow_id=inputs.request.workflow_id,
+        toolset=run.tools[call.asked.tool].toolset,
+        reason=reason,
+        at=inputs.now,
+    )
+
+
+def _record(call: ToolCall, inputs: RunInputs) -> RunCallRecord:
+    return RunCallRecord(request_id=inputs.request.request_id, n=call.n, place=call.place)
+
+
+def changed(call: ToolCall, inputs: RunInputs, **changes: object) -> RunCallRecord:
+    """The record of a call with some members changed."""
+    return (call.record or _record(call, inputs)).model_copy(update=changes)

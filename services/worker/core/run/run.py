@@ -1,0 +1,151 @@
+"""A run: an immutable value of its definition, its steps, and how their tool calls stand."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from types import MappingProxyType
+
+from answerbus.agent import AgentId, RunSummary
+from answerbus.budget import Usage
+from answerbus.call_outcome import CallOutcome
+from answerbus.private.runs import (
+    AgentDefinition,
+    AskedCall,
+    Link,
+    RunCallRecord,
+    RunStepRecord,
+    ToolDefinition,
+)
+from services.worker.core.run.agents import agent_id
+
+_NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call of a step, and how it stands; `record` once it has left its first state."""
+
+    n: int
+    place: int
+    asked: AskedCall
+    record: RunCallRecord | None
+
+    @property
+    def outcome(self) -> CallOutcome | None:
+        """How it ended, if it has."""
+        return self.asked.outcome or (self.record.outcome if self.record else None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.outcome is None
+
+    @property
+    def is_called(self) -> bool:
+        """Whether a tool server may be at work on it."""
+        return self.is_open and self.record is not None and self.record.deliveries > 0
+
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether a person is asked for it."""
+        is_approved = self.record is not None and self.record.approved is not None
+        return self.is_open and self.asked.needs_approval and not is_approved
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it may be called, and its turn has not come."""
+        return self.is_open and not self.is_called and not self.awaits_approval
+
+
+@dataclass(frozen=True)
+class Run:
+    """See the module. `link` is the end of the chain of what the run wrote; None: it wrote nothing.
+
+    Only the last step can have open calls: the next one is asked for when they have ended.
+    """
+
+    definition: AgentDefinition
+    steps: tuple[RunStepRecord, ...] = ()
+    calls: Mapping[str, RunCallRecord] = field(default_factory=lambda: _NOTHING)  # by call id
+    link: Link | None = None
+
+    @cached_property
+    def agent(self) -> AgentId:
+        """The agent as events name it."""
+        return agent_id(self.definition)
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolDefinition]:
+        """Those of the definition, by name."""
+        return {tool.name: tool for tool in self.definition.tools}
+
+    def calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:
+        """The calls of a step, in their order."""
+        for place, asked in enumerate(step.calls):
+            yield ToolCall(step.n, place, asked, self.calls.get(asked.call_id))
+
+    @cached_property
+    def open(self) -> tuple[ToolCall, ...]:
+        """The calls that have not ended."""
+        if not self.steps:
+            return ()
+        return tuple(call for call in self.calls_of(self.steps[-1]) if call.is_open)
+
+    def open_call(self, call_id: str) -> ToolCall | None:
+        """An open call by its id."""
+        return next((call for call in self.open if call.asked.call_id == call_id), None)
+
+    def timeout_of(self, call: ToolCall) -> timedelta:
+        """How long a tool server may be silent about the call."""
+        return timedelta(seconds=self.tools[call.asked.tool].card.timeout_s)
+
+    @cached_property
+    def due_at(self) -> datetime | None:
+        """When the time of the first of its calls is over."""
+        moments = (call.record.due_at for call in self.open if call.record)
+        return min((moment for moment in moments if moment), default=None)
+
+    @cached_property
+    def has_read_untrusted(self) -> bool:
+        """Whether a tool has given it anything."""
+        return any(
+            call.record and call.record.outcome for s in self.steps for call in self.calls_of(s)
+        )
+
+    def with_call(self, record: RunCallRecord, call_id: str) -> "Run":
+        """The run with another state of one call."""
+        link = record.link or self.link
+        return replace(self, calls={**self.calls, call_id: record}, link=link)
+
+    def with_step(self, step: RunStepRecord) -> "Run":
+        """The run with one more step."""
+        return replace(self, steps=(*self.steps, step), link=step.link)
+
+    @property
+    def record_keys(self) -> Iterator[tuple[int, int | None]]:
+        """Each step, and each place in it of a call with a record of its own."""
+        for step in self.steps:
+            yield step.n, None
+            for call in self.calls_of(step):
+                if call.record:
+                    yield step.n, call.place
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its tools noted for readers of the outcome."""
+        return tuple(note for record in self.calls.values() for note in record.notes)
+
+    def summary(self, last: Usage) -> RunSummary:
+        """What it came to, with the usage of its last attempt."""
+        used = [step.usage for step in self.steps] + [last]
+        return RunSummary(
+            agent=self.agent,
+            steps=len(self.steps),
+            tool_calls=sum(len(step.calls) for step in self.steps),
+            usage=Usage(
+                input_tokens=sum(usage.input_tokens or 0 for usage in used),
+                output_tokens=sum(usage.output_tokens or 0 for usage in used),
+                micro_usd=sum(usage.micro_usd or 0 for usage in used),
+            ),
+        )

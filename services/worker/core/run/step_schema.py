@@ -1,0 +1,203 @@
+"""What a run may do next, as the schema that its next answer must satisfy, and how that is read."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from pydantic import JsonValue
+
+from answerbus.answers.agent_action import ACTIONS_MAX, AGENT_ACTION
+from answerbus.call_outcome import InvalidArgs, UnknownTool
+from answerbus.failure import Invalid, Problem
+from answerbus.limits import RATIONALE_BYTES_MAX
+from answerbus.private.runs import AgentDefinition
+from answerbus.wire import clip
+from services.worker.core.json_schema.document import Document
+from services.worker.core.json_schema.embed import embedded
+from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.schema.resolved import (
+    Accepted,
+    AcceptedStep,
+    ResolvedSchema,
+    Unusable,
+    WantedCall,
+)
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
+
+FINISH = "finish"
+NAME = "agent_action"
+_BRANCHES = "#/properties/actions/items/anyOf"
+# Whoever serves a tool has written these; the prompt shows them behind a fence (asking.py).
+_WRITTEN_BY_OTHERS = frozenset({"description", "title", "$comment", "examples", "default"})
+_ANY_OBJECT: JsonObject = {"type": "object"}
+
+Validators = Mapping[str, SchemaValidator]
+"""Of the arguments of each tool, by its name."""
+
+
+def resolve_step(
+    definition: AgentDefinition, final: ResolvedSchema, *, must_finish: bool
+) -> ResolvedSchema | Unusable:
+    """The authority on one step; `final` is that on the run's own answer.
+
+    In a step that must finish no tool stands in the schema: the model cannot call one.
+    """
+    validators: dict[str, SchemaValidator] = {}
+    for tool in () if must_finish else definition.tools:
+        compiled = compile_schema(tool.card.args_schema)
+        if not isinstance(compiled, SchemaValidator):
+            return Unusable(compiled)
+        validators[tool.name] = compiled
+    form = compile_schema(_form(final, has_tools=bool(validators)))
+    if not isinstance(form, SchemaValidator):
+        return Unusable(form)
+    read = partial(_read, form, validators, final, show_thoughts=definition.show_thoughts)
+    return replace(
+        final,
+        name=NAME,
+        description=AGENT_ACTION.summary,
+        schema=_schema(validators, final),
+        read=read,
+        from_text=partial(_from_text, final),
+        from_loose=AGENT_ACTION.from_loose,
+        malformed_is_text=definition.malformed == "text",
+    )
+
+
+def _schema(validators: Validators, final: ResolvedSchema) -> JsonObject:
+    branches: list[JsonValue] = []
+    for name, validator in validators.items():
+        place = f"{_BRANCHES}/{len(branches)}/properties/args"
+        args = embedded(validator.document, place, _WRITTEN_BY_OTHERS)
+        branches.append(_tool_call(name, args))
+    if final.schema is not None:
+        place = f"{_BRANCHES}/{len(branches)}/properties/args"
+        branches.append(_finish(embedded(Document(final.schema), place)))
+    else:
+        branches.append(_saying("text_response", "Say something to whoever asked."))
+    if final.schema is not None and validators:
+        branches.append(_saying("text_response", "Say something to whoever asked."))
+    branches.append(_saying("thought", "Think aloud; nothing is done."))
+    return _actions(branches)
+
+
+def _form(final: ResolvedSchema, *, has_tools: bool) -> JsonObject:
+    """The form of an answer alone: names and arguments are looked at one by one."""
+    branches: list[JsonValue] = [_saying("text_response", ""), _saying("thought", "")]
+    if final.schema is not None:
+        branches.append(_finish({}))
+    if has_tools:
+        name: JsonObject = {"type": "string", "minLength": 1}
+        branches.append(
+            _object({"kind": {"const": "tool_call"}, "name": name, "args": _ANY_OBJECT})
+        )
+    return _actions(branches)
+
+
+def _actions(branches: list[JsonValue]) -> JsonObject:
+    items: JsonObject = {"anyOf": branches}
+    listed: JsonObject = {"type": "array", "minItems": 1, "maxItems": ACTIONS_MAX, "items": items}
+    return _object({"actions": listed})
+
+
+def _tool_call(name: str, args: AnySchema) -> JsonObject:
+    properties: JsonObject = {"kind": {"const": "tool_call"}, "name": {"const": name}, "args": args}
+    return _object(properties) | {"description": f"Call the tool {name}."}
+
+
+def _finish(args: AnySchema) -> JsonObject:
+    properties: JsonObject = {"kind": {"const": FINISH}, "args": args}
+    return _object(properties) | {"description": "End with the final answer."}
+
+
+def _saying(kind: str, description: str) -> JsonObject:
+    properties: JsonObject = {"kind": {"const": kind}, "content": {"type": "string"}}
+    return _object(properties) | ({"description": description} if description else {})
+
+
+def _object(properties: JsonObject) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
+
+
+def _read(
+    form: SchemaValidator,
+    validators: Validators,
+    final: ResolvedSchema,
+    value: JsonValue,
+    *,
+    show_thoughts: bool,
+) -> Accepted | AcceptedStep | Invalid:
+    """An answer as a step, if it calls tools, or as the end of the run."""
+    if problems := form.problems(value):
+        return Invalid(problems=problems)
+    actions = _listed(value)
+    said, thoughts = _contents(actions, "text_response"), _contents(actions, "thought")
+    rationale = clip("\n".join(thoughts), RATIONALE_BYTES_MAX) if thoughts else None
+    calls = [action for action in actions if action["kind"] == "tool_call"]
+    ends = [place for place, action in enumerate(actions) if action["kind"] == FINISH]
+    if calls and ends:
+        return _wrong(f"/actions/{ends[0]}", "early_finish", "no `finish` beside tool calls")
+    if calls:
+        wanted = tuple(_wanted(call, validators) for call in calls)
+        return AcceptedStep(said, wanted, thoughts, rationale)
+    if ends:
+        return _finished(actions, ends, final, rationale)
+    if final.schema is not None:
+        return _wrong("/actions", "no_finish", "a `finish` action with the final answer")
+    shown = (*thoughts, *said) if show_thoughts and said else said
+    if not shown:
+        return _wrong("/actions", "only_thoughts", "a tool call, or a `text_response`")
+    return Accepted("\n\n".join(shown), rationale=rationale)
+
+
+def _finished(
+    actions: list[JsonObject], ends: list[int], final: ResolvedSchema, rationale: str | None
+) -> Accepted | AcceptedStep | Invalid:
+    place = f"/actions/{ends[0]}/args"
+    if len(ends) > 1:
+        return _wrong(f"/actions/{ends[1]}", "two_ends", "one `finish` action")
+    read = final.read(actions[ends[0]]["args"])
+    if isinstance(read, Invalid):
+        return Invalid(problems=tuple(problem.under(place) for problem in read.problems))
+    if isinstance(read, AcceptedStep):
+        raise TypeError("the answer of a run is no step")
+    own = [text for text in (rationale, read.rationale) if text]
+    return replace(read, rationale=clip("\n".join(own), RATIONALE_BYTES_MAX) if own else None)
+
+
+def _wanted(call: JsonObject, validators: Validators) -> WantedCall:
+    name, args = str(call["name"]), call["args"]
+    given = args if isinstance(args, dict) else {}
+    validator = validators.get(name)
+    if validator is None:
+        return WantedCall(name, given, UnknownTool(known=tuple(validators)))
+    problems = validator.problems(given)
+    return WantedCall(name, given, InvalidArgs(problems=problems) if problems else None)
+
+
+def _from_text(final: ResolvedSchema, text: str) -> Accepted | Invalid:
+    if final.schema is None:
+        return Accepted(text)
+    if final.from_text is None:
+        return _wrong("", "no_text", "a `finish` action")
+    return final.from_text(text)
+
+
+def _listed(value: JsonValue) -> list[JsonObject]:
+    actions = value.get("actions") if isinstance(value, dict) else None
+    listed = actions if isinstance(actions, list) else []
+    return [action for action in listed if isinstance(action, dict)]
+
+
+def _contents(actions: list[JsonObject], kind: str) -> tuple[str, ...]:
+    texts = (str(action["content"]) for action in actions if action["kind"] == kind)
+    return tuple(text for text in texts if text.strip())
+
+
+def _wrong(path: str, code: str, expected: str) -> Invalid:
+    return Invalid(problems=(Problem.of(path, code, expected),))

@@ -1,0 +1,269 @@
+"""What becomes of a run when something happens: a pure function for each row of the table.
+
+Each gives the run as it is then, and all that must be written down with it, in one transaction.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from answerbus.budget import AccountState, Usage
+from answerbus.call_outcome import (
+    CallCancelled,
+    CallError,
+    CallOk,
+    CallOutcome,
+    CallTimedOut,
+    Denied,
+    InvalidArgs,
+    NotRun,
+    ResultTooLarge,
+)
+from answerbus.cause import Cancelled
+from answerbus.control import Approval, ApprovalRequested
+from answerbus.failure import Problem
+from answerbus.limits import (
+    TOOL_ARGS_BYTES_MAX,
+    TOOL_DELIVERIES_MAX,
+    TOOL_EXCERPT_BYTES_MAX,
+    TOOL_RESULT_BYTES_MAX,
+)
+from answerbus.private.runs import AskedCall, Link, RunCallRecord, RunStepRecord
+from answerbus.step import CallState, Step, ToolEnded
+from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolProgress, ToolResult
+from answerbus.wire import clip
+from services.digest import canonical_digest, text_digest
+from services.worker.core.run import events
+from services.worker.core.run.events import RunInputs
+from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.schema.resolved import AcceptedStep, WantedCall
+
+Written = (
+    Step
+    | ToolEnded
+    | ApprovalRequested
+    | ToolCallRecord
+    | ToolCancel
+    | RunStepRecord
+    | RunCallRecord
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The run afterwards, and the events that say so, in their order."""
+
+    run: Run
+    written: tuple[Written, ...] = ()
+
+    def then(self, after: "Change") -> "Change":
+        """Both, one after the other."""
+        return Change(after.run, (*self.written, *after.written))
+
+
+def take_step(
+    run: Run,
+    step: AcceptedStep,
+    attempt: int,
+    usage: Usage,
+    account: AccountState,
+    inputs: RunInputs,
+) -> Change:
+    """An answer calls tools: those that may be are called, as many at once as the agent allows."""
+    calls = tuple(
+        _asked(run, wanted, f"{inputs.request.request_id}.call.{attempt}.{place}", place, inputs)
+        for place, wanted in enumerate(step.calls)
+    )
+    record = RunStepRecord(
+        request_id=inputs.request.request_id,
+        n=len(run.steps) + 1,
+        attempt=attempt,
+        said=step.said,
+        thoughts=step.thoughts if run.definition.remember_thoughts else (),
+        calls=calls,
+        usage=usage,
+        link=Link(number=1, hash=events.UNHASHED),  # until the event says it
+    )
+    event, link = events.step_event(run, record, _states(run, calls), account, inputs)
+    record = record.model_copy(update={"link": link})
+    change = Change(run.with_step(record), (event, record))
+    change = change.then(_asked_for(change.run, inputs))
+    for call in change.run.calls_of(record):
+        if call.asked.outcome is not None:  # it ended with the step itself
+            ended, link = events.call_ended(change.run, call, call.asked.outcome, inputs)
+            change = Change(replace(change.run, link=link), (*change.written, ended))
+            change = change.then(_linked(change.run, call, link, inputs))
+    return change.then(fill_window(change.run, inputs))
+
+
+def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
+    """A tool server ends a call; None if it may not, or somebody has before."""
+    call = run.open_call(result.call_id)
+    if call is None or not _fits(call, result.token):
+        return None
+    change = _end(run, call, _outcome(result.outcome), inputs, result.notes)
+    return change.then(fill_window(change.run, inputs))
+
+
+def progress_came(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change | None:
+    """A tool server is still at work: the time-out of the call starts anew."""
+    call = run.open_call(progress.call_id)
+    if call is None or not _fits(call, progress.token):
+        return None
+    due_at = min(inputs.now + run.timeout_of(call), inputs.deadline)
+    return _with(run, call, events.changed(call, inputs, due_at=due_at))
+
+
+def time_passed(run: Run, inputs: RunInputs) -> Change:
+    """Calls whose time is over are delivered again, or end."""
+    change = Change(run)
+    for call in run.open:
+        if call.record is None or call.record.due_at is None or call.record.due_at > inputs.now:
+            continue
+        change = change.then(_overdue(change.run, call, inputs))
+    return change.then(fill_window(change.run, inputs))
+
+
+def approval_came(run: Run, approval: Approval, inputs: RunInputs) -> Change | None:
+    """A person decides about a call; None unless it waits for that, with these arguments."""
+    call = run.open_call(approval.call_id)
+    if call is None or not call.awaits_approval or call.asked.args_digest != approval.args_digest:
+        return None
+    if approval.decision == "denied":
+        change = _end(run, call, Denied(by=approval.by, reason=approval.reason), inputs)
+        return change.then(fill_window(change.run, inputs))
+    approved = CallApproval(by=approval.by, reason=approval.reason, at=approval.at)
+    change = _with(run, call, events.changed(call, inputs, approved=approved))
+    return change.then(fill_window(change.run, inputs))
+
+
+def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
+    """The run ends with calls open: each ends, and tool servers are told."""
+    change = Change(run)
+    for call in run.open:
+        outcome = CallCancelled(by=cause.by, reason=cause.reason)
+        change = change.then(_end(change.run, call, outcome, inputs))
+        if call.is_called:
+            told = events.stop(run, call, cause.reason, inputs)
+            change = Change(change.run, (*change.written, told))
+    return change
+
+
+def fill_window(run: Run, inputs: RunInputs) -> Change:
+    """Call what may be called, up to as many at once as the agent allows."""
+    change = Change(run)
+    room = run.definition.parallel_max - sum(call.is_called for call in run.open)
+    for call in [call for call in run.open if call.is_waiting][: max(room, 0)]:
+        change = change.then(_call(change.run, call, inputs))
+    return change
+
+
+def _asked(run: Run, wanted: WantedCall, call_id: str, place: int, inputs: RunInputs) -> AskedCall:
+    outcome = wanted.outcome
+    if outcome is None and place >= run.definition.calls_max:
+        outcome = NotRun(which="calls")
+    args = wanted.args
+    if len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX:
+        expected = f"at most {TOOL_ARGS_BYTES_MAX:,} bytes of arguments"
+        outcome = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
+        args = {}
+    return AskedCall(
+        call_id=call_id,
+        tool=wanted.tool,
+        args=args,
+        args_digest=canonical_digest(args),
+        needs_approval=outcome is None and _needs_approval(run, wanted.tool, inputs),
+        outcome=outcome,
+    )
+
+
+def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
+    match run.tools[tool].card.approval:
+        case "never":
+            return False
+        case "always":
+            return True
+        case "after_untrusted":
+            context = inputs.request.context
+            trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
+            return run.has_read_untrusted or "untrusted" in trusts
+        case rule:
+            assert_never(rule)
+
+
+def _states(run: Run, calls: tuple[AskedCall, ...]) -> tuple[CallState, ...]:
+    """How each call stands once the step is taken."""
+    room, states = run.definition.parallel_max, list[CallState]()
+    for call in calls:
+        if call.outcome is not None:
+            states.append("ended")
+        elif call.needs_approval:
+            states.append("awaits_approval")
+        else:
+            states.append("called" if room > 0 else "waiting")
+            room -= 1
+    return tuple(states)
+
+
+def _asked_for(run: Run, inputs: RunInputs) -> Change:
+    waiting = (call for call in run.open if call.awaits_approval)
+    return Change(run, tuple(events.approval_requested(call, inputs) for call in waiting))
+
+
+def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
+    """The chain goes on from the end of a call that has no other record of its own."""
+    return _with(run, call, events.changed(call, inputs, link=link, outcome=call.outcome))
+
+
+def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
+    card, record = run.tools[call.asked.tool].card, call.record
+    deliveries = record.deliveries if record else 0
+    if card.delivery == "at_least_once" and deliveries < TOOL_DELIVERIES_MAX:
+        return _call(run, call, inputs)
+    timed_out = CallTimedOut(after_s=card.timeout_s, ran="unknown")
+    return _end(run, call, timed_out, inputs)
+
+
+def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
+    event, record = events.delivered(run, call, inputs)
+    change = _with(run, call, record)
+    return Change(change.run, (event, *change.written))
+
+
+def _end(
+    run: Run,
+    call: ToolCall,
+    outcome: CallOutcome,
+    inputs: RunInputs,
+    notes: tuple[str, ...] = (),
+) -> Change:
+    event, link = events.call_ended(run, call, outcome, inputs)
+    record = events.changed(call, inputs, outcome=outcome, notes=notes, link=link, due_at=None)
+    change = _with(run, call, record)
+    return Change(change.run, (event, *change.written))
+
+
+def _with(run: Run, call: ToolCall, record: RunCallRecord) -> Change:
+    return Change(run.with_call(record, call.asked.call_id), (record,))
+
+
+def _fits(call: ToolCall, token: str) -> bool:
+    """Whether who says it could read the call, in one of its deliveries."""
+    return call.record is not None and text_digest(token) in call.record.tokens
+
+
+def _outcome(said: ToolOutcome) -> CallOutcome:
+    match said:
+        case ToolOk(value=value):
+            text = json.dumps(value, ensure_ascii=False)
+            size = len(text.encode(errors="replace"))
+            if size > TOOL_RESULT_BYTES_MAX:
+                return ResultTooLarge(bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX))
+            return CallOk(value=value)
+        case ToolFailure(problems=problems) if problems:
+            return InvalidArgs(problems=problems)
+        case ToolFailure():
+            return CallError(code=said.code, message=said.message)
+        case _:
+            assert_never(said)

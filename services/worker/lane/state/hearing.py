@@ -1,0 +1,145 @@
+"""What tool servers and people say to a lane: applied to its runs, and written down."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
+from answerbus.limits import CANCELLED_AT_ONCE_MAX
+from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.lane.state import records
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.ports import OutRecord
+
+Said = ToolResult | ToolProgress | Approval | Cancel
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenRecord:
+    """A record of the topics that speak to runs; `said` is None where it cannot be read."""
+
+    topic: Topic
+    offset: int
+    place_id: str
+    said: Said | None
+
+
+def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) -> LaneWrite:
+    """Apply records in their order: what they change and the position behind them are one write."""
+    written: list[OutRecord] = []
+    for one in heard:
+        found = _applied(lane_state, one, now)
+        lane_state.counters.unheard += not found
+        written += found
+        lane_state.advance(one.topic, one.offset + 1)
+    return lane_state.writing(*written, lane_state.position_record(now))
+
+
+def overdue(lane_state: LaneState, now: datetime) -> LaneWrite | None:
+    """What becomes of calls whose time is over."""
+    written: list[OutRecord] = []
+    for ticket, found in lane_state.runs.time_passed(now):
+        written += found
+        lane_state.release_if_answered(ticket)
+    return lane_state.writing(*written) if written else None
+
+
+def _applied(lane_state: LaneState, heard: SpokenRecord, now: datetime) -> list[OutRecord]:
+    match heard.said:
+        case ToolResult() | ToolProgress() as said:
+            return _of_call(lane_state, said, now) if heard.topic is TOOL_RESULTS else []
+        case Approval() | Cancel() as said:
+            return _controlled(lane_state, heard, said, now) if heard.topic is CONTROLS else []
+        case None:
+            return []
+        case said:
+            assert_never(said)
+
+
+def _of_call(
+    lane_state: LaneState, said: ToolResult | ToolProgress, now: datetime
+) -> list[OutRecord]:
+    ticket = _ticket_of_call(lane_state, said.call_id)
+    if ticket is None or said.workflow_id != ticket.request.workflow_id:
+        return []
+    runs = lane_state.runs
+    if isinstance(said, ToolProgress):
+        return runs.progress_came(ticket, said, now)
+    written = runs.result_came(ticket, said, now)
+    if written:
+        lane_state.release_if_answered(ticket)
+    return written
+
+
+def _controlled(
+    lane_state: LaneState, heard: SpokenRecord, control: Control, now: datetime
+) -> list[OutRecord]:
+    match control:
+        case Approval():
+            effect, changed, written = _approved(lane_state, control, now)
+        case Cancel():
+            effect, changed, written = _cancelled(lane_state, control, now)
+        case _:
+            assert_never(control)
+    applied = ControlApplied(
+        event_id=f"{heard.place_id}.applied",
+        workflow_id=control.workflow_id,
+        control=control,
+        effect=effect,
+        requests=tuple(changed[:CANCELLED_AT_ONCE_MAX]),
+        at=now,
+    )
+    return [*written, records.run_event_record(applied, lane_state.partition)]
+
+
+_Applied = tuple[ControlEffect, list[str], list[OutRecord]]
+
+
+def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Applied:
+    ticket = _ticket_of_call(lane_state, approval.call_id)
+    if ticket is None or approval.workflow_id != ticket.request.workflow_id:
+        return "nothing", [], []
+    written = lane_state.runs.approval_came(ticket, approval, now)
+    if not written:
+        return "nothing", [], []
+    lane_state.release_if_answered(ticket)
+    return approval.decision, [ticket.request.request_id], written
+
+
+def _cancelled(lane_state: LaneState, asked: Cancel, now: datetime) -> _Applied:
+    """A request that is known to be closed cannot be cancelled; one that is not known may come."""
+    tickets = _cancellable(lane_state, asked)
+    single = asked.request_id if asked.scope == "request" else None
+    if not tickets and (single is None or lane_state.ledger.known(single)):
+        return "nothing", [], []
+    if not tickets and single in lane_state.queue.tickets:
+        return "nothing", [], []  # it is cancelled, or of another workflow
+    written = lane_state.runs.cancel(tickets, asked, now)
+    names = [ticket.request.request_id for ticket in tickets]
+    return ("cancelled", names, written) if tickets else ("remembered", [], written)
+
+
+def _cancellable(lane_state: LaneState, asked: Cancel) -> list[Ticket]:
+    tickets = lane_state.queue.tickets
+    if asked.scope == "request":
+        one = tickets.get(asked.request_id or "")
+        found = [one] if one else []
+    else:
+        found = list(tickets.values())
+    return [
+        ticket
+        for ticket in found
+        if ticket.request.workflow_id == asked.workflow_id
+        and ticket.cancelled is None
+        and ticket.stage is not Stage.GONE
+    ][:CANCELLED_AT_ONCE_MAX]
+
+
+def _ticket_of_call(lane_state: LaneState, call_id: str) -> Ticket | None:
+    """The open request with a run that made the call."""
+    ticket = lane_state.queue.tickets.get(call_id.rpartition(".call.")[0])
+    return ticket if ticket and ticket.run else None

@@ -1,0 +1,90 @@
+"""What the private topic of a partition says of its open runs."""
+
+from dataclasses import dataclass, field
+
+from answerbus.envelope import Headers
+from answerbus.private.runs import (
+    RunCallRecord,
+    RunCancelRecord,
+    RunRecord,
+    RunsRecord,
+    RunStepRecord,
+    runs_key,
+)
+from services.worker.core.request.ticket import Ticket, ticket_of_run
+from services.worker.core.run.run import Run
+
+
+@dataclass(slots=True)
+class RecoveredRuns:
+    """The last word of each key."""
+
+    _found: dict[str, RunsRecord] = field(default_factory=dict)
+    _heads: dict[str, tuple[Headers, int]] = field(default_factory=dict)
+
+    def take(self, record: RunsRecord, headers: Headers, size_bytes: int) -> None:
+        """One record."""
+        key = runs_key(record)
+        self._found[key] = record
+        if isinstance(record, RunRecord):
+            self._heads[key] = headers, size_bytes
+
+    def end(self, key: bytes | None) -> None:
+        """A null value."""
+        name = (key or b"").decode(errors="replace")
+        self._found.pop(name, None)
+        self._heads.pop(name, None)
+
+    @property
+    def cancels(self) -> dict[str, RunCancelRecord]:
+        """The requests that were cancelled and have no outcome yet, oldest first."""
+        found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
+        return {one.request_id: one for one in sorted(found, key=lambda one: one.at)}
+
+    def runs(self) -> dict[str, Run]:
+        """The open runs by request."""
+        steps: dict[str, list[RunStepRecord]] = {}
+        calls: dict[str, list[RunCallRecord]] = {}
+        for record in self._found.values():
+            match record:
+                case RunStepRecord():
+                    steps.setdefault(record.request_id, []).append(record)
+                case RunCallRecord():
+                    calls.setdefault(record.request_id, []).append(record)
+                case _:
+                    pass
+        return {
+            name: _run(head, steps.get(name, []), calls.get(name, []))
+            for name, head in self._heads_of()
+        }
+
+    def tickets(self, listed: dict[bytes, Ticket]) -> list[Ticket]:
+        """Those of open runs that no list of retries has; the others get their run."""
+        found = []
+        for name, run in self.runs().items():
+            ticket = listed.get(name.encode())
+            if ticket is None:
+                head = self._found[name]
+                if not isinstance(head, RunRecord):
+                    raise TypeError("a run begins with its own record")
+                headers, size = self._heads[name]
+                ticket = ticket_of_run(head, size, headers)
+                found.append(ticket)
+            ticket.run = run
+            if run.open:
+                ticket.not_before = ticket.deadline
+        return found
+
+    def _heads_of(self) -> list[tuple[str, RunRecord]]:
+        return [(key, one) for key, one in self._found.items() if isinstance(one, RunRecord)]
+
+
+def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]) -> Run:
+    taken = tuple(sorted(steps, key=lambda step: step.n))
+    by_id = {
+        taken[record.n - 1].calls[record.place].call_id: record
+        for record in sorted(calls, key=lambda one: (one.n, one.place))
+    }
+    links = [step.link for step in taken] + [one.link for one in by_id.values() if one.link]
+    last = max(links, key=lambda link: link.number, default=None)
+    return Run(head.definition, taken, by_id, last)

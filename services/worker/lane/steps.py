@@ -1,0 +1,26 @@
+"""How a request is asked now: as it is, or as the next step of its run."""
+
+from answerbus.dead_letter import Cause
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.run import Run
+from services.worker.lane.lane import Lane
+
+
+def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
+    """A run begins here, with the definition that it keeps from its first step on."""
+    planner, request = lane.context.planner, ticket.request
+    if request.agent is None or request.parent is not None:
+        return planner.plan(request)
+    run = ticket.run or planner.begin_run(request)
+    if not isinstance(run, Run):
+        return run
+    ticket.run = run
+    return planner.plan_step(request, run, is_last_attempt=_is_last_attempt(lane, ticket))
+
+
+def _is_last_attempt(lane: Lane, ticket: Ticket) -> bool:
+    """Whether its account leaves it this attempt alone: no result of a tool could be told."""
+    account = lane.lane_state.ledger.account(ticket.request, lane.context.clock.now())
+    left = account.limit.attempts - account.charged[0] - len(account.in_flight)
+    return left <= 1

@@ -1,0 +1,148 @@
+"""What the next step of a run is asked as: nothing told before changes, old results get short."""
+
+import json
+
+from pydantic import JsonValue
+
+from answerbus.agent import AgentRef
+from answerbus.cause import MissingTools, UnknownAgent
+from services.worker.core.run import transitions
+from services.worker.core.run.agents import Agent, Agents
+from services.worker.core.run.asking import asking
+from services.worker.core.run.repeats import must_finish
+from services.worker.core.run.run import Run
+from services.worker.core.run.transcript import transcript_bytes
+from tests.unit.worker.core.run_builders import (
+    asked,
+    call,
+    definition,
+    inputs,
+    result,
+    says,
+    sent,
+    taken,
+    thinks,
+    tool,
+)
+
+
+def grown(run: Run, steps: int, value: JsonValue = "done", order: str | None = None) -> Run:
+    """The run after so many more steps, each with one call that was answered."""
+    for number in range(len(run.steps), len(run.steps) + steps):
+        change = taken(run, thinks("CANARY"), says("So."), call(order_id=order or str(number)))
+        (made,) = sent(change)
+        ended = transitions.result_came(change.run, result(made, value), inputs())
+        assert ended is not None
+        run = ended.run
+    return run
+
+
+def texts(run: Run, *, finish: bool = False) -> list[str]:
+    messages = asking(asked(), run, must_finish=finish).context.messages
+    return [f"{one.role} {one.trust}: {one.content}" for one in messages]
+
+
+def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> None:
+    told = texts(grown(Run(definition()), 1))
+
+    assert told == [
+        (
+            'assistant trusted: {"actions": [{"kind": "text_response", "content": "So."}, '
+            '{"kind": "tool_call", "name": "orders.get", "args": {"order_id": "0"}}]}'
+        ),
+        'user untrusted: orders.get: {"kind": "ok", "value": "done"}',
+    ]
+
+
+def test_no_thought_is_in_a_later_prompt_unless_the_agent_remembers_them() -> None:
+    assert "CANARY" not in "".join(texts(grown(Run(definition()), 3)))
+    assert "CANARY" in "".join(texts(grown(Run(definition(remember_thoughts=True)), 3)))
+
+
+def test_what_was_told_stays_and_what_is_new_comes_behind_it() -> None:
+    run = Run(definition())
+    before: list[str] = []
+    for _ in range(6):
+        run = grown(run, 1)
+        told = texts(run)
+        assert told[: len(before)] == before
+        before = told
+
+
+def test_the_last_step_says_so() -> None:
+    run = grown(Run(definition(steps_max=2)), 1)
+
+    assert must_finish(run)
+    assert "last step" in texts(run, finish=True)[-1]
+
+
+def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
+    run = Run(definition(transcript_bytes_max=10_000, steps_max=100))
+    gone: set[int] = set()
+    for _ in range(20):
+        run = grown(run, 1, "x" * 1_500)
+        told = texts(run)
+        elided = {n for n, text in enumerate(told) if '"kind": "elided"' in text}
+        assert gone <= elided
+        assert transcript_bytes(run) <= 10_000
+        gone = elided
+    assert gone
+    shown = json.loads(texts(run)[1].partition(": ")[2].partition(": ")[2])
+    assert shown.keys() == {"kind", "bytes", "digest"}
+
+
+def test_the_same_calls_again_and_again_are_remarked_and_then_end() -> None:
+    run = grown(Run(definition()), 3, order="1")
+    assert "exactly these tool calls in 3 steps" in texts(run)[-1]
+    assert not must_finish(run)
+
+    run = grown(run, 2, order="1")
+
+    assert must_finish(run)
+    assert not must_finish(grown(run, 1, order="2"))
+
+
+# Agents.
+
+TOOLS = {one.name: one for one in (tool("orders.get"), tool("orders.pay"))}
+AGENTS = Agents(
+    [
+        Agent(definition().model_copy(update={"tools": ()}), ("orders.get",)),
+        Agent(
+            definition().model_copy(update={"tools": (), "version": 2}),
+            ("orders.get", "orders.pay"),
+            {"orders.pay": "always"},
+        ),
+        Agent(definition().model_copy(update={"tools": (), "version": 10}), ("orders.rm",)),
+    ]
+)
+
+
+def test_the_newest_version_is_asked_unless_the_request_says_which() -> None:
+    assert AGENTS.freeze(AgentRef(name="support"), TOOLS) == MissingTools(tools=("orders.rm",))
+    frozen = AGENTS.freeze(AgentRef(name="support", version=2), TOOLS)
+    assert not isinstance(frozen, UnknownAgent | MissingTools)
+    assert [(one.name, one.card.approval) for one in frozen.tools] == [
+        ("orders.get", "never"),
+        ("orders.pay", "always"),
+    ]
+
+
+def test_a_request_can_only_leave_tools_out() -> None:
+    some = AgentRef(name="support", version=2, tools=("orders.get",))
+    other = AgentRef(name="support", version=1, tools=("orders.pay",))
+
+    frozen = AGENTS.freeze(some, TOOLS)
+    assert not isinstance(frozen, UnknownAgent | MissingTools)
+    assert [one.name for one in frozen.tools] == ["orders.get"]
+    assert AGENTS.freeze(other, TOOLS) == UnknownAgent()
+
+
+def test_who_is_not_known_is_told() -> None:
+    assert AGENTS.freeze(AgentRef(name="nobody"), TOOLS) == UnknownAgent()
+    assert AGENTS.freeze(AgentRef(name="support", version=3), TOOLS) == UnknownAgent()
+
+
+def test_a_run_has_the_budget_of_its_agent_unless_it_names_one() -> None:
+    assert AGENTS.with_budget(asked()).budget.attempts == 20
+    assert AGENTS.with_budget(asked(budget={"attempts": 2})).budget.attempts == 2

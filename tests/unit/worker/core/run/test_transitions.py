@@ -1,0 +1,367 @@
+"""Each row of the table of a run: what happens, when it may, and what is written with it."""
+
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from answerbus.cause import Cancelled
+from answerbus.control import Approval, ApprovalRequested
+from answerbus.limits import TOOL_DELIVERIES_MAX, TOOL_RESULT_BYTES_MAX
+from answerbus.private.runs import RunCallRecord, RunRecord, RunStepRecord
+from answerbus.step import Step, ToolEnded
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.tool_result import ToolProgress
+from services.digest import bytes_digest, text_digest
+from services.worker.core.run import transitions
+from services.worker.core.run.run import Run
+from services.worker.core.run.transitions import Change
+from services.worker.lane.state.recovered_runs import RecoveredRuns
+from tests.unit.worker.builders import ORIGIN, after
+from tests.unit.worker.core.run_builders import (
+    asked,
+    call,
+    definition,
+    inputs,
+    result,
+    says,
+    sent,
+    taken,
+    thinks,
+    tool,
+)
+
+TIMEOUT_S = 30.0
+
+
+def ended(change: Change) -> list[tuple[str, str]]:
+    """The calls that ended, with how."""
+    found = (event for event in change.written if isinstance(event, ToolEnded))
+    return [(event.call_id.rpartition(".call.")[2], event.outcome.kind) for event in found]
+
+
+def approval(of: Change, decision: str = "approved", **more: Any) -> Approval:
+    asked_for = next(e for e in of.written if isinstance(e, ApprovalRequested))
+    body = {
+        "call_id": asked_for.call_id,
+        "args_digest": asked_for.args_digest,
+        "decision": decision,
+        "by": "ops@acme",
+        "reason": "why",
+        "workflow_id": asked_for.workflow_id,
+        "at": after(1),
+    }
+    return Approval.model_validate({**body, **more})
+
+
+def heard(change: Change | None) -> Change:
+    assert change is not None
+    return change
+
+
+def test_a_step_is_written_with_its_calls_and_without_thoughts() -> None:
+    change = taken(Run(definition()), thinks("CANARY"), says("Looking."), call(), call())
+
+    step = change.written[0]
+    assert isinstance(step, Step)
+    assert step.said == ("Looking.",)
+    assert [made.state for made in step.calls] == ["called", "called"]
+    assert [made.call_id for made in sent(change)] == ["r-1.call.1.0", "r-1.call.1.1"]
+    assert "CANARY" not in "".join(event.model_dump_json() for event in change.written)
+    kinds = [event.kind for event in change.written]
+    assert kinds == ["step", "run_step", "tool_call", "run_call", "tool_call", "run_call"]
+
+
+def test_thoughts_are_kept_where_a_later_prompt_may_show_them() -> None:
+    change = taken(Run(definition(remember_thoughts=True)), thinks("hm"), call())
+
+    record = change.written[1]
+    assert isinstance(record, RunStepRecord)
+    assert record.thoughts == ("hm",)
+
+
+def test_a_call_says_where_its_result_is_to_go_and_the_run_keeps_the_digest_of_its_token() -> None:
+    change = taken(Run(definition()), call())
+
+    (made,) = sent(change)
+    (record,) = [event for event in change.written if isinstance(event, RunCallRecord)]
+    assert (made.reply.topic, made.reply.partition) == ("answerbus.tool-results.v1", 7)
+    assert made.expires_at == after(TIMEOUT_S)
+    assert made.reply.token not in record.model_dump_json()
+    assert record.tokens == (text_digest(made.reply.token),)
+
+
+def test_a_call_that_cannot_be_made_ends_with_its_step_and_is_never_sent() -> None:
+    change = taken(Run(definition()), call("orders.rm"), call(order_id="x"))
+
+    assert ended(change) == [("1.0", "unknown_tool"), ("1.1", "invalid_args")]
+    assert sent(change) == []
+    assert not change.run.open
+
+
+def test_calls_beyond_the_limit_of_a_step_are_not_run() -> None:
+    change = taken(Run(definition(calls_max=1)), call(), call())
+
+    assert ended(change) == [("1.1", "not_run")]
+    assert len(sent(change)) == 1
+
+
+def test_so_many_calls_are_open_at_once_as_the_agent_allows() -> None:
+    change = taken(Run(definition(parallel_max=2)), call(), call(), call())
+    assert [made.call_id[-1] for made in sent(change)] == ["0", "1"]
+
+    change = heard(transitions.result_came(change.run, result(sent(change)[0]), inputs()))
+
+    assert [made.call_id[-1] for made in sent(change)] == ["2"]
+
+
+def test_a_result_ends_its_call_once() -> None:
+    change = taken(Run(definition()), call())
+    (made,) = sent(change)
+
+    after_it = heard(transitions.result_came(change.run, result(made), inputs(2)))
+
+    assert ended(after_it) == [("1.0", "ok")]
+    assert not after_it.run.open
+    assert transitions.result_came(after_it.run, result(made), inputs(3)) is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"token": "AAAAAAAAAAAAAAAAAAAAAA=="},
+        {"call_id": "r-1.call.1.7"},
+        {"call_id": "r-2.call.1.0"},
+    ],
+)
+def test_only_who_could_read_the_call_can_end_it(forged: dict[str, str]) -> None:
+    change = taken(Run(definition()), call())
+
+    assert transitions.result_came(change.run, result(sent(change)[0], **forged), inputs()) is None
+
+
+def test_a_result_that_is_too_large_is_told_by_its_beginning() -> None:
+    change = taken(Run(definition()), call())
+    large = result(sent(change)[0], "x" * TOOL_RESULT_BYTES_MAX)
+
+    assert ended(heard(transitions.result_came(change.run, large, inputs()))) == [
+        ("1.0", "too_large")
+    ]
+
+
+def test_a_failure_of_a_tool_is_told_with_its_code() -> None:
+    change = taken(Run(definition()), call())
+    outcome = {"kind": "error", "code": "not_found", "message": "no"}
+    failed = result(sent(change)[0], outcome=outcome)
+
+    (event,) = [
+        event
+        for event in heard(transitions.result_came(change.run, failed, inputs())).written
+        if isinstance(event, ToolEnded)
+    ]
+    assert event.outcome.model_dump() == outcome
+
+
+def test_notes_of_a_tool_are_kept_for_the_outcome() -> None:
+    change = taken(Run(definition()), call())
+    noted = result(sent(change)[0], notes=["from the archive"])
+
+    assert heard(transitions.result_came(change.run, noted, inputs())).run.notes == (
+        "from the archive",
+    )
+
+
+def test_a_silent_tool_is_called_again_under_the_same_id_until_its_deliveries_are_used() -> None:
+    change = taken(Run(definition()), call())
+    first = sent(change)[0]
+    found = []
+    for number in range(1, TOOL_DELIVERIES_MAX + 1):
+        change = transitions.time_passed(change.run, inputs(number * TIMEOUT_S))
+        found.append([made.delivery for made in sent(change)])
+
+    assert found == [[2], [3], []]
+    assert ended(change) == [("1.0", "timed_out")]
+    assert transitions.result_came(change.run, result(first), inputs()) is None
+
+
+def test_the_result_of_an_earlier_delivery_is_taken() -> None:
+    change = taken(Run(definition()), call())
+    first = sent(change)[0]
+    again = transitions.time_passed(change.run, inputs(TIMEOUT_S))
+
+    assert ended(heard(transitions.result_came(again.run, result(first), inputs(31)))) == [
+        ("1.0", "ok")
+    ]
+
+
+def test_a_tool_that_runs_at_most_once_is_never_called_again() -> None:
+    change = taken(Run(definition(tool(delivery="at_most_once"))), call())
+
+    late = transitions.time_passed(change.run, inputs(TIMEOUT_S))
+
+    assert sent(late) == []
+    (event,) = [event for event in late.written if isinstance(event, ToolEnded)]
+    assert event.outcome.model_dump() == {"kind": "timed_out", "after_s": 30.0, "ran": "unknown"}
+
+
+def test_progress_starts_the_time_out_anew() -> None:
+    change = taken(Run(definition()), call())
+    (made,) = sent(change)
+    body = {"call_id": made.call_id, "workflow_id": made.workflow_id, "token": made.reply.token}
+
+    goes_on = heard(
+        transitions.progress_came(change.run, ToolProgress.model_validate(body), inputs(20))
+    )
+
+    assert transitions.time_passed(goes_on.run, inputs(TIMEOUT_S)).written == ()
+    assert sent(transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S)))
+
+
+def test_what_needs_approval_is_not_called_before_it() -> None:
+    change = taken(Run(definition(tool(approval="always"))), call())
+    assert sent(change) == []
+
+    yes = heard(transitions.approval_came(change.run, approval(change), inputs()))
+
+    (made,) = sent(yes)
+    assert made.approved is not None
+    assert made.approved.by == "ops@acme"
+    assert transitions.approval_came(yes.run, approval(change), inputs()) is None
+
+
+def test_a_denied_call_ends() -> None:
+    change = taken(Run(definition(tool(approval="always"))), call())
+
+    no = heard(transitions.approval_came(change.run, approval(change, "denied"), inputs()))
+
+    assert ended(no) == [("1.0", "denied")]
+    assert not no.run.open
+
+
+@pytest.mark.parametrize(
+    "other", [{"args_digest": text_digest("others")}, {"call_id": "r-1.call.1.5"}]
+)
+def test_an_approval_is_for_one_call_with_its_arguments(other: dict[str, str]) -> None:
+    change = taken(Run(definition(tool(approval="always"))), call())
+
+    assert transitions.approval_came(change.run, approval(change, **other), inputs()) is None
+
+
+def test_a_person_is_asked_once_anything_untrusted_was_read() -> None:
+    of = definition(tool(approval="after_untrusted"))
+    first = taken(Run(of), call())
+    assert len(sent(first)) == 1
+    read = heard(transitions.result_came(first.run, result(sent(first)[0]), inputs()))
+
+    second = taken(read.run, call())
+
+    assert sent(second) == []
+    told = asked(context={"instructions": "x", "facts": [{"name": "f", "value": 1}]})
+    assert inputs(of=told).request.context.facts[0].trust == "untrusted"
+
+
+def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() -> None:
+    change = taken(Run(definition(parallel_max=1)), call(), call())
+
+    stopped = transitions.stopped(change.run, Cancelled(by="me", reason="why"), inputs(1))
+
+    assert ended(stopped) == [("1.0", "cancelled"), ("1.1", "cancelled")]
+    (told,) = [event for event in stopped.written if isinstance(event, ToolCancel)]
+    assert told.call_id == "r-1.call.1.0"
+
+
+# What holds after anything.
+
+HAPPENINGS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=24)
+TOOLS = (tool("orders.get"), tool("orders.pay", delivery="at_most_once", approval="always"))
+
+
+class Story:
+    """A run to which anything happens, and all that was written of it."""
+
+    def __init__(self) -> None:
+        self.run = Run(definition(*TOOLS, parallel_max=2))
+        self.written: list[Any] = []
+        self.now_s = 0.0
+
+    def happen(self, what: int, which: int) -> None:
+        self.now_s += 7
+        calls = [event for event in self.written if isinstance(event, ToolCallRecord)]
+        match what:
+            case 0 | 1 if not self.run.open and len(self.run.steps) < 8:
+                wanted = [call("orders.pay" if (n + which) % 2 else "orders.get") for n in range(3)]
+                self.take(taken(self.run, *wanted, call("orders.rm"), seconds=self.now_s))
+            case 2 if calls:
+                said = result(calls[-1 - which % len(calls)])
+                self.take(transitions.result_came(self.run, said, inputs(self.now_s)))
+            case 3:
+                self.take(transitions.time_passed(self.run, inputs(self.now_s)))
+            case 4 | 5 if self.run.steps:
+                self.decide(which, "approved" if what == 4 else "denied")
+            case _:
+                pass
+
+    def decide(self, which: int, decision: str) -> None:
+        asked_for = [event for event in self.written if isinstance(event, ApprovalRequested)]
+        if asked_for:
+            one = asked_for[-1 - which % len(asked_for)]
+            said = approval(Change(self.run, (one,)), decision)
+            self.take(transitions.approval_came(self.run, said, inputs(self.now_s)))
+
+    def take(self, change: Change | None) -> None:
+        if change:
+            self.run = change.run
+            self.written += change.written
+
+
+@settings(max_examples=150)
+@given(HAPPENINGS)
+def test_whatever_happens_the_promises_of_a_run_hold(happenings: list[tuple[int, int]]) -> None:
+    story = Story()
+    for what, which in happenings:
+        story.happen(what, which)
+        assert sum(one.is_called for one in story.run.open) <= 2
+    story.take(transitions.stopped(story.run, Cancelled(by="x", reason="y"), inputs(9_000)))
+
+    steps = [event for event in story.written if isinstance(event, Step)]
+    asked_of = [made.call_id for step in steps for made in step.calls]
+    ends = [event.call_id for event in story.written if isinstance(event, ToolEnded)]
+    assert sorted(ends) == sorted(asked_of), "every call ends once"
+    sends = [event for event in story.written if isinstance(event, ToolCallRecord)]
+    keys = [(event.call_id, event.delivery) for event in sends]
+    assert len(keys) == len(set(keys)), "each delivery is sent once"
+    assert {event.delivery for event in sends if event.tool == "pay"} <= {1}
+    assert all(event.approved for event in sends if event.tool == "pay")
+    _assert_chain([e for e in story.written if isinstance(e, Step | ToolEnded)])
+    _assert_recovered(story)
+
+
+def _assert_chain(chain: list[Step | ToolEnded]) -> None:
+    before = None
+    for event in chain:
+        unhashed = event.model_dump(mode="json", exclude={"hash"})
+        assert event.previous == before
+        assert event.hash == bytes_digest(rfc8785.dumps(unhashed))
+        before = event.hash
+
+
+def _assert_recovered(story: Story) -> None:
+    """What the private records say is the very run."""
+    found = RecoveredRuns()
+    for event in story.written:
+        if isinstance(event, RunStepRecord | RunCallRecord):
+            again = type(event).model_validate_json(event.model_dump_json())
+            found.take(again, (), 0)
+    head = RunRecord(
+        request=asked(),
+        body_digest=text_digest("x"),
+        origin=ORIGIN,
+        definition=story.run.definition,
+    )
+    found.take(head, (), 0)
+    recovered = found.runs()["r-1"]
+    assert recovered.steps == story.run.steps
+    assert dict(recovered.calls) == dict(story.run.calls)
+    assert recovered.link == story.run.link

@@ -1,0 +1,270 @@
+"""A worker with agents on virtual time, tool servers that do as they are told, and what holds."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from answerbus.private.runs import AgentDefinition
+from answerbus.registry import Registry
+from answerbus.topics import (
+    CONTROLS,
+    LEDGER,
+    PARTITIONS_DEFAULT,
+    RETRIES,
+    RUNS,
+    STEPS,
+    TOOL_RESULTS,
+    Topic,
+    tool_calls,
+)
+from services.worker.adapters.kafka.run_reader import RunReader
+from services.worker.context import Context, RunSetup
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Reply
+from services.worker.core.request.admit import Admitted
+from services.worker.core.run.agents import Agent, Agents
+from services.worker.plans import Planner
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.core.run_builders import actions, call, says, tool
+from tests.unit.worker.lane.fakes import Broker, FakeShard, Kept
+from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, publish
+
+CALLS = tool_calls("orders")
+PRIVATE = (LEDGER, RETRIES, RUNS)
+WORKFLOW = workflow_of(0)
+
+Json = dict[str, Any]
+
+
+@dataclass
+class RunProvider(FakeProvider):
+    """Answers a step by how many the prompt tells of; `steps[n]` is what the model does then."""
+
+    steps: Sequence[Json] = ()
+    call_s: float = 0.05
+    asked_of: Counter[tuple[str, int]] = field(default_factory=Counter)  # by request and step
+    prompts: list[Prompt] = field(default_factory=list)
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        number = sum(turn.role == "assistant" for turn in prompt.turns)
+        self.asked_of[prompt.request_id, number] += 1
+        self.prompts.append(prompt)
+        answer = self.steps[min(number, len(self.steps) - 1)]
+        self.script = lambda *_: (self.call_s, answered(json.dumps(answer)))
+        return await super().ask(prompt, timeout_s=timeout_s)
+
+
+Tooling = Callable[[Json], Collection[tuple[float, Json | None]]]
+"""What a tool server says of a call: each after so many seconds; None: nothing."""
+
+
+def prompt_tool(_: Json) -> Collection[tuple[float, Json | None]]:
+    return [(0.02, {"kind": "ok", "value": "done"})]
+
+
+@dataclass
+class ToolServers:
+    """Read committed calls of all partitions, and answer as `tooling` says."""
+
+    broker: Broker
+    tooling: Tooling = prompt_tool
+    ran: list[str] = field(default_factory=list)  # call ids, with their delivery
+
+    async def serve(self) -> None:
+        read: Counter[int] = Counter()
+        while True:
+            for number in range(PARTITIONS_DEFAULT):
+                log = self.broker.log(CALLS, number)
+                for record in log.records[read[number] :]:
+                    self._take(json.loads(record.value or b"{}"))
+                read[number] = len(log.records)
+            await asyncio.sleep(0.01)
+
+    def _take(self, event: Json) -> None:
+        if event["kind"] == "tool_call":
+            self.ran.append(f"{event['call_id']}/{event['delivery']}")
+            for delay_s, outcome in self.tooling(event):
+                if outcome is not None:
+                    asyncio.get_running_loop().call_later(delay_s, self.answer, event, outcome)
+
+    def answer(self, event: Json, outcome: Json, **more: Any) -> None:
+        reply = event["reply"]
+        said = {
+            "kind": "tool_result",
+            "call_id": event["call_id"],
+            "workflow_id": event["workflow_id"],
+            "token": reply["token"],
+            "outcome": outcome,
+            **more,
+        }
+        say(self.broker, TOOL_RESULTS, said, reply["partition"])
+
+
+def say(broker: Broker, topic: Topic, event: Json | bytes, partition: int = 0) -> None:
+    value = event if isinstance(event, bytes) else json.dumps(event).encode()
+    broker.log(topic, partition).append(b"key", value, (), broker.clock.now())
+
+
+class RunConsumer:
+    """See run_reader.RunConsumer."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._next: dict[TopicPartition, int] = {}
+
+    async def start(self) -> None:
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await asyncio.sleep(0)
+
+    def assign(self, places: Collection[TopicPartition]) -> None:
+        self._next = dict.fromkeys(places, 0)
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        self._next[place] = offset
+
+    async def beginning_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
+    async def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self._log(place).end for place in places}
+
+    async def getmany(
+        self, *, timeout_ms: int, max_records: int
+    ) -> Mapping[TopicPartition, Sequence[Any]]:
+        await asyncio.sleep(timeout_ms / 10_000)
+        found: dict[TopicPartition, list[Kept]] = {}
+        for place, position in self._next.items():
+            new = [record for record in self._log(place).records if record.offset >= position]
+            if new[:max_records]:
+                found[place] = new[:max_records]
+                self._next[place] = found[place][-1].offset + 1
+        return found
+
+    def _log(self, place: TopicPartition) -> Any:
+        topic = TOOL_RESULTS if place.topic == TOOL_RESULTS.name else CONTROLS
+        return self._broker.log(topic, place.partition)
+
+
+class RunWorker(Worker):
+    """A worker that has agents."""
+
+    def __init__(self, broker: Broker, context: Context) -> None:
+        super().__init__(broker, context)
+        lives = self.membership
+        reader = RunReader(
+            lambda: RunConsumer(broker), lambda topic: topic.name, lambda: lives.lifecycles
+        )
+        self._reading = asyncio.create_task(reader.run())
+
+    def _leave(self) -> None:
+        self._reading.cancel()
+        super()._leave()
+
+    def _new_shard(self, partition: int) -> FakeShard:
+        self.shards.append(FakeShard(self.broker, partition, PRIVATE))
+        return self.shards[-1]
+
+
+TOOLS = {
+    one.name: one
+    for one in (
+        tool("orders.get"),
+        tool("orders.pay", delivery="at_most_once", approval="always"),
+    )
+}
+
+
+def run_context(provider: FakeProvider, agent: Json | None = None, **settings: Any) -> Context:
+    """A worker's context with one agent, `support`, and the tools of one toolset."""
+    outline = AgentDefinition(name="support", version=1, instructions="Help.", **(agent or {}))
+    agents = Agents([Agent(outline, tuple(TOOLS))])
+    around = context(provider, **settings)
+    planner = Planner(around.planner.backends, Registry(), agents=agents)
+    planner.tools = TOOLS
+    chance = iter(range(1, 1_000_000))
+
+    def complete(admitted: Admitted) -> Admitted:
+        return replace(admitted, request=agents.with_budget(admitted.request))
+
+    setup = RunSetup(
+        is_on=True,
+        chance=lambda length: next(chance).to_bytes(length, "big"),
+        complete=complete,
+    )
+    return replace(around, planner=planner, runs=setup)
+
+
+TWO_STEPS = (
+    actions(says("Looking."), call(order_id="1"), call(order_id="2")),
+    actions(call(order_id="3")),
+    actions(says("All is well.")),
+)
+
+
+class RunStage:
+    """One worker with agents on one broker, a tool server, and the runs published so far."""
+
+    def __init__(
+        self,
+        steps: Sequence[Json] = TWO_STEPS,
+        tooling: Tooling = prompt_tool,
+        agent: Json | None = None,
+        **settings: Any,
+    ) -> None:
+        self.broker, self.provider = Broker(), RunProvider(steps=steps)
+        self.agent, self.settings = agent, settings
+        self.tools = ToolServers(self.broker, tooling)
+        self.serving = asyncio.create_task(self.tools.serve())
+        self.names: list[str] = []
+        self.worker = self.new_worker()
+
+    def new_worker(self) -> RunWorker:
+        return RunWorker(self.broker, run_context(self.provider, self.agent, **self.settings))
+
+    def publish(self, *names: str, workflow_id: str = WORKFLOW, **more: Any) -> None:
+        for name in names:
+            body = {"agent": {"name": "support"}, "ttl_s": 600, **more}
+            publish(self.broker, name, workflow_id, **body)
+            self.names.append(name)
+
+    async def crash(self) -> None:
+        await self.worker.crash()
+        self.worker = self.new_worker()
+
+    async def end(self) -> None:
+        self.serving.cancel()
+        await self.worker.drain()
+
+    def control(self, event: Json) -> None:
+        body = {"by": "ops@acme", "reason": "why", "workflow_id": WORKFLOW}
+        body["at"] = "2026-11-21T10:00:00Z"
+        say(self.broker, CONTROLS, {**body, **event})
+
+    def cancel(self, name: str) -> None:
+        self.control({"kind": "cancel", "scope": "request", "request_id": name})
+
+    def calls(self) -> list[Json]:
+        """All that were published, in no order."""
+        found = [
+            event
+            for number in range(PARTITIONS_DEFAULT)
+            for event in events(self.broker, CALLS, partition=number)
+        ]
+        return [event for event in found if event["kind"] == "tool_call"]
+
+    def steps(self, kind: str) -> list[Json]:
+        return [event for event in events(self.broker, STEPS) if event["kind"] == kind]
+
+    def open_records(self) -> dict[bytes | None, bytes | None]:
+        """What the private topic says is open."""
+        last = {record.key: record.value for record in self.broker.log(RUNS).records}
+        return {key: value for key, value in last.items() if value is not None}

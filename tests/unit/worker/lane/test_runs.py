@@ -1,0 +1,417 @@
+"""Runs in a lane: their steps, tools, people and ends, and what a crash at any moment leaves."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
+from tests.unit.worker.core.run_builders import actions, call, says, thinks
+from tests.unit.worker.lane.fakes import Fault
+from tests.unit.worker.lane.run_world import TWO_STEPS, WORKFLOW, RunStage, say
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import audit, done, events, final_account, terminals, until
+
+PAYS = (actions(call("orders.pay", order_id="1")), actions(says("Paid.")))
+
+
+def check(stage: RunStage) -> None:
+    """A1, A2, A4, A5 and A12 over what is in the topics."""
+    audit(stage.broker, stage.provider)
+    assert stage.open_records() == {}, "no private record is left of what has ended"
+    calls = [(one["call_id"], one["delivery"]) for one in stage.calls()]
+    assert len(calls) == len(set(calls)), "each delivery of a call is published once"
+    asked = [made["call_id"] for step in stage.steps("step") for made in step["calls"]]
+    ended = [one["call_id"] for one in stage.steps("tool_ended")]
+    assert sorted(ended) == sorted(asked), "each call ends once"
+    assert {call_id for call_id, _ in calls} <= set(asked), "only calls of committed steps"
+    hashes: dict[str, str | None] = {}
+    for event in events(stage.broker, STEPS):
+        if event["kind"] in {"step", "tool_ended"}:
+            assert event["previous"] == hashes.get(event["request_id"]), "one chain for each run"
+            hashes[event["request_id"]] = event["hash"]
+
+
+async def finished(stage: RunStage, limit_s: float = 900.0) -> None:
+    await until(lambda: done(stage.broker, stage.names), limit_s)
+    await stage.end()
+    check(stage)
+
+
+def test_a_run_takes_steps_calls_tools_and_ends_with_one_result() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1")
+        await finished(stage)
+
+        (result,) = events(stage.broker, RESULTS)
+        assert result["answer"] == "All is well."
+        assert result["schema"]["kind"] == "text"
+        assert (result["run"]["steps"], result["run"]["tool_calls"]) == (2, 3)
+        assert [step["n"] for step in stage.steps("step")] == [1, 2]
+        assert sorted(stage.tools.ran) == [f"r-1.call.{it}/1" for it in ("1.0", "1.1", "2.0")]
+        assert final_account(stage.broker)["spent"]["attempts"] == 3
+        assert final_account(stage.broker)["limit"]["attempts"] == 1_000
+
+    run(main())
+
+
+def test_runs_of_a_workflow_take_turns_and_others_go_on_meanwhile() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1", "r-2")
+        stage.publish("r-3", policy={"ordering": "none"})
+        await finished(stage)
+
+        order = [event["request_id"] for event in events(stage.broker, RESULTS)]
+        assert order.index("r-1") < order.index("r-2")
+
+    run(main())
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_worker_that_is_killed_at_any_moment_repeats_no_finished_step(kills: int) -> None:
+    """From the first record to the end; the simulation looks more closely."""
+
+    async def story(after_s: float) -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1", "r-2")
+        for _ in range(kills):
+            await asyncio.sleep(after_s)
+            await stage.crash()
+            stage.worker.assign(0)
+        await finished(stage)
+        lost = [a for a in events(stage.broker, ATTEMPTS) if a["outcome"] == "unknown"]
+        assert sum(stage.provider.asked_of.values()) <= 6 + len(lost)
+        assert len(events(stage.broker, RESULTS)) == 2
+        assert len(stage.steps("step")) == 4
+
+    for number in range(0, 90, 4 * kills):
+        run(story(0.013 * number))
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_commit_that_fails_in_any_way_loses_and_doubles_nothing(fault: Fault) -> None:
+    async def story(place: int) -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.broker.faults.extend([None] * place + [fault])
+        stage.publish("r-1", "r-2")
+        await finished(stage)
+        assert len(events(stage.broker, RESULTS)) == 2
+        assert len(stage.steps("step")) == 4
+
+    for place in range(0, 18, 3):
+        run(story(place))
+
+
+def test_a_tool_that_is_silent_is_called_again_and_then_timed_out() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("No answer."))), lambda _: [])
+        await stage.worker.open()
+        stage.publish("r-1")
+        await finished(stage)
+
+        assert sorted(stage.tools.ran) == [f"r-1.call.1.0/{n}" for n in (1, 2, 3)]
+        (ended,) = stage.steps("tool_ended")
+        assert ended["outcome"] == {"kind": "timed_out", "after_s": 30.0, "ran": "unknown"}
+        assert terminals(stage.broker) == {"r-1": "result"}
+
+    run(main())
+
+
+def test_the_time_of_a_call_is_over_also_after_a_restart() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.tools.ran != [])
+        await stage.crash()
+        await asyncio.sleep(100)
+        await stage.worker.open()
+        await finished(stage)
+
+    run(main())
+
+
+def test_what_is_late_double_forged_or_no_event_is_dropped_and_counted() -> None:
+    def tooling(event: dict[str, Any]) -> list[tuple[float, dict[str, Any] | None]]:
+        ok = {"kind": "ok", "value": "done"}
+        return [(0.01, ok), (0.02, ok), (5.0, ok)]
+
+    async def main() -> None:
+        stage = RunStage(tooling=tooling)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.tools.ran != [])
+        (made, *_) = stage.calls()
+        stage.tools.answer(made, {"kind": "ok", "value": "forged"}, token="A" * 22 + "==")
+        stage.tools.answer(made, {"kind": "ok", "value": "forged"}, workflow_id="another")
+        say(stage.broker, TOOL_RESULTS, b"{")
+        say(stage.broker, TOOL_RESULTS, {"kind": "tool_result"})
+        say(stage.broker, TOOL_RESULTS, made)
+        await until(lambda: done(stage.broker, stage.names))
+        await asyncio.sleep(10)
+        assert stage.worker.context.counters.unheard >= 5 + 2 * 3
+        await finished(stage)
+        assert all(one["outcome"]["value"] == "done" for one in stage.steps("tool_ended"))
+
+    run(main())
+
+
+def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
+    async def main() -> None:
+        stage = RunStage(PAYS)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("approval_requested") != [])
+        await asyncio.sleep(5)
+        assert stage.tools.ran == []
+        (asked,) = stage.steps("approval_requested")
+        approval = {key: asked[key] for key in ("call_id", "args_digest")}
+        approval |= {"kind": "approval", "decision": "approved"}
+        stage.control({**approval, "args_digest": "sha256:" + "0" * 64})
+        await stage.crash()
+        await stage.worker.open()
+        stage.control(approval)
+        stage.control(approval)
+        await finished(stage)
+
+        effects = [one["effect"] for one in stage.steps("control_applied")]
+        assert effects == ["nothing", "approved", "nothing"]
+        assert stage.tools.ran == ["r-1.call.1.0/1"]
+        assert terminals(stage.broker) == {"r-1": "result"}
+
+    run(main())
+
+
+def test_a_denied_call_is_told_to_the_model_and_never_runs() -> None:
+    async def main() -> None:
+        stage = RunStage(PAYS)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("approval_requested") != [])
+        (asked,) = stage.steps("approval_requested")
+        denial = {key: asked[key] for key in ("call_id", "args_digest")}
+        stage.control({**denial, "kind": "approval", "decision": "denied"})
+        await finished(stage)
+
+        assert stage.tools.ran == []
+        (ended,) = stage.steps("tool_ended")
+        assert ended["outcome"] == {"kind": "denied", "by": "ops@acme", "reason": "why"}
+
+    run(main())
+
+
+def cause(stage: RunStage, name: str) -> str:
+    letters = {event["request_id"]: event for event in events(stage.broker, DEAD_LETTERS)}
+    return str(letters[name]["cause"]["kind"])
+
+
+def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
+    async def main() -> None:
+        stage = RunStage(tooling=lambda _: [])
+        await stage.worker.open()
+        stage.publish("r-1", "r-2")
+        await until(lambda: len(stage.tools.ran) == 2)
+        stage.cancel("r-1")
+        stage.cancel("r-2")  # it stands behind the other
+        await until(lambda: done(stage.broker, stage.names), 5.0)
+        await finished(stage)
+
+        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
+        assert {one["outcome"]["kind"] for one in stage.steps("tool_ended")} == {"cancelled"}
+        assert len(stage.tools.ran) == 2
+        assert stage.provider.asked_of.keys() == {("r-1", 0)}
+
+    run(main())
+
+
+def test_a_request_whose_call_is_in_flight_ends_as_cancelled_when_it_is_home() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        stage.provider.call_s = 20.0
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.provider.now_running == 1)
+        stage.cancel("r-1")
+        await until(lambda: stage.steps("control_applied") != [])
+        assert not done(stage.broker, ["r-1"])
+        await finished(stage)
+
+        assert cause(stage, "r-1") == "cancelled"
+        assert stage.steps("step") == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("more", [{}, {"agent": None}])
+def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
+    more: dict[str, Any],
+) -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.cancel("r-1")
+        await until(lambda: stage.steps("control_applied") != [])
+        await stage.crash()
+        await stage.worker.open()
+        stage.publish("r-1", **more)
+        await finished(stage)
+
+        assert stage.steps("control_applied")[0]["effect"] == "remembered"
+        assert cause(stage, "r-1") == "cancelled"
+        assert stage.provider.calls == []
+
+    run(main())
+
+
+def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
+    async def main() -> None:
+        stage = RunStage(tooling=lambda _: [])
+        await stage.worker.open()
+        stage.publish("r-1", "r-2", "r-3")
+        await until(lambda: stage.tools.ran != [])
+        stage.control({"kind": "cancel", "scope": "workflow", "request_id": None})
+        await finished(stage)
+
+        assert set(terminals(stage.broker).values()) == {"dead_letter"}
+        (applied,) = stage.steps("control_applied")
+        assert (applied["effect"], sorted(applied["requests"])) == ("cancelled", stage.names)
+
+    run(main())
+
+
+def test_a_cancel_of_what_has_ended_does_nothing() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, ["r-1"]))
+        stage.cancel("r-1")
+        await until(lambda: stage.steps("control_applied") != [])
+        await finished(stage)
+
+        assert stage.steps("control_applied")[0]["effect"] == "nothing"
+        assert terminals(stage.broker) == {"r-1": "result"}
+
+    run(main())
+
+
+def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        stage.provider.call_s = 20.0
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.provider.now_running == 1)
+        stage.cancel("r-1")
+        await until(lambda: stage.steps("control_applied") != [])
+        await stage.crash()
+        await stage.worker.open()
+        await finished(stage)
+
+        assert cause(stage, "r-1") == "cancelled"
+        assert len(stage.provider.calls) == 1
+
+    run(main())
+
+
+def test_the_deadline_ends_a_run_that_waits_for_its_tools() -> None:
+    async def main() -> None:
+        stage = RunStage(PAYS)
+        await stage.worker.open()
+        stage.publish("r-1", ttl_s=60)
+        await finished(stage)
+
+        assert cause(stage, "r-1") == "deadline_passed"
+        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["cancelled"]
+
+    run(main())
+
+
+def test_a_model_that_never_ends_must_finish_in_its_last_step() -> None:
+    async def main() -> None:
+        forever = (actions(call()),)
+        stage = RunStage(forever, agent={"steps_max": 3})
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 6})
+        await finished(stage)
+
+        assert len(stage.steps("step")) == 2
+        assert cause(stage, "r-1") == "budget_exhausted"
+        assert len(stage.provider.calls) == 6
+        assert "orders.get" not in stage.provider.prompts[-1].system
+
+    run(main())
+
+
+def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_told_or_published() -> None:
+    async def main() -> None:
+        thinking = (actions(thinks("CANARY")),)
+        stage = RunStage((actions(thinks("CANARY"), call()), *thinking))
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 3})
+        await finished(stage)
+
+        attempts = events(stage.broker, ATTEMPTS)
+        assert [one["outcome"] for one in attempts] == ["step", "retry", "dead_letter"]
+        assert attempts[0]["rationale"] == "CANARY"
+        told = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
+        for topic in (STEPS, RUNS, RESULTS, LEDGER):
+            assert "CANARY" not in str(events(stage.broker, topic))
+        assert "CANARY" not in "".join(told[:3])
+
+    run(main())
+
+
+def test_the_last_attempt_of_an_account_cannot_call_tools() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 1})
+        await finished(stage)
+
+        assert "orders.get" not in stage.provider.prompts[0].system
+        assert stage.calls() == []
+
+    run(main())
+
+
+def test_an_unknown_agent_ends_before_anything_is_spent() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1", agent={"name": "nobody"})
+        stage.publish("r-2", agent={"name": "support", "tools": ["orders.rm"]})
+        await finished(stage)
+
+        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("unknown_agent", "unknown_agent")
+        assert stage.provider.calls == []
+
+    run(main())
+
+
+def test_a_run_without_a_budget_has_that_of_its_agent() -> None:
+    async def main() -> None:
+        stage = RunStage(TWO_STEPS)
+        await stage.worker.open()
+        body = {
+            "kind": "request",
+            "request_id": "r-1",
+            "workflow_id": WORKFLOW,
+            "answer_schema": {"kind": "text"},
+            "context": {"instructions": "x"},
+            "agent": {"name": "support"},
+        }
+        stage.broker.publish(json.dumps(body).encode())
+        stage.names.append("r-1")
+        await finished(stage)
+
+        assert final_account(stage.broker)["limit"]["attempts"] == 20
+
+    run(main())
