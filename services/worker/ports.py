@@ -143,11 +143,15 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class ReadProgress:
-    """How far the past of a lane is read: the next offset by topic, and where it ends for now."""
+    """How far the past of a lane is read: the next offset by topic, and where it ends for now.
+
+    `read_at` is when it was last asked for more, on a clock that nobody sets.
+    """
 
     positions: dict[Topic, int] = field(default_factory=dict)
     starts: dict[Topic, int] = field(default_factory=dict)
     ends: dict[Topic, int] = field(default_factory=dict)
+    read_at: float | None = None
 
     @property
     def whole(self) -> int:
@@ -167,7 +171,11 @@ class ReadProgress:
 
 
 class PastCut(Exception):
-    """The private topics end before what was read of them: they were made anew, or cut."""
+    """What was read of the private topics is good for nothing, and has to be read anew.
+
+    They end before it, since they were made anew or cut; or it is so old that what takes some of it
+    back may be gone.
+    """
 
 
 class Shard(Protocol):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerbus.topics import LEDGER, REQUESTS, RETRIES
 from tests.simulation.cluster import Fault
-from tests.simulation.worker import CLOCKS_OFF_S, PREFIX, Worker
+from tests.simulation.worker import CLOCKS_OFF_S, NULLS, PREFIX, Worker
 
 if TYPE_CHECKING:
     from tests.simulation.history import History
@@ -132,7 +132,7 @@ class Faults:
         for partition in range(self._history.partitions):
             for topic in (LEDGER, RETRIES):
                 log = cluster.log(topic.full_name(PREFIX), partition)
-                log.compact(without_nulls=self._chance.random() < 0.5)
+                log.compact(cluster.clock.now() - NULLS if self._chance.random() < 0.5 else None)
             requests = cluster.log(REQUESTS.full_name(PREFIX), partition)
             requests.delete_before(min(cluster.offsets.get(partition, 0), requests.end))
         self._tell("compaction and retention")

@@ -98,21 +98,25 @@ class Log:
         undecided = (e.offset for e in self.entries if e.transaction and e.transaction.is_undecided)
         return next(undecided, self.end)
 
-    def compact(self, *, without_nulls: bool) -> None:
-        """Of each key only the last record stays; a null may go as well, once it stands alone."""
+    def compact(self, nulls_before: datetime | None) -> None:
+        """Of each key only the last record stays; an old null may go too, once it stands alone."""
         cut = self.stable_end()
         last = {e.key: e.offset for e in self.entries if e.offset < cut and e.is_committed}
         self.entries = [
             entry
             for entry in self.entries
             if entry.offset >= cut
-            or (last.get(entry.key) == entry.offset and not (entry.value is None and without_nulls))
+            or (last.get(entry.key) == entry.offset and not _is_over(entry, nulls_before))
         ]
 
     def delete_before(self, offset: int) -> None:
         """What retention does."""
         self.start = max(self.start, offset)
         self.entries = [entry for entry in self.entries if entry.offset >= self.start]
+
+
+def _is_over(entry: Entry, nulls_before: datetime | None) -> bool:
+    return entry.value is None and nulls_before is not None and entry.at < nulls_before
 
 
 def _offset(entry: Entry) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Coroutine
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -95,10 +96,12 @@ def test_compaction_keeps_the_last_of_each_key() -> None:
     log = Log("t", 0)
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", None)):
         log.append(NOW, key, value, ())
-    log.compact(without_nulls=False)
+    log.compact(None)
 
     assert [(entry.offset, entry.value) for entry in log.read(0, 9)[0]] == [(2, b"3"), (3, None)]
-    log.compact(without_nulls=True)
+    log.compact(NOW)
+    assert [entry.offset for entry in log.read(0, 9)[0]] == [2, 3]
+    log.compact(NOW + timedelta(seconds=1))
     assert [entry.offset for entry in log.read(0, 9)[0]] == [2]
     assert len(log.whole) == 4
 

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
 from typing import Any
 from unittest import mock
@@ -47,6 +48,7 @@ LATE_BATCHES = 0.2  # how often a batch is on its way for longer than a moment
 LATE_BATCH_S_MAX = 0.05
 HOUR_S = 3_600.0
 CLOCKS_OFF_S = (0.0, 0.0, 0.4, -60.0, 60.0, 26 * HOUR_S, -26 * HOUR_S, -8 * 24 * HOUR_S)
+NULLS = timedelta(seconds=10)  # so long a null value stays at least; in earnest a day
 TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 
@@ -67,6 +69,7 @@ def simulated_clients() -> Iterator[None]:
     with (
         mock.patch.object(shard, "TransactionalProducer", SimProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
+        mock.patch.object(shard, "REST_S_MAX", NULLS.total_seconds() / 2),
     ):
         yield
 

@@ -31,6 +31,9 @@ STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
 ASK_TIMEOUT_S = 30.0  # for one answer of the broker
 NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
+# A process may stand still while it reads, and what it has read is kept: for half as long as the
+# null value that ends a retry stays at least.
+REST_S_MAX = 43_200.0
 TELL_EVERY_S = 10.0
 YOUNG = 0  # generation of Python's garbage collector
 TRANSACTION_TIMEOUT_MS = 15_000
@@ -99,7 +102,9 @@ class KafkaShard:
         progress.ends = {self._past[place]: end for place, end in ends.items()}
         watch = _ReadWatch(self._names.partition)
         while any(progress.positions[self._past[place]] < end for place, end in ends.items()):
+            asked_at = self._clock.steady_s()
             found = await bounded(reader.getmany(timeout_ms=_POLL_MS), ASK_TIMEOUT_S)
+            self._check_age(progress, asked_at)
             positions = await bounded(self._positions(reader), ASK_TIMEOUT_S)
             for place, records in found.items():
                 for record in records:
@@ -110,6 +115,13 @@ class KafkaShard:
             # What a fetch leaves behind holds itself in circles, a megabyte each, and Python is
             # told to look for such rarely (garbage_collector.py).
             gc.collect(YOUNG)
+
+    def _check_age(self, progress: ReadProgress, asked_at: float) -> None:
+        """Raises PastCut if a null value may have come and gone since it was read last."""
+        before, progress.read_at = progress.read_at, asked_at
+        rested_s = self._clock.steady_s() - (asked_at if before is None else before)
+        if rested_s > REST_S_MAX:
+            raise PastCut(f"partition {self._names.partition} was not read for {rested_s:.0f} s")
 
     async def _positions(self, reader: RecordConsumer) -> dict[Topic, int]:
         return {topic: await reader.position(place) for place, topic in self._past.items()}
