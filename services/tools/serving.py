@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from answerbus.tools.kafka import SESSION_MS
 from answerbus.tools.server import ServerStuckError
 from answerbus.tools.serving import serve_on
 from answerbus.tools.toolset import Toolset
@@ -15,7 +16,10 @@ def serve_toolset(
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    serving = serve_on(bus_of(settings), toolset, concurrency=concurrency, drain_s=drain_s)
+    session_ms = min(settings.session_timeout_ms, SESSION_MS)
+    serving = serve_on(
+        bus_of(settings), toolset, concurrency=concurrency, drain_s=drain_s, session_ms=session_ms
+    )
     try:
         asyncio.run(serving)
     except ServerStuckError as error:

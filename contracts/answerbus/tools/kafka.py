@@ -32,9 +32,11 @@ from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
 
 POLL_MS = 200
+SESSION_MS = 10_000  # how long a server may be silent before others take its calls
 # A consumer whose records wait for a tool must not be taken for one that hangs: the event loop,
 # which sends heartbeats, is what hangs where a tool blocks it.
 POLL_INTERVAL_MS_MAX = 24 * 3_600_000
+_HEARTBEATS_A_SESSION = 4
 
 
 class KafkaChannel:
@@ -115,12 +117,16 @@ class KafkaChannel:
 
 
 @asynccontextmanager
-async def kafka_channel(bus: Bus, toolset: str) -> AsyncIterator[KafkaChannel]:
+async def kafka_channel(
+    bus: Bus, toolset: str, session_ms: int = SESSION_MS
+) -> AsyncIterator[KafkaChannel]:
     """A channel, connected; it joins its group when it is told to follow. Raises BusUnavailable."""
     consumer = bus.consumer(
         group_id=f"{bus.prefix}.tools.{toolset}",
         auto_offset_reset="earliest",
         max_poll_interval_ms=POLL_INTERVAL_MS_MAX,
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=session_ms // _HEARTBEATS_A_SESSION,
     )
     async with bus.running(bus.producer()) as producer, bus.running(consumer):
         yield KafkaChannel(bus, toolset, consumer, producer)

@@ -12,7 +12,7 @@ from typing import Any
 
 from answerbus.client.bus import Bus
 from answerbus.tools.core.intake import Offered
-from answerbus.tools.kafka import kafka_channel
+from answerbus.tools.kafka import SESSION_MS, kafka_channel
 from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT, ToolServer
 from answerbus.tools.toolset import Toolset
 from answerbus.tools.topic_set_up import create_missing
@@ -44,13 +44,14 @@ async def serve_on(
     *,
     concurrency: int = CONCURRENCY_DEFAULT,
     drain_s: float = DRAIN_S_DEFAULT,
+    session_ms: int = SESSION_MS,
     on_ready: Callable[[ToolServer], None] | None = None,
 ) -> None:
     """As `serve`, on a running event loop; `on_ready` is told when the first calls are read."""
     await create_missing(bus, toolset.name)
     name = f"{socket.gethostname()}-{os.getpid()}"
     offered = Offered(toolset.name, toolset.tools, TOOL_RESULTS.full_name(bus.prefix))
-    async with kafka_channel(bus, toolset.name) as channel:
+    async with kafka_channel(bus, toolset.name, session_ms) as channel:
         server = ToolServer(
             offered, channel, _now, name=name, concurrency=concurrency, drain_s=drain_s
         )
