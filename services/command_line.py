@@ -53,7 +53,12 @@ def json_shown(value: object) -> Text:
 def bus_of(settings: "KafkaSettings") -> "Bus":
     """The bus that the settings name. Raises SetUpError."""
     from answerbus.client.bus import Bus  # noqa: PLC0415 - Kafka's client, not needed for --help
-    from services.kafka import OPTION_NAMES, client_options  # noqa: PLC0415
+    from services.kafka import connection_options, option_names, servers  # noqa: PLC0415
 
-    options = client_options(settings)
-    return Bus(options.pop("bootstrap_servers"), settings.topic_prefix, options, OPTION_NAMES)
+    return Bus(
+        servers(settings),
+        settings.topic_prefix,
+        connection_options(settings),
+        option_names(settings),
+        settings.client_rack,
+    )

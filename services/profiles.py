@@ -1,7 +1,7 @@
 """`[profiles.NAME]` in the settings: a provider, a model, and how it is asked."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -30,6 +30,7 @@ class _Reached(_Profile):
     model: Annotated[str, Field(min_length=1)]
     base_url: str | None = None
     check_model: bool = True
+    api_key_file: Path | None = None
 
     @field_validator("base_url")
     @classmethod
@@ -41,6 +42,12 @@ class _Reached(_Profile):
                 "put a key into the variable that `api_key_env` names"
             )
         return base_url
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if self.api_key_file is not None and "api_key_env" in self.model_fields_set:
+            raise ValueError("a key lies in one place: leave `api_key_env` or `api_key_file` out")
+        return self
 
 
 class OpenAIProfile(_Reached):

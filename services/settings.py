@@ -1,19 +1,17 @@
 """The one settings file, `answerbus.toml`, overridden by `ANSWERBUS_<SECTION>__<KEY>` variables."""
 
 import os
-import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import unquote
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from services.misspelt import first_unknown
-from services.profiles import Profile, ScriptedProfile
+from services.profiles import Profile
 from services.section import JSON_IN_VARIABLE, Section
 
 FILE_DEFAULT = Path("answerbus.toml")
@@ -40,13 +38,26 @@ class KafkaSettings(Section):
     rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 60_000
     group_instance_id: str | None = None
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    client_rack: str | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "PLAIN"
     sasl_plain_username: str | None = None
     sasl_plain_password_env: str | None = None
+    sasl_plain_password_file: Path | None = None
+    sasl_token_file: Path | None = None
+    sasl_token_env: str | None = None
+    sasl_token_plugin: str | None = None
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     ssl_password_env: str | None = None
+    ssl_password_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_each_secret_once(self) -> Self:
+        for name in ("sasl_plain_password", "ssl_password"):
+            if getattr(self, f"{name}_env") and getattr(self, f"{name}_file"):
+                raise ValueError(f"a secret lies in one place: leave `{name}_env` or `_file` out")
+        return self
 
     @property
     def worker_group(self) -> str:
@@ -170,40 +181,6 @@ def from_environment(path: Path | None) -> Settings:
 def secret(variable: str | None) -> str | None:
     """The value of the variable that a setting names, if it is set and not empty."""
     return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets live there
-
-
-def secrets_of(settings: Settings) -> list[str]:
-    """All secrets that these settings lead to, for what must not show them."""
-    console = settings.console
-    named = (
-        settings.kafka.sasl_plain_password_env,
-        settings.kafka.ssl_password_env,
-        settings.worker.prompt_secret_env,
-        console.operator_token_env,
-        console.viewer_token_env,
-        *console.operators.values(),
-    )
-    return [*filter(None, map(secret, named)), *secrets_of_profiles(settings.profiles)]
-
-
-def secrets_of_profiles(profiles: Mapping[str, Profile]) -> list[str]:
-    """Their keys, and the names and passwords in their addresses."""
-    return [one for profile in profiles.values() for one in _secrets_of(profile) if one]
-
-
-def _secrets_of(profile: Profile) -> Iterable[str | None]:
-    if isinstance(profile, ScriptedProfile):
-        return ()
-    before_host = _USER_INFO.match(profile.base_url or "")
-    if before_host is None:
-        return (secret(profile.api_key_env),)
-    # A token may stand in the place of either, and with `%` or without.
-    user, _, password = before_host[1].partition(":")
-    return (secret(profile.api_key_env), user, password, unquote(user), unquote(password))
-
-
-# Also of an address that is none, which is shown where the profile is checked.
-_USER_INFO = re.compile(r"(?:[^/?#]*//)?([^/?#]*)@")
 
 
 def otlp_endpoint(settings: TelemetrySettings) -> str | None:

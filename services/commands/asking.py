@@ -21,7 +21,7 @@ from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.show_terminal import show
 from services.escaping import json_line, plain, plain_json
-from services.kafka import OPTION_NAMES, client_options
+from services.kafka import client_options, option_names
 from services.settings import KafkaSettings, from_environment
 
 
@@ -99,6 +99,7 @@ def _client(settings: KafkaSettings, registry: Registry) -> Client:
     return Client(
         **options,
         topic_prefix=settings.topic_prefix,
+        client_rack=settings.client_rack,
         registry=registry,
-        option_names=OPTION_NAMES,
+        option_names=option_names(settings),
     )

@@ -9,10 +9,12 @@ from rich.text import Text
 
 from services.command_line import AsJson, Config, stderr, stdout
 from services.escaping import json_lines
-from services.profiles import Profile, ScriptedProfile
+from services.profiles import Profile, RealProfile, ScriptedProfile
 from services.settings import from_environment, secret
 
-_SHOWN_APART = {"provider", "model", "dialect", "base_url", "api_key_env", "script", "price"}
+_SHOWN_APART = {
+    *("provider", "model", "dialect", "base_url", "api_key_env", "api_key_file", "script", "price")
+}
 
 
 def profiles(*, as_json: AsJson = False, config: Config = None) -> None:
@@ -37,7 +39,9 @@ def _who(profile: Profile) -> list[str]:
         return [*lines, f"plays {profile.script}"]
     if profile.base_url:
         lines.append(f"at {_address(profile.base_url)}")
-    if profile.api_key_env:
+    if profile.api_key_file:
+        lines.append(f"key in the file {profile.api_key_file}")
+    elif profile.api_key_env:
         is_set = "is set" if secret(profile.api_key_env) else "is not set"
         lines.append(f"key in {profile.api_key_env}, which {is_set}")
     return lines
@@ -59,12 +63,19 @@ def _as_data(name: str, profile: Profile) -> Mapping[str, object]:
     data = {"profile": name, **profile.model_dump(mode="json")}
     if isinstance(profile, ScriptedProfile):
         return data
-    variable = profile.api_key_env
     return {
         **data,
         "base_url": profile.base_url and _address(profile.base_url),
-        "api_key_is_set": None if variable is None else secret(variable) is not None,
+        "api_key_is_set": _is_set(profile),
     }
+
+
+def _is_set(profile: RealProfile) -> bool | None:
+    """Whether the key is where it should be; None for a profile without one."""
+    if profile.api_key_file:
+        return profile.api_key_file.exists()
+    variable = profile.api_key_env
+    return None if variable is None else secret(variable) is not None
 
 
 def _address(url: str) -> str:

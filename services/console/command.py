@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from answerbus.masking import Mask
 from services.command_line import stderr
 from services.console.main import run
-from services.settings import from_environment, secrets_of
+from services.live_mask import mask_of
+from services.settings import from_environment
 from services.telemetry.logs import Level, start_logging
 
 
@@ -44,7 +44,7 @@ def console(
     changes = {name: value for name, value in given.items() if value is not None}
     chosen = settings.console.model_copy(update=changes)
     settings = settings.model_copy(update={"console": chosen})
-    start_logging(log_level, Mask(secrets_of(settings)))
+    start_logging(log_level, mask_of(settings))
     # What goes wrong with Kafka is said once and in our words, here and on the pages.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     asyncio.run(run(settings, lambda said: stderr().print(said, markup=False)))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from answerbus.masking import Mask
-from services.settings import from_environment, secrets_of
+from services.live_mask import mask_of
+from services.settings import from_environment
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.processes import Processes
@@ -30,7 +30,7 @@ def worker(
 ) -> None:
     """Answer requests until SIGTERM, then finish the calls in flight and leave."""
     settings = from_environment(config)
-    start_logging(log_level, Mask(secrets_of(settings)))
+    start_logging(log_level, mask_of(settings))
     if processes == 1:
         asyncio.run(run(settings))
         return

@@ -15,11 +15,11 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
-from answerbus.masking import Mask
 from answerbus.topics import REQUESTS
 from services import plugins
-from services.kafka import client_options, topic_name
-from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint, secrets_of
+from services.kafka import connection_options, servers, topic_name
+from services.live_mask import mask_of
+from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.clock import BrokerClock
@@ -109,11 +109,11 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     context = replace(context, group=group_id, members_of=members_of, offset_of=offset_of)
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
-    consumer = GroupConsumer(read_monitor)
-    options = client_options(kafka)
+    options = connection_options(kafka).at(servers(kafka))
+    consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
     def new_life(partition: int) -> Lifecycle:
-        names = Names(kafka.topic_prefix, group_id, partition, options)
+        names = Names(kafka.topic_prefix, group_id, partition, options, kafka.client_rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
         shard = shards_of(names, clock, context.partitions)
@@ -132,7 +132,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator = Coordinator(kafka)
     watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
-    mask = Mask(secrets_of(settings))
+    mask = mask_of(settings)
     health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000

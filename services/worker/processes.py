@@ -10,9 +10,9 @@ import time
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
-from answerbus.masking import Mask
 from services.escaping import plain
-from services.settings import Settings, SetUpError, secrets_of
+from services.live_mask import mask_of
+from services.settings import Settings, SetUpError
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.shares import share
@@ -89,7 +89,7 @@ class Processes:
 
 def _work(settings: Settings, level: Level) -> None:
     """What a child process does."""
-    start_logging(level, Mask(secrets_of(settings)))
+    start_logging(level, mask_of(settings))
     try:
         asyncio.run(_run_while_wanted(settings))
     except SetUpError as error:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types hide them
@@ -63,9 +64,10 @@ class Rights(ABC):
 
     def set_scram_password(self, password: str) -> None:
         """Let USER in by SCRAM, with this password and no other."""
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        change = UserScramCredentialUpsertion(USER, info, password.encode())
-        self.administer(lambda admin: admin.alter_user_scram_credentials([change]))
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            info = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion(USER, info, password.encode())
+            self.administer(partial(_alter, change))
 
     def administer(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
         """Ask the broker, and wait until it has done so."""
@@ -78,3 +80,8 @@ class Rights(ABC):
         )
         plain = name.removesuffix("*")
         return kind(of, plain, pattern, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
+
+
+def _alter(change: UserScramCredentialUpsertion, admin: AdminClient) -> Mapping[Any, Any]:
+    changed: Mapping[Any, Any] = admin.alter_user_scram_credentials([change])
+    return changed

@@ -69,15 +69,31 @@ def sasl_properties() -> dict[str, str]:
     login = "org.apache.kafka.common.security.{}LoginModule required"
     plain = f'{login.format("plain.Plain")} user_{USER}="{PASSWORD}";'
     scram = f"{login.format('scram.Scram')};"
+    # Tokens that nobody signed: who they name is believed.
+    oauth = f'{login.format("oauthbearer.OAuthBearer")} unsecuredLoginStringClaim_sub="{USER}";'
+    logins = {
+        "sasl_plaintext": {"PLAIN": plain, "SCRAM-SHA-512": scram},
+        "sasl_ssl": {
+            "PLAIN": plain,
+            "SCRAM-SHA-256": scram,
+            "SCRAM-SHA-512": scram,
+            "OAUTHBEARER": oauth,
+        },
+    }
     jaas = {
-        f"listener.name.{name}.{mechanism}.sasl.jaas.config": text
-        for name in ("sasl_plaintext", "sasl_ssl")
-        for mechanism, text in (("plain", plain), ("scram-sha-512", scram))
+        f"listener.name.{name}.{mechanism.lower()}.sasl.jaas.config": text
+        for name, texts in logins.items()
+        for mechanism, text in texts.items()
+    }
+    enabled = {
+        f"listener.name.{name}.sasl.enabled.mechanisms": ",".join(texts)
+        for name, texts in logins.items()
     }
     return {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        **enabled,
         **jaas,
     }
 

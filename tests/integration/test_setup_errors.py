@@ -179,7 +179,8 @@ async def test_a_wrong_key(bus: Bus) -> None:
     said, url = await said_about(bus, answer({"error": {"message": "bad key"}}, 401))
 
     assert said == (
-        f"Profile `default`: {url} refuses the key: put a valid one where `api_key_env` points"
+        f"Profile `default`: {url} refuses the key: put a valid one where `api_key_env` or "
+        "`api_key_file` points"
     )
 
 

@@ -58,7 +58,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
     "a bad key": (
         (answer({"error": {"type": "authentication_error", "message": SECRET}}, 401),),
-        "{url} refuses the key: put a valid one where `api_key_env` points",
+        "{url} refuses the key: put a valid one where `api_key_env` or `api_key_file` points",
     ),
     "an unknown model": ((NOT_FOUND, OTHERS), "{url} has no model 'm': set `model` to x, y"),
     "a web page": (

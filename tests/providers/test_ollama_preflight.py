@@ -65,7 +65,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
     "a bad key": (
         (answer({"error": "unauthorized"}, 401),),
-        "{url} refuses the key: put a valid one where `api_key_env` points",
+        "{url} refuses the key: put a valid one where `api_key_env` or `api_key_file` points",
     ),
     "a web page": (
         (answer(b"<html>"),),

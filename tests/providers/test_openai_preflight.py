@@ -84,7 +84,7 @@ HASTY = ExchangeLimits(preflight_timeout_s=0.3)
 NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "a bad key": (
         (answer({"error": {"message": SECRET}}, 401),),
-        "{url} refuses the key: put a valid one where `api_key_env` points",
+        "{url} refuses the key: put a valid one where `api_key_env` or `api_key_file` points",
     ),
     "an unknown model": (
         (OTHERS, NOT_FOUND),

@@ -13,8 +13,8 @@ from services.settings import (
     SetUpError,
     WorkerSettings,
     load,
-    secrets_of,
 )
+from services.settings_secrets import secrets_of
 
 FILE = """
 [kafka]

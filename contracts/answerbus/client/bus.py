@@ -50,13 +50,15 @@ StartingT = TypeVar("StartingT", bound=_Starting)
 class Bus:
     """Where the topics are; `options` go to every aiokafka client as they are.
 
-    `names` are what messages call those options.
+    `names` are what messages call those options. `rack` is where consumers are: they read from a
+    replica there, if the brokers offer that.
     """
 
     servers: str | Sequence[str]
     prefix: str
     options: Mapping[str, Any]
     names: OptionNames = field(default_factory=OptionNames)
+    rack: str | None = None
 
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""
@@ -71,6 +73,7 @@ class Bus:
         return RecordConsumer(
             bootstrap_servers=self.servers,
             enable_auto_commit=False,
+            client_rack=self.rack,
             **{"isolation_level": "read_committed", **self.options, **choices},
         )
 

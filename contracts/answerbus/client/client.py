@@ -35,7 +35,8 @@ class Client:
     `registry` says which types stand for contracts; by default those that are installed, plugins
     included, and PluginError is raised for a plugin that cannot be used. `kafka` are further
     options of all aiokafka clients, such as `security_protocol`, and `option_names` what messages
-    call them. Every method raises BusUnavailable if Kafka or a topic cannot be used.
+    call them. `client_rack` is where it runs: it reads from a replica there if brokers offer that.
+    Every method raises BusUnavailable if Kafka or a topic cannot be used.
     """
 
     def __init__(
@@ -45,9 +46,11 @@ class Client:
         topic_prefix: str = PREFIX_DEFAULT,
         registry: Registry | None = None,
         option_names: OptionNames | None = None,
+        client_rack: str | None = None,
         **kafka: Any,
     ) -> None:
-        self._bus = Bus(bootstrap_servers, topic_prefix, kafka, option_names or OptionNames())
+        names = option_names or OptionNames()
+        self._bus = Bus(bootstrap_servers, topic_prefix, kafka, names, client_rack)
         self._connection = Connection(self._bus)
         self._registry = plugins.installed() if registry is None else registry
 

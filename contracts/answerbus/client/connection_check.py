@@ -29,6 +29,7 @@ _OPTIONS = (
     *("sasl_plain_password", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
     "sasl_oauth_token_provider",
 )
+TOKENS = "OAUTHBEARER"
 _NO_SASL_HERE = IllegalSaslStateError.errno
 _WRONG_HOST = {62, 64}  # OpenSSL's codes: the certificate names another host, another address
 _OUT_OF_DATE = {9, 10}
@@ -43,7 +44,10 @@ async def diagnosis_at(
     for host, port, _ in collect_hosts(servers, randomize=False):
         try:
             async with _connection(host, port, options) as connection:
-                await connection.send(MetadataRequest([]))
+                told = await connection.send(MetadataRequest([]))
+                # What aiokafka takes for an answer is a refusal where no broker is in it.
+                if not told.brokers and options.get("sasl_mechanism") == TOKENS:
+                    raise SaslAuthenticationFailed
         except _FAILURES as error:
             found = found or await _Step(host, port, options, names).refusal(error)
         else:
@@ -126,6 +130,11 @@ class _Step:
             return Diagnosis(
                 f"the broker does not know the SASL mechanism {asked}",
                 f"set {names.mechanism} to {' or '.join(sorted(mechanisms))}",
+            )
+        if asked == TOKENS:
+            return Diagnosis(
+                f"the broker refuses the token ({type(error).__name__})",
+                f"see that {names.token} gives one that is valid now, for this broker",
             )
         user = self._options.get("sasl_plain_username")
         return Diagnosis(

@@ -35,6 +35,7 @@ class OptionNames:
     mechanism: str = "`sasl_mechanism`"
     user: str = "`sasl_plain_username`"
     password: str = "`sasl_plain_password`"  # noqa: S105 - the name of the option
+    token: str = "`sasl_oauth_token_provider`"  # noqa: S105 - the name of the option
     authority: str = "the authority in `ssl_context`"
     certificate: str = "the certificate and key in `ssl_context`"
 

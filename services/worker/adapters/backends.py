@@ -5,10 +5,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from answerbus.masking import Mask
+from services.live_mask import LiveMask
 from services.profiles import (
     AnthropicProfile,
     GeminiProfile,
@@ -18,13 +18,17 @@ from services.profiles import (
     RealProfile,
     ScriptedProfile,
 )
-from services.settings import SetUpError, secret, secrets_of_profiles
+from services.secret_file import SecretFile
+from services.settings import SetUpError
+from services.settings_secrets import secrets_of_profiles
 from services.worker.adapters.providers.apis.anthropic import AnthropicApi
 from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.gemini import GeminiApi
 from services.worker.adapters.providers.apis.ollama import OllamaApi
 from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.keyed import KeyedProvider
+from services.worker.adapters.providers.keys import key_files, key_of
 from services.worker.adapters.providers.masked import MaskedProvider
 from services.worker.adapters.providers.scripted import ScriptedProvider
 from services.worker.adapters.tariffs import tariff_of
@@ -119,12 +123,17 @@ def _built(profiles: Mapping[str, Profile], clock: Clock) -> tuple[dict[str, Bac
             "No profile is configured: add a table [profiles.default] to answerbus.toml that "
             "names a provider and a model."
         )
-    mask = Mask(secrets_of_profiles(profiles))  # a server may know the keys of other profiles too
+    files, faults_of_files = key_files(profiles)
+    faults = [*faults_of_files.values()]
+    # A server may know the keys of other profiles too.
+    mask = LiveMask(secrets_of_profiles(profiles), [*files.values()])
     servers: dict[str, Reachability] = {}
-    built, faults = {}, []
+    built = {}
     for name, profile in profiles.items():
+        if name in faults_of_files:
+            continue
         try:
-            provider, server = _provider(name, profile, clock)
+            provider, server = _provider(name, profile, clock, files.get(name))
         except SetUpError as error:
             faults.append(str(error))
             continue
@@ -177,7 +186,9 @@ def _shows_schema(profile: Profile) -> bool:
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
 
-def _provider(name: str, profile: Profile, clock: Clock) -> tuple[Provider, str]:
+def _provider(
+    name: str, profile: Profile, clock: Clock, key_file: SecretFile | None
+) -> tuple[Provider, str]:
     """The provider, and the server that it shares with other profiles."""
     if isinstance(profile, ScriptedProfile):
         scripted = ScriptedProvider(
@@ -188,14 +199,20 @@ def _provider(name: str, profile: Profile, clock: Clock) -> tuple[Provider, str]
     from services.worker.adapters.providers.http import HttpProvider
     from services.worker.adapters.providers.sdks import headers_of
 
-    api = _api(profile, _connection(name, profile))
-    server = server_of(api.base_url)
+    key = key_file.value if key_file else key_of(name, profile)
+    connection = _connection(profile, key)
+    server = server_of(_api(profile, connection).base_url)
     if server is None:
         raise SetUpError(
             f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
             "https://host/v1 or http://localhost:8080/v1."
         )
-    return HttpProvider(api, headers_of(api), clock), server
+
+    def make(key: str | None) -> Provider:
+        api = _api(profile, replace(connection, api_key=key))
+        return HttpProvider(api, headers_of(api), clock)
+
+    return KeyedProvider(key_file, make) if key_file else make(key), server
 
 
 def _api(profile: RealProfile, connection: Connection) -> Api:
@@ -212,27 +229,13 @@ def _api(profile: RealProfile, connection: Connection) -> Api:
             assert_never(profile)
 
 
-def _connection(name: str, profile: RealProfile) -> Connection:
+def _connection(profile: RealProfile, key: str | None) -> Connection:
     return Connection(
         model=profile.model,
-        api_key=_key(name, profile),
+        api_key=key,
         base_url=profile.base_url,
         max_in_flight=profile.max_in_flight,
         temperature=profile.temperature,
         check_model=profile.check_model,
         native=profile.dialect != "prompted",
     )
-
-
-def _key(name: str, profile: RealProfile) -> str | None:
-    """The key of a profile; a server of one's own may need none, but what is named is there."""
-    key = secret(profile.api_key_env)
-    at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
-    is_named = "api_key_env" in profile.model_fields_set
-    if profile.api_key_env and key is None and (is_named or not at_home):
-        without = f", or leave `profiles.{name}.api_key_env` out if it needs none" * at_home
-        raise SetUpError(
-            f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
-            f"key there, or name another variable in `profiles.{name}.api_key_env`{without}."
-        )
-    return key

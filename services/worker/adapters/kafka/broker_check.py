@@ -12,7 +12,7 @@ from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.partition import Layout
 from answerbus.topics import TOPICS, Topic
 from services.command_line import bus_of
-from services.kafka import OPTION_NAMES, topic_name
+from services.kafka import option_names, topic_name
 from services.settings import KafkaSettings, SetUpError
 from services.topics.broker import topics_on
 from services.topics.planning.plan import Change, Found, plan
@@ -98,7 +98,7 @@ async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout 
 
 async def refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | None:
     """Why Kafka, which does not answer a running worker, would not let it in; None otherwise."""
-    refusal = await diagnosis_at(settings.bootstrap_servers, options, OPTION_NAMES)
+    refusal = await diagnosis_at(settings.bootstrap_servers, options, option_names(settings))
     return str(refusal) if refusal else None
 
 

@@ -1,6 +1,8 @@
 """The worker's consumer in its group: each start makes one, whose polls are watched."""
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -8,6 +10,8 @@ from aiokafka import TopicPartition
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class WatchedConsumer(RecordConsumer):
@@ -26,15 +30,24 @@ class WatchedConsumer(RecordConsumer):
 
 
 class GroupConsumer:
-    """The consumer of this moment: FastStream makes one at its start, and a renewal another."""
+    """The consumer of this moment: FastStream makes one at its start, and a renewal another.
 
-    def __init__(self, read_monitor: ReadMonitor) -> None:
-        self._read_monitor = read_monitor
+    `options` are those of its connection: FastStream knows no tokens, and no secret that changes.
+    """
+
+    def __init__(
+        self,
+        read_monitor: ReadMonitor,
+        options: Mapping[str, Any] = NO_OPTIONS,
+        rack: str | None = None,
+    ) -> None:
+        self._read_monitor, self._options, self._rack = read_monitor, options, rack
         self._current: WatchedConsumer | None = None
 
     def make(self, *topics: str, **options: Any) -> WatchedConsumer:
         """What FastStream calls instead of aiokafka's class."""
-        self._current = WatchedConsumer(*topics, read_monitor=self._read_monitor, **options)
+        given = {**options, **self._options, "client_rack": self._rack}
+        self._current = WatchedConsumer(*topics, read_monitor=self._read_monitor, **given)
         return self._current
 
     def current(self) -> WatchedConsumer:

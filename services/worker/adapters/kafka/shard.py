@@ -57,6 +57,7 @@ class Names:
     partition: int
     options: Mapping[str, Any]
     private: tuple[Topic, ...] = (LEDGER, RETRIES)
+    rack: str | None = None
 
     def topic(self, topic: Topic) -> str:
         """A topic's name on the broker."""
@@ -129,6 +130,7 @@ class KafkaShard:
     async def _start_reader(self, progress: ReadProgress) -> RecordConsumer:
         self._reader = reader = RecordConsumer(
             **self._names.options,
+            client_rack=self._names.rack,
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,

@@ -16,7 +16,6 @@ from faststream.kafka import KafkaBroker, KafkaMessage
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
-from services.kafka import faststream_security
 from services.settings import KafkaSettings
 from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
@@ -44,7 +43,6 @@ class RequestBroker(KafkaBroker):
     def __init__(self, settings: KafkaSettings, consumer: GroupConsumer) -> None:
         super().__init__(
             settings.bootstrap_servers.split(","),
-            security=faststream_security(settings),
             consumer_only=True,
             allow_auto_create_topics=False,
             client_id=WORKER_CLIENT,

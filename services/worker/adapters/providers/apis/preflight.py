@@ -66,7 +66,8 @@ def of_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
     """Why asking for models failed, if that says that calls would fail as well; else None."""
     match reply:
         case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
-            return NotReady(f"{url} refuses the key: put a valid one where `api_key_env` points")
+            places = "`api_key_env` or `api_key_file`"
+            return NotReady(f"{url} refuses the key: put a valid one where {places} points")
         case Rejected(scope="profile", status=402 | 429):
             return Unhealthy(f"the account at {url} has no credit left: top it up")
         case Rejected(status=int(status)) if status // 100 == 3:

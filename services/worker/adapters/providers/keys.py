@@ -1,0 +1,35 @@
+"""Where the keys of profiles lie: in variables, or in files."""
+
+from collections.abc import Mapping
+
+from services.profiles import OllamaProfile, Profile, RealProfile, ScriptedProfile
+from services.secret_file import SecretFile
+from services.settings import SetUpError, secret
+from services.settings_secrets import secret_file
+
+
+def key_files(profiles: Mapping[str, Profile]) -> tuple[dict[str, SecretFile], dict[str, str]]:
+    """The file with the key of each profile that has one, or why it is of no use."""
+    files, faults = {}, {}
+    for name, profile in profiles.items():
+        if isinstance(profile, ScriptedProfile) or profile.api_key_file is None:
+            continue
+        try:
+            files[name] = secret_file(profile.api_key_file, f"profiles.{name}.api_key_file")
+        except SetUpError as error:
+            faults[name] = f"Profile `{name}`: {error}"
+    return files, faults
+
+
+def key_of(name: str, profile: RealProfile) -> str | None:
+    """The key of a profile; a server of one's own may need none, but what is named is there."""
+    key = secret(profile.api_key_env)
+    at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
+    is_named = "api_key_env" in profile.model_fields_set
+    if profile.api_key_env and key is None and (is_named or not at_home):
+        without = f", or leave `profiles.{name}.api_key_env` out if it needs none" * at_home
+        raise SetUpError(
+            f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
+            f"key there, or name another variable in `profiles.{name}.api_key_env`{without}."
+        )
+    return key
