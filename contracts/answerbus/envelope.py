@@ -118,7 +118,7 @@ def encode(
     """Writes an event as a CloudEvent in binary mode; `trace` is `traceparent` and `tracestate`."""
     return Encoded(
         key=key(event).encode(),
-        value=event.model_dump_json().encode(),
+        value=_body(event),
         headers=headers_of(
             event.kind,
             source,
@@ -127,9 +127,17 @@ def encode(
             ce_subject=workflow_of(event),
             ce_requestid=request_of(event),
             **_schema_headers(event),
+            **_parent_header(event),
             **(trace or {}),
         ),
     )
+
+
+def _body(event: Event) -> bytes:
+    """A run without a budget has its agent's, so that no default may stand in for one."""
+    if isinstance(event, Request) and event.agent and "budget" not in event.model_fields_set:
+        return event.model_dump_json(exclude={"budget"}).encode()
+    return event.model_dump_json().encode()
 
 
 def headers_of(
@@ -171,6 +179,14 @@ def _schema_headers(event: Event) -> Mapping[str, str | None]:
             return {"ce_contract": schema_name(event.request.answer_schema).header}
         case DeadLetter():
             return {"ce_cause": event.cause.kind}
+        case _:
+            return {}
+
+
+def _parent_header(event: Event) -> Mapping[str, str | None]:
+    match event:
+        case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
+            return {"ce_parentid": event.parent.request_id} if event.parent else {}
         case _:
             return {}
 

@@ -5,6 +5,7 @@ from typing import assert_never, assert_type
 
 from pydantic import BaseModel, JsonValue
 
+from answerbus.agent import AgentRef
 from answerbus.answers.agent_action import AgentAction, TextResponse, Thought, ToolCall
 from answerbus.answers.plan_proposal import (
     CallsiteRewrite,
@@ -16,10 +17,13 @@ from answerbus.answers.proposal import Proposal, ProposedAction
 from answerbus.answers.selection import NothingSelected, Selected, Selection
 from answerbus.answers.specialist import Specialist
 from answerbus.budget import Budget
+from answerbus.call_outcome import CallOk
 from answerbus.client import (
     Client,
+    Followed,
     Progress,
     Published,
+    PublishedControl,
     Subscription,
     SyncClient,
     SyncSubscription,
@@ -27,10 +31,12 @@ from answerbus.client import (
 )
 from answerbus.client.testing import FakeClient, answered, refused
 from answerbus.contract import Contract
+from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Fact, Message, Policy, Request
+from answerbus.step import Step, ToolEnded
 from answerbus.trace import Trace
 from tests.plugins.tickets.answerbus_tickets import (
     TICKET_ROUTING,
@@ -257,6 +263,31 @@ async def the_answer_or_an_error(client: Client) -> None:
     assert_type(bump.unwrap(), DepBump | Override | CallsiteRewrite)
 
 
+async def a_run_of_an_agent(client: Client) -> None:
+    text = await client.ask("Where is order 4711?", workflow_id="w", agent="support")
+    assert_type(text, Result[str] | UnvalidatedResult | Refusal | DeadLetter)
+    ref = AgentRef(name="support", version=3, tools=("orders.get_order",))
+    typed = await client.ask("Who?", workflow_id="w", agent=ref, response_model=Route)
+    assert_type(typed, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
+    async for followed in client.follow("r", "w", after="0:1.0.0.0"):
+        assert_type(followed, Followed)
+        match followed.event:
+            case ApprovalRequested() as asked:
+                published = await client.approve(asked, by="me", reason="it is right")
+                assert_type(published, PublishedControl)
+                assert_type(await client.effect_of(published), ControlApplied | None)
+            case Step(said=said) | ToolEnded(outcome=CallOk(value=said)):
+                assert said
+            case ToolEnded() | ControlApplied():
+                pass
+            case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
+                followed.event.unwrap()
+            case _:
+                assert_never(followed.event)
+    assert_type(await client.cancel("r", "w", by="me", reason="enough"), PublishedControl)
+    assert_type(await client.cancel_workflow("w", by="me", reason="enough"), PublishedControl)
+
+
 def shown(progress: Progress) -> str:
     match progress:
         case Published(partition=partition):
@@ -291,6 +322,9 @@ def a_script(client: SyncClient, request: Request, told: list[Progress]) -> str:
                 assert_type(
                     any_end, Result[Route] | UnvalidatedResult | Refusal | Undecodable | DeadLetter
                 )
+        for followed in client.follow("r", "w"):
+            assert_type(followed, Followed)
+        assert_type(client.cancel("r", "w", by="me", reason="enough"), PublishedControl)
     return outcome.unwrap().team
 
 

@@ -1,7 +1,9 @@
 """Ask and subscribe from Python (the extra `answerbus[client]`): see Client and SyncClient."""
 
 from answerbus.client.client import Client
+from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import BusRefused, BusUnavailable, NoAnswerYet
+from answerbus.client.follow import Followed, FollowedEvent
 from answerbus.client.progress import Progress, Published, Waiting
 from answerbus.client.request_id import uuid7
 from answerbus.client.subscription import Subscription
@@ -16,10 +18,13 @@ __all__ = [
     "BusUnavailable",
     "Client",
     "DeadLetterError",
+    "Followed",
+    "FollowedEvent",
     "NoAnswerYet",
     "OutcomeError",
     "Progress",
     "Published",
+    "PublishedControl",
     "RefusalError",
     "Subscription",
     "SyncClient",

@@ -5,6 +5,7 @@ from typing import Any, TypedDict
 
 from pydantic_core import to_jsonable_python
 
+from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.request import Context, Fact, Message, Policy, Request, SchemaRef
 
@@ -28,6 +29,11 @@ class AskOptions(TypedDict, total=False):
     """What to do about invalid answers and refusals, and in which order to run."""
     labels: Mapping[str, str]
     """Repeated in each event about the request."""
+    agent: str | AgentRef
+    """The agent that works on it, in steps and with tools; an `AgentRef` says version and tools.
+
+    Without a `budget` it is the agent's.
+    """
     request_id: str | None
     """Its own id, to publish it again safely; by default a new UUIDv7."""
 
@@ -37,6 +43,8 @@ def make_request(
 ) -> Request:
     """The request; raises pydantic's ValidationError (a ValueError) for what the wire refuses."""
     said: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
+    if (agent := asking.get("agent")) is not None:
+        said["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent
     return Request(
         request_id=asking.get("request_id") or new_id,
         workflow_id=workflow_id,

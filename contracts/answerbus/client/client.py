@@ -14,6 +14,7 @@ from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection
 from answerbus.client.diagnosis import OptionNames
+from answerbus.client.open_requests import OpenRequests
 from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
@@ -29,7 +30,7 @@ AnswerT = TypeVar("AnswerT")
 TIMEOUT_S_DEFAULT = 120.0
 
 
-class Client:
+class Client(OpenRequests):
     """A connection to the bus for any number of concurrent asks; use it with `async with`.
 
     `registry` says which types stand for contracts; by default those that are installed, plugins
@@ -170,6 +171,7 @@ class Client:
         group_id: str,
         refusals: bool = True,
         dead_letters: Literal[False] = False,
+        children: bool = False,
         **consumer: Any,
     ) -> Subscription[AnswerT]: ...
 
@@ -181,6 +183,7 @@ class Client:
         group_id: str,
         refusals: bool = True,
         dead_letters: bool,
+        children: bool = False,
         **consumer: Any,
     ) -> Subscription[AnswerT, DeadLetter]: ...
 
@@ -191,11 +194,13 @@ class Client:
         group_id: str,
         refusals: bool = True,
         dead_letters: bool = False,
+        children: bool = False,
         **consumer: Any,
     ) -> Subscription[AnswerT, Any]:
         """Results of one type of answers, with refusals and dead letters if wanted.
 
-        Those of requests that asked for this type: see Subscription.
+        Those of requests that asked for this type: see Subscription. With `children` those that
+        runs asked in their turn, too.
         All that subscribe with the same `group_id` share the work; a new group begins at the start
         of retention. `consumer` are further options of aiokafka's consumer, such as
         `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
@@ -203,7 +208,7 @@ class Client:
         answers = AnswerType.of(response_model, self._registry)
         wanted = {RESULTS: True, REFUSALS: refusals, DEAD_LETTERS: dead_letters}
         topics = [topic for topic, is_wanted in wanted.items() if is_wanted]
-        return self._subscription(answers, group_id, topics, consumer)
+        return self._subscription(answers, group_id, topics, consumer, children=children)
 
     # What a FakeClient does in its own way.
 
@@ -216,8 +221,10 @@ class Client:
         group_id: str,
         topics: Sequence[Topic],
         options: Mapping[str, Any],
+        *,
+        children: bool,
     ) -> Subscription[AnswerT, Any]:
-        return Subscription(self._bus, answers, group_id, options, topics)
+        return Subscription(self._bus, answers, group_id, options, topics, children=children)
 
 
 def _new_id() -> str:

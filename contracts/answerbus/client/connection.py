@@ -1,17 +1,21 @@
 """What a client does on the bus, on events: publish a request, wait for its terminal, find it."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack
+from datetime import datetime
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
+from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import NoAnswerYet
+from answerbus.client.follow import Followed, follow
 from answerbus.client.history import find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, told
 from answerbus.client.terminals import Terminals
+from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
 from answerbus.event import Terminal
 from answerbus.limits import REQUEST_BYTES_MAX
@@ -83,6 +87,32 @@ class Connection:
                 return await find_terminal(self._bus, request_id, self._layout.homes(workflow_id))
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
+
+    def follow(
+        self, request_id: str, workflow_id: str, after: str | None, since: datetime | None
+    ) -> AsyncIterator[Followed]:
+        """See `Client.follow`."""
+        self._open()
+        homes = self._layout.homes(workflow_id)
+        return follow(self._bus, request_id, homes, after, since)
+
+    async def control(self, control: Approval | Cancel) -> PublishedControl:
+        """Say something to open requests."""
+        return await publish_control(self._bus, self._open(), self._layout, control)
+
+    async def effect_of(
+        self, published: PublishedControl, timeout_s: float | None
+    ) -> ControlApplied | None:
+        """What the control came to; None if nothing is said of it in time."""
+        self._open()
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                return await find_effect(self._bus, self._layout, published)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return None
 
     async def _reader(self) -> Terminals:
         self._open()

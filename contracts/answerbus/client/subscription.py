@@ -58,8 +58,11 @@ class Subscription(Generic[AnswerT, LetterT]):
         group_id: str,
         options: Mapping[str, Any],
         topics: Sequence[Topic],
+        *,
+        children: bool = False,
     ) -> None:
         self._bus = bus
+        self._children = children
         self._answers = answers
         self._topics = topics
         self._group_id = group_id
@@ -112,7 +115,7 @@ class Subscription(Generic[AnswerT, LetterT]):
                 await self._commit()
                 continue
             self._handed_out = record
-            item = item_of(record, self._answers)
+            item = item_of(record, self._answers, children=self._children)
             if item is not None:
                 return cast("Item[AnswerT] | LetterT", item)
             self._take_back()
@@ -158,18 +161,27 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka 
         pass
 
 
-def item_of(record: Record, answers: AnswerType[AnswerT]) -> "Item[AnswerT] | DeadLetter | None":
+def item_of(
+    record: Record, answers: AnswerType[AnswerT], *, children: bool = False
+) -> "Item[AnswerT] | DeadLetter | None":
     """What a record is to a reader of these answers; None for what belongs to others.
 
-    The header `ce_contract` spares reading the bodies of others; then the body decides.
+    The headers `ce_contract` and `ce_parentid` spare reading the bodies of others; then the body
+    decides. What ended a child goes to its run, and to subscribers with `children` alone.
     """
     if isinstance(record, Unreadable):
         return Undecodable((record.problem,))
-    contract = next((value for name, value in record.headers if name == "ce_contract"), None)
-    if contract not in (None, answers.contract_header):
+    headers = dict(reversed(record.headers))  # the first of a name counts
+    if headers.get("ce_contract") not in (None, answers.contract_header):
+        return None
+    if "ce_parentid" in headers and not children:
         return None
     event = decode(record.value, record.headers)
     match event:
+        case Result() | UnvalidatedResult() | Refusal() | DeadLetter() if (
+            event.parent and not children
+        ):
+            return None
         case Undecodable():
             _log.warning("%s-%d@%d is no event", record.topic, record.partition, record.offset)
             return event

@@ -13,6 +13,7 @@ from answerbus.client.ask_options import AskOptions
 from answerbus.client.client import TIMEOUT_S_DEFAULT, Client
 from answerbus.client.loop_thread import LoopThread
 from answerbus.client.progress import Progress, Published, Tell
+from answerbus.client.sync_open_requests import SyncOpenRequests
 from answerbus.client.sync_subscription import SyncSubscription
 from answerbus.dead_letter import DeadLetter
 from answerbus.registry import Registry
@@ -24,7 +25,7 @@ AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
-class SyncClient:
+class SyncClient(SyncOpenRequests):
     """A connection to the bus for code without `async`; parameters and errors are Client's.
 
         with SyncClient("localhost:9092") as client:
@@ -164,6 +165,7 @@ class SyncClient:
         group_id: str,
         refusals: bool = True,
         dead_letters: Literal[False] = False,
+        children: bool = False,
         **consumer: Any,
     ) -> SyncSubscription[AnswerT]: ...
 
@@ -175,6 +177,7 @@ class SyncClient:
         group_id: str,
         refusals: bool = True,
         dead_letters: bool,
+        children: bool = False,
         **consumer: Any,
     ) -> SyncSubscription[AnswerT, DeadLetter]: ...
 

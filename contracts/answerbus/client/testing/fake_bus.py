@@ -11,23 +11,25 @@ from typing import Any
 from aiokafka import ConsumerRecord
 from pydantic import JsonValue
 
-from answerbus.budget import AccountState, Spent
+from answerbus.budget import AccountState, Budget, Spent
 from answerbus.client.progress import Published
 from answerbus.client.terminals import terminal_of
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.replies import Asked, Reply, dead_letter
 from answerbus.contract import Contract
+from answerbus.control import Approval, Cancel
 from answerbus.dead_letter import (
     BudgetExhausted,
     ConflictingId,
     DeadLetter,
     Raw,
+    UnknownAgent,
     UnknownProfile,
     UnknownSchema,
 )
 from answerbus.envelope import Encoded, ReceivedRequest, decode_request, encode
 from answerbus.event import Terminal
-from answerbus.limits import RAW_BYTES_MAX
+from answerbus.limits import RAW_BYTES_MAX, RUN_ATTEMPTS_DEFAULT
 from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, Request
@@ -47,16 +49,18 @@ class AdmittedRequest:
 
 @dataclass
 class FakeBus:
-    """What stands in the topics; `profiles` are the names that workers know, None for any."""
+    """What stands in the topics; of `profiles` and `agents` workers know these, None for any."""
 
     registry: Registry
     prefix: str
     profiles: Collection[str] | None
     now: datetime
+    agents: Collection[str] | None = None
     requests: list[Request] = field(default_factory=list)
     prepared: deque[Reply] = field(default_factory=deque)
     prepared_by: Callable[[Request], Reply] | None = None
     outcomes: list[ConsumerRecord] = field(default_factory=list)
+    controls: list[Approval | Cancel] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)  # by group: outcomes that are done with
     _bodies: dict[str, JsonValue] = field(default_factory=dict)
     _accounts: dict[str, AccountState] = field(default_factory=dict)
@@ -68,7 +72,7 @@ class FakeBus:
             raise FakeClientError(f"Workers cannot read this request: {received.problems}")
         request = received.request
         account = self._accounts.get(request.account_id) or AccountState(
-            id=request.account_id, limit=request.budget, spent=Spent()
+            id=request.account_id, limit=_budget(request), spent=Spent()
         )
         published = Published(request.request_id, PARTITION, len(self.requests))
         chosen = self._known(received, record) or self._ended_early(request, account)
@@ -83,7 +87,7 @@ class FakeBus:
         return AdmittedRequest(published, terminal, is_prepared=chosen is not None)
 
     def put(self, topic: str, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
-        """Append a record to a topic of outcomes."""
+        """Append a record to a topic of outcomes or steps."""
         size, moment = len(value or b""), int(self.now.timestamp() * 1000)
         at, offset = (topic, PARTITION), len(self.outcomes)
         record = ConsumerRecord(*at, offset, moment, 0, None, value, None, 0, size, tuple(headers))
@@ -102,6 +106,8 @@ class FakeBus:
             return dead_letter(UnknownSchema())
         if self.profiles is not None and request.profile not in self.profiles:
             return dead_letter(UnknownProfile())
+        if request.agent and self.agents is not None and request.agent.name not in self.agents:
+            return dead_letter(UnknownAgent())
         if account.spent.attempts >= account.limit.attempts:
             return dead_letter(BudgetExhausted(which="attempts"))
         return None
@@ -133,6 +139,13 @@ class FakeBus:
         if found is None:
             raise FakeClientError(f"The prepared outcome is not one of its request: {terminal!r}")
         return found
+
+
+def _budget(request: Request) -> Budget:
+    """That of the request; a run without one has its agent's, here the default of agents."""
+    if request.agent is None or "budget" in request.model_fields_set:
+        return request.budget
+    return Budget(attempts=RUN_ATTEMPTS_DEFAULT)
 
 
 def _nothing(_: Asked) -> None:

@@ -10,17 +10,20 @@ from answerbus.client.answer_type import AnswerT, AnswerType, TypedTerminal
 from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.client import Client
 from answerbus.client.connection import request_record
+from answerbus.client.follow import StepEvent
 from answerbus.client.subscription import Subscription
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import FakeBus
 from answerbus.client.testing.fake_connection import FakeConnection
 from answerbus.client.testing.fake_subscription import FakeSubscription
 from answerbus.client.testing.replies import Reply
+from answerbus.control import Approval, Cancel
+from answerbus.envelope import encode
 from answerbus.event import Terminal
 from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
-from answerbus.topics import PREFIX_DEFAULT, RESULTS, Topic
+from answerbus.topics import PREFIX_DEFAULT, RESULTS, STEPS, Topic
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -35,7 +38,7 @@ class FakeClient(Client):
 
     What workers decide before they call a model is decided here, too: a request id with another
     body, a contract that is unknown, a workflow that has spent its attempts, and, where `profiles`
-    are given, a profile that is not one of them end as dead letters; a copy of a request is
+    or `agents` are given, one that is not among them end as dead letters; a copy of a request is
     dropped. Nothing waits: where no outcome is due, NoAnswerYet is raised at once.
     """
 
@@ -44,16 +47,22 @@ class FakeClient(Client):
         *,
         registry: Registry | None = None,
         profiles: Collection[str] | None = None,
+        agents: Collection[str] | None = None,
         now: datetime = NOW,
     ) -> None:
         super().__init__("a fake", registry=registry)
-        self._fake = FakeBus(self._registry, PREFIX_DEFAULT, profiles, now)
+        self._fake = FakeBus(self._registry, PREFIX_DEFAULT, profiles, now, agents)
         self._connection = FakeConnection(self._bus, self._fake)
 
     @property
     def requests(self) -> tuple[Request, ...]:
         """All that was published, in order, by `deliver` too."""
         return tuple(self._fake.requests)
+
+    @property
+    def controls(self) -> tuple[Approval | Cancel, ...]:
+        """All approvals, denials and cancellations that were published, in order."""
+        return tuple(self._fake.controls)
 
     @property
     def unused(self) -> int:
@@ -85,6 +94,11 @@ class FakeClient(Client):
         if terminal is not None:
             self._read(answers, terminal)
 
+    def deliver_step(self, event: StepEvent) -> None:
+        """What a run does before its outcome, for `follow` and `effect_of`."""
+        record = encode(event)
+        self._fake.put(STEPS.full_name(PREFIX_DEFAULT), record.value, record.headers)
+
     def deliver_bytes(self, value: bytes | None, topic: Topic = RESULTS) -> None:
         """A record that may be anything, for what a subscriber does with an Undecodable."""
         self._fake.put(topic.full_name(PREFIX_DEFAULT), value, [])
@@ -104,5 +118,7 @@ class FakeClient(Client):
         group_id: str,
         topics: Sequence[Topic],
         options: Mapping[str, Any],  # noqa: ARG002 - of a consumer that is not there
+        *,
+        children: bool,
     ) -> Subscription[AnswerT, Any]:
-        return FakeSubscription(self._bus, self._fake, answers, group_id, topics)
+        return FakeSubscription(self._bus, self._fake, answers, group_id, topics, children=children)

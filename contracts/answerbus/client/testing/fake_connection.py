@@ -1,17 +1,25 @@
 """What a client does on the bus, on a FakeBus."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Self
 
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection, request_record
+from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
+from answerbus.client.follow import Followed, end_of, step_event_of
+from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
 from answerbus.client.progress import Published, Tell
 from answerbus.client.terminals import terminal_of
 from answerbus.client.testing.errors import FakeClientError
-from answerbus.client.testing.fake_bus import FakeBus
+from answerbus.client.testing.fake_bus import PARTITION, FakeBus
+from answerbus.control import Approval, Cancel, ControlApplied
+from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.request import Request
+from answerbus.topics import STEPS
 from answerbus.trace import Trace
 
 
@@ -67,6 +75,52 @@ class FakeConnection(Connection):
                 return terminal
         raise NoAnswerYet(request_id, workflow_id, timeout_s)
 
+    async def follow(
+        self,
+        request_id: str,
+        workflow_id: str,
+        after: str | None,
+        since: datetime | None,  # noqa: ARG002 - all that there is has the same time
+    ) -> AsyncIterator[Followed]:
+        """See Connection."""
+        self._check_open()
+        await asyncio.sleep(0)
+        records = self._fake.outcomes
+        begin = 0 if after is None else offsets_of(after)[STEPS.name, PARTITION]
+        for record in records[begin:]:
+            if (event := step_event_of(record, request_id)) is not None:
+                yield Followed(event, _position(record.offset + 1))
+        ends = (end_of(record, request_id) for record in records)
+        terminal = next((end for end in ends if end is not None), None)
+        if terminal is None:
+            raise NoAnswerYet(request_id, workflow_id, None)
+        yield Followed(terminal, _position(len(records)))
+
+    async def control(self, control: Approval | Cancel) -> PublishedControl:
+        """See Connection; a test says by `deliver_step` what comes of it."""
+        self._check_open()
+        await asyncio.sleep(0)
+        self._fake.controls.append(control)
+        return PublishedControl(control, PARTITION, len(self._fake.controls) - 1, self._fake.now)
+
+    async def effect_of(
+        self,
+        published: PublishedControl,
+        timeout_s: float | None,  # noqa: ARG002 - nothing waits
+    ) -> ControlApplied | None:
+        """See Connection."""
+        self._check_open()
+        await asyncio.sleep(0)
+        for record in self._fake.outcomes:
+            event = decode(record.value, record.headers)
+            if isinstance(event, ControlApplied) and event.control == published.control:
+                return event
+        return None
+
     def _check_open(self) -> None:
         if not self._is_open:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
+
+
+def _position(offset: int) -> str:
+    return position_of({(topic.name, PARTITION): offset for topic in FOLLOWED_TOPICS})

@@ -25,8 +25,10 @@ class FakeSubscription(Subscription[AnswerT, LetterT]):
         answers: AnswerType[AnswerT],
         group_id: str,
         topics: Sequence[Topic],
+        *,
+        children: bool,
     ) -> None:
-        super().__init__(bus, answers, group_id, {}, topics)
+        super().__init__(bus, answers, group_id, {}, topics, children=children)
         self._fake = fake
         self._names = {topic.full_name(bus.prefix) for topic in topics}
         self._next: int | None = None
@@ -52,7 +54,9 @@ class FakeSubscription(Subscription[AnswerT, LetterT]):
         while self._next < len(self._fake.outcomes):
             record = self._fake.outcomes[self._next]
             self._next += 1
-            item = item_of(record, self._answers) if record.topic in self._names else None
+            if record.topic not in self._names:
+                continue
+            item = item_of(record, self._answers, children=self._children)
             if item is not None:
                 return cast("Item[AnswerT] | LetterT", item)
         self._note_done()

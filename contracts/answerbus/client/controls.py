@@ -1,0 +1,63 @@
+"""What a client says to open requests: it publishes controls, and waits for what came of them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from aiokafka import AIOKafkaProducer
+
+from answerbus.client.bus import Bus
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.control import Approval, Cancel, ControlApplied
+from answerbus.envelope import CLIENT_SOURCE, decode, encode
+from answerbus.partition import Layout
+from answerbus.topics import CONTROLS, STEPS
+
+_POLL_MS = 500
+_FETCH_WAIT_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedControl:
+    """An approval or a cancellation, and where it stands in the controls topic; `at` is Kafka's."""
+
+    control: Approval | Cancel
+    partition: int
+    offset: int
+    at: datetime
+
+
+async def publish_control(
+    bus: Bus, producer: AIOKafkaProducer, layout: Layout, control: Approval | Cancel
+) -> PublishedControl:
+    """Write it where the lane of its workflow reads it; raises BusUnavailable."""
+    await bus.counts(CONTROLS)  # to write to a topic that is missing may create it
+    record = encode(control, source=CLIENT_SOURCE)
+    place = bus.place(CONTROLS, layout.owner(control.workflow_id))
+    with bus.explained():
+        sent = await producer.send_and_wait(
+            place.topic, record.value, record.key, place.partition, headers=record.headers
+        )
+    at = datetime.fromtimestamp(sent.timestamp / 1000, UTC)
+    return PublishedControl(control, sent.partition, sent.offset, at)
+
+
+async def find_effect(bus: Bus, layout: Layout, published: PublishedControl) -> ControlApplied:
+    """What the lane says that the control came to; waits until it does. Raises BusUnavailable."""
+    await bus.counts(STEPS)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    place = bus.place(STEPS, layout.owner(published.control.workflow_id))
+    at_ms = int(published.at.timestamp() * 1000)
+    async with bus.running(consumer):
+        consumer.assign([place])
+        with bus.explained():
+            end = (await consumer.end_offsets([place]))[place]
+            found = (await consumer.offsets_for_times({place: at_ms})).get(place)
+            consumer.seek(place, found.offset if found else end)
+            while True:
+                for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+                    for record in records:
+                        if isinstance(record, Unreadable):
+                            continue
+                        event = decode(record.value, record.headers)
+                        if isinstance(event, ControlApplied) and event.control == published.control:
+                            return event

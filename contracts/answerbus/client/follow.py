@@ -1,0 +1,172 @@
+"""The events of one run as they come: its steps, ends of calls and approvals, at last its terminal.
+
+Each carries a position, from which another process can go on.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from aiokafka import TopicPartition
+
+from answerbus.client.bus import Bus
+from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.terminals import terminal_of
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.dead_letter import ConflictingId, DeadLetter
+from answerbus.envelope import decode
+from answerbus.event import Terminal
+from answerbus.step import Step, ToolEnded
+from answerbus.topics import STEPS
+
+StepEvent: TypeAlias = Step | ToolEnded | ApprovalRequested | ControlApplied
+FollowedEvent: TypeAlias = StepEvent | Terminal
+
+_POLL_MS = 1_000
+_FETCH_WAIT_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """An event of a run, and the position from which `Client.follow` goes on after it."""
+
+    event: FollowedEvent
+    position: str
+
+
+async def follow(
+    bus: Bus,
+    request_id: str,
+    partitions: Collection[int],
+    after: str | None,
+    since: datetime | None,
+) -> AsyncIterator[Followed]:
+    """What the run does, up to its terminal, which comes last. Raises ValueError, BusUnavailable.
+
+    The position of the terminal is its own place, so that it comes again to who goes on there.
+    """
+    given = {} if after is None else offsets_of(after)
+    await bus.counts(*FOLLOWED_TOPICS)  # to read a topic that is missing may create it
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    async with bus.running(consumer):
+        places = {
+            bus.place(topic, number): (topic.name, number)
+            for topic in FOLLOWED_TOPICS
+            for number in partitions
+        }
+        consumer.assign(list(places))
+        with bus.explained():
+            offsets = await _start(consumer, places, given, since)
+        run = _Run(bus, consumer, request_id, places, offsets)
+        async for followed in run.events():
+            yield followed
+
+
+async def _start(
+    consumer: RecordConsumer,
+    places: Mapping[TopicPartition, tuple[str, int]],
+    given: Offsets,
+    since: datetime | None,
+) -> Offsets:
+    """Go to where reading begins: after a position, at a moment, or at the start of retention."""
+    offsets = {name: given.get(name, 0) for name in places.values()}
+    open_places = [place for place, name in places.items() if name not in given]
+    if since is not None and open_places:
+        at_ms = int(since.timestamp() * 1000)
+        ends = await consumer.end_offsets(open_places)  # first: what comes meanwhile stands there
+        found = await consumer.offsets_for_times(dict.fromkeys(open_places, at_ms))
+        for place in open_places:
+            offsets[places[place]] = found[place].offset if found.get(place) else ends[place]
+    for place, name in places.items():
+        consumer.seek(place, offsets[name])
+    return offsets
+
+
+class _Run:
+    def __init__(
+        self,
+        bus: Bus,
+        consumer: RecordConsumer,
+        request_id: str,
+        places: Mapping[TopicPartition, tuple[str, int]],
+        offsets: Offsets,
+    ) -> None:
+        self._bus, self._consumer, self._request_id = bus, consumer, request_id
+        self._places, self._offsets = places, offsets
+        self._terminal: Terminal | None = None
+
+    async def events(self) -> AsyncIterator[Followed]:
+        """What comes, and once the terminal is there, the steps that were written before it."""
+        steps_end: dict[TopicPartition, int] | None = None
+        while steps_end is None or await self._is_behind(steps_end):
+            with self._bus.explained():
+                found = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            for place in sorted(found, key=list(self._places).index):
+                for record in found[place]:
+                    if (event := self._take(place, record)) is not None:
+                        yield Followed(event, position_of(self._offsets))
+            if self._terminal is not None and steps_end is None:
+                steps = [place for place, (topic, _) in self._places.items() if topic == STEPS.name]
+                with self._bus.explained():
+                    steps_end = await self._consumer.high_watermarks(steps)
+        if self._terminal is not None:
+            yield Followed(self._terminal, position_of(self._offsets))
+
+    def _take(self, place: TopicPartition, record: Record) -> StepEvent | None:
+        """A step, if the record is one; a terminal is kept, and its topic not read any further."""
+        topic, number = self._places[place]
+        if topic == STEPS.name:
+            self._offsets[topic, number] = _after(record)
+            return step_event_of(record, self._request_id)
+        if self._terminal is None:
+            self._terminal = end_of(record, self._request_id)
+            if self._terminal is None:
+                self._offsets[topic, number] = _after(record)
+        return None
+
+    async def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
+        with self._bus.explained():
+            return any([await self._consumer.position(place) < end for place, end in ends.items()])
+
+
+def _after(record: Record) -> int:
+    return int(record.end if isinstance(record, Unreadable) else record.offset + 1)
+
+
+def end_of(record: Record, request_id: str) -> Terminal | None:
+    """The terminal of the request. A letter about another record under its id ends nothing."""
+    terminal = terminal_of(record, {request_id})
+    if isinstance(terminal, DeadLetter) and isinstance(terminal.cause, ConflictingId):
+        return None
+    return terminal
+
+
+def step_event_of(record: Record, request_id: str) -> StepEvent | None:
+    """What a record of the steps says of the run; None for those of others."""
+    if isinstance(record, Unreadable):
+        return None
+    about = next((value for name, value in record.headers if name == "ce_requestid"), None)
+    if about is not None and about != request_id.encode():
+        return None
+    event = decode(record.value, record.headers)
+    match event:
+        case Step() | ToolEnded() | ApprovalRequested():
+            return event if event.request_id == request_id else None
+        case ControlApplied():
+            return event if _concerns(event, request_id) else None
+        case _:
+            return None
+
+
+def _concerns(applied: ControlApplied, request_id: str) -> bool:
+    if request_id in applied.requests:
+        return True
+    match applied.control:
+        case Approval(call_id=call_id):
+            return call_id.startswith(f"{request_id}.call.")
+        case Cancel() as cancel:
+            return cancel.request_id == request_id

@@ -1,0 +1,35 @@
+"""Positions of `Client.follow` as a text that can be kept: where to go on in each topic."""
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, STEPS
+
+FOLLOWED_TOPICS = (STEPS, RESULTS, REFUSALS, DEAD_LETTERS)
+_PART = re.compile(r"(\d{1,9}):(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})", re.ASCII)
+
+Offsets: TypeAlias = dict[tuple[str, int], int]
+"""The next offset to be read, by the name of a topic and a partition."""
+
+
+def position_of(offsets: Mapping[tuple[str, int], int]) -> str:
+    """For each partition its number, and the offsets of steps and of the topics of terminals."""
+    numbers = sorted({number for _, number in offsets})
+    return ",".join(
+        f"{number}:" + ".".join(str(offsets[topic.name, number]) for topic in FOLLOWED_TOPICS)
+        for number in numbers
+    )
+
+
+def offsets_of(position: str) -> Offsets:
+    """The offsets that a position says; raises ValueError."""
+    found: Offsets = {}
+    for part in position.split(","):
+        matched = _PART.fullmatch(part)
+        if matched is None:
+            raise ValueError(f"{position[:100]!r} is no position that `follow` gave.")
+        number, *offsets = map(int, matched.groups())
+        for topic, offset in zip(FOLLOWED_TOPICS, offsets, strict=True):
+            found[topic.name, number] = offset
+    return found
