@@ -14,11 +14,13 @@ from services.console.pages import (
     dead_letter,
     dead_letters,
     figures,
+    find,
     job,
     login,
     overview,
     reference,
     tail,
+    theme,
     workflow,
 )
 from services.console.pages.render import page
@@ -44,6 +46,8 @@ def application(context: ConsoleContext) -> web.Application:
             web.get("/login", login.ask),
             web.post("/login", login.enter),
             web.post("/logout", login.leave),
+            web.post("/theme", theme.choose),
+            web.get("/find", find.find),
             web.get("/", overview.overview),
             web.get("/profiles", figures.profiles),
             web.get("/lanes", figures.lanes),

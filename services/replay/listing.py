@@ -9,7 +9,7 @@ import typer
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.operators.dead_letters import index
-from services.operators.dead_letters.groups import group
+from services.operators.dead_letters.groups import BY_DEFAULT, group
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.selection import Selection, select
 from services.replay import views
@@ -30,7 +30,7 @@ from services.settings import from_environment
 By = Annotated[
     list[str] | None,
     typer.Option(
-        "--by", metavar="KEY", help=f"{KEYS_HELP}; repeatable. Default: cause, contract, profile."
+        "--by", metavar="KEY", help=f"{KEYS_HELP}; repeatable. Default: {', '.join(BY_DEFAULT)}."
     ),
 ]
 
@@ -46,7 +46,7 @@ def groups(
     config: Config = None,
 ) -> None:
     """Count dead letters by what they have in common."""
-    keys = keys_of(by or ["cause", "contract", "profile"])
+    keys = keys_of(by or BY_DEFAULT)
     selection = selection_of(where, None, since, until, None, status)
     models = selection.needs_models or any(key.kind == "model" for key in keys)
     letters = asyncio.run(loaded_once(_bus(config), models=models))

@@ -59,11 +59,11 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
 
 def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
     """One line for each dead letter."""
-    heads = ["died", "letter", "workflow", "cause", "schema", "profile", "status"]
+    heads = ["died", "letter", "workflow", "why", "schema", "profile", "status"]
     rows = [
         [
             _local(letter.at_ms),
-            *map(_said, (letter.id, letter.workflow_id, _cause(letter))),
+            *map(_said, (letter.id, letter.workflow_id, letter.why)),
             *map(
                 _said,
                 (letter.schema, letter.profile, _status(letter, letters.replay_outcome(letter))),
@@ -84,6 +84,7 @@ def dead_letter_data(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> Ma
         "at": _time(letter.at_ms),
         "cause": letter.cause,
         "failure": letter.failure,
+        "why": letter.why,
         "request_id": letter.request_id,
         "workflow_id": letter.workflow_id,
         "schema": letter.schema,
@@ -162,10 +163,6 @@ def funds_data(funds: Funds) -> Mapping[str, int | None]:
         "tokens": funds.tokens,
         "micro_usd": funds.micro_usd,
     }
-
-
-def _cause(letter: DeadLetterRow) -> str:
-    return letter.cause + (f": {letter.failure}" if letter.failure else "")
 
 
 def _status(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:

@@ -113,7 +113,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
     def new_life(partition: int) -> Lifecycle:
-        names = Names(kafka.topic_prefix, group_id, partition, options, kafka.client_rack)
+        names = Names(kafka.topic_prefix, group_id, partition, options, rack=kafka.client_rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
         shard = shards_of(names, clock, context.partitions)

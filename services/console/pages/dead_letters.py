@@ -1,70 +1,126 @@
 """Dead letters, in groups and one by one."""
 
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from urllib.parse import urlencode
+
 from aiohttp import web
 
+from services.console.access.tokens import Role
 from services.console.context import CONTEXT
+from services.console.guard import session_of
+from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
-from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
-from services.operators.dead_letters.groups import KEYS, key_of
-from services.operators.dead_letters.row import STATUSES
+from services.console.views.chips import chips_of
+from services.console.views.seen_ends import seen_ends
+from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, Group, Key, key_of
+from services.operators.dead_letters.row import STATUSES, DeadLetterRow
 from services.operators.dead_letters.selection import select
 
 PAGE_LETTERS = 50
-GROUPS_MAX = 200
-BY_DEFAULT = ("cause", "contract", "profile")
+GROUPS_MAX = 100
+# Paths of problems may hold words of an answer, which viewers do not see.
+BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
+OPERATORS_KEYS = frozenset({"why"})
+
+GROUP_SORTS: Mapping[str, Callable[[Group], int]] = MappingProxyType(
+    {
+        "letters": lambda group: -group.count,
+        "newest": lambda group: -group.newest_ms,
+        "oldest": lambda group: group.oldest_ms,
+        "spent": lambda group: -(group.spent.micro_usd or 0),
+    }
+)
+LETTER_SORTS: Mapping[str, Callable[[DeadLetterRow], int]] = MappingProxyType(
+    {
+        "oldest": lambda letter: letter.at_ms,
+        "newest": lambda letter: -letter.at_ms,
+        "spent": lambda letter: -((letter.spent and letter.spent.micro_usd) or 0),
+    }
+)
 
 
 async def groups(request: web.Request) -> web.Response:
     """By the keys `by`, of those that the filters mean."""
-    filters = _filters(request, "by", "label")
-    given = [*request.query.getall("by", []), *_label(request)]
-    keys = [key for text in dict.fromkeys(given or BY_DEFAULT) if (key := key_of(text))]
-    found = request.app[CONTEXT].feed.state.group_cache.of(filters, keys)
-    rows = [(one, filters.narrowed(keys, one.values).query) for one in found.groups[:GROUPS_MAX]]
+    filters = filters_in(request, "by", "label", "sort")
+    keys = _keys(request)
+    sort = _sort(request, GROUP_SORTS)
+    state = request.app[CONTEXT].feed.state
+    found = state.group_cache.of(filters, keys)
+    ordered = sorted(found.groups, key=GROUP_SORTS[sort])[:GROUPS_MAX]
+    rows = [(one, filters.narrowed(keys, one.values)) for one in ordered]
+    beside = [*(("by", str(key)) for key in keys), ("sort", sort)]
     return page(
         request,
         "dead_letter_groups.html",
         filters=filters,
+        chips=chips_of(filters, "/letters", beside),
+        beside=beside,
+        query=urlencode([*filters.address, *beside[:-1]]),
         keys=keys,
-        all_keys=KEYS,
+        all_keys=_offered(request),
         statuses=STATUSES,
+        sorts=tuple(GROUP_SORTS),
+        sort=sort,
         rows=rows,
+        seen=seen_ends(state.dead_letters.ends),
         left_out=len(found.groups) - len(rows),
         count=found.count,
     )
 
 
 async def listed(request: web.Request) -> web.Response:
-    """One page of the dead letters that the filters mean, the oldest first."""
-    filters = _filters(request, "page")
+    """One page of the dead letters that the filters mean."""
+    filters = filters_in(request, "page", "sort", "again")
+    sort = _sort(request, LETTER_SORTS)
     letters = request.app[CONTEXT].feed.state.dead_letters
     found = select(letters, filters.selection)
+    if sort != next(iter(LETTER_SORTS)):
+        found.sort(key=LETTER_SORTS[sort])
     last = max(0, (len(found) - 1) // PAGE_LETTERS)
     asked = request.query.get("page", "0")
     number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
+    again = [(name, value) for name, value in request.query.items() if name == "again"]
+    beside = [("sort", sort), *again]
     return page(
         request,
         "dead_letters.html",
         filters=filters,
+        chips=chips_of(filters, "/letters/list", beside),
+        beside=beside,
+        again=again,
+        query=urlencode([*filters.address, *again]),
+        statuses=STATUSES,
+        sorts=tuple(LETTER_SORTS),
+        sort=sort,
         count=len(found),
         shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],
+        seen=seen_ends(letters.ends),
         number=number,
         last=last,
         outcome_of=letters.replay_outcome,
     )
 
 
-def _filters(request: web.Request, *beside: str) -> DeadLetterFilters:
-    """Raises HTTPBadRequest: a misspelt filter must not mean all."""
-    now_ms = int(request.app[CONTEXT].now() * 1000)
-    filters = filters_of(request.query.items(), now_ms, beside)
-    if isinstance(filters, FilterFault):
-        raise web.HTTPBadRequest(text=filters.reason)
-    if filters.ids:
-        raise web.HTTPBadRequest(text="Letters are not listed by id: /letters/one?id=… shows one.")
-    return filters
+def _keys(request: web.Request) -> list[Key]:
+    """Those that are asked for; what may not be grouped by is left out."""
+    label = request.query.get("label", "").strip()
+    given = [*request.query.getall("by", []), *([f"label:{label}"] if label else [])]
+    offered = _offered(request)
+    default = BY_DEFAULT if "why" in offered else BY_FOR_VIEWERS
+    found = [key for text in dict.fromkeys(given or default) if (key := key_of(text))]
+    return [key for key in found if key.label or key.kind in offered]
 
 
-def _label(request: web.Request) -> list[str]:
-    name = request.query.get("label", "").strip()
-    return [f"label:{name}"] if name else []
+def _offered(request: web.Request) -> Sequence[str]:
+    if session_of(request).role is Role.OPERATOR:
+        return KEYS
+    return [key for key in KEYS if key not in OPERATORS_KEYS]
+
+
+def _sort(request: web.Request, sorts: Mapping[str, object]) -> str:
+    """The order that is asked for; by default the first. Raises HTTPBadRequest."""
+    sort = request.query.get("sort", next(iter(sorts)))
+    if sort not in sorts:
+        raise web.HTTPBadRequest(text=f"sort={sort!r} is none of {', '.join(sorts)}.")
+    return sort

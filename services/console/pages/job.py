@@ -1,27 +1,34 @@
 """What is to be done with dead letters: the form, the start of it, and how it goes."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from aiohttp import web
 
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of
 from services.console.guard import operator_of
+from services.console.pages.chosen import (
+    AGAIN,
+    EVERYTHING,
+    filters_in_form,
+    job_of,
+    letters_of,
+)
 from services.console.pages.render import page
 from services.console.tasks.jobs import ACTIONS, LETTERS_MAX, Action
-from services.console.views.filters import NAMES, DeadLetterFilters, FilterFault, filters_of
+from services.console.views.chips import chips_of
+from services.console.views.filters import NAMES, DeadLetterFilters
 from services.console.views.replay_form import (
     FIELD_PREFIX,
     ReplayForm,
     replay_form_of,
     replay_order_of,
 )
+from services.operators.dead_letters.estimate import estimated_cost
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.dead_letters.selection import select
 
-EVERYTHING = "everything"  # the field that says that all are meant
-_FIELDS = frozenset({EVERYTHING, "csrf", "run", "action"})
+_FIELDS = frozenset({EVERYTHING, AGAIN, "csrf", "run", "action"})
 
 
 async def start(request: web.Request) -> web.Response:
@@ -34,7 +41,7 @@ async def start(request: web.Request) -> web.Response:
     order = replay_order_of(replay_form, session.name)
     wrong = order.reason if isinstance(order, EditFault) else _wrong(action, found, replay_form)
     if wrong or action is None or isinstance(order, EditFault):
-        return _form(request, _chosen(context, form), replay_form, len(found), wrong)
+        return _form(request, _chosen(context, form), replay_form, found, wrong)
     job = context.jobs.start(action, found, order, replay_form)
     return web.Response(status=303, headers={"Location": f"/letters/jobs/{job.number}"})
 
@@ -46,7 +53,7 @@ async def prepare(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     found = _meant(context, form)
     wrong = None if found else "No dead letter is chosen."
-    return _form(request, _chosen(context, form), ReplayForm(), len(found), wrong)
+    return _form(request, _chosen(context, form), ReplayForm(), found, wrong)
 
 
 async def job(request: web.Request) -> web.Response:
@@ -70,32 +77,27 @@ async def job(request: web.Request) -> web.Response:
         },
         replay_form=found.replay_form,
         count=len(found.ids),
+        cost=estimated_cost(known),
         profiles=sorted(context.settings.profiles),
     )
 
 
 def _chosen(context: ConsoleContext, form: Form) -> DeadLetterFilters:
-    """By the filters and ids of the form, or by the run that it goes on from.
-
-    Raises HTTPBadRequest for what is no filter: "all" must not mean more than was looked at.
-    """
+    """By the filters and ids of the form."""
     is_all = EVERYTHING in form  # else those that are meant are named one by one
     own = [name for name in form if name in _FIELDS or name.startswith(FIELD_PREFIX)]
-    beside = own if is_all else [name for name in form if name not in NAMES]
-    filters = filters_of(form.items(), int(context.now() * 1000), beside)
-    if isinstance(filters, FilterFault):
-        raise web.HTTPBadRequest(text=filters.reason)
-    return replace(filters, ids=frozenset()) if is_all else filters
+    return filters_in_form(
+        context, form, own if is_all else [name for name in form if name not in NAMES]
+    )
 
 
 def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
     """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
-    letters, run = context.feed.state.dead_letters, form.get("run")
-    if run is not None:
-        job = context.jobs.get(int(run)) if run.isdecimal() and len(run) < 10 else None
-        return [letter for one in job.ids if (letter := letters.get(one))] if job else []
+    if (run := form.get("run")) is not None:
+        letters = context.feed.state.dead_letters
+        return [letter for one in job_of(context, run).ids if (letter := letters.get(one))]
     filters = _chosen(context, form)
-    return select(letters, filters.selection) if filters.ids or EVERYTHING in form else []
+    return letters_of(context, filters) if filters.ids or EVERYTHING in form else []
 
 
 def _wrong(
@@ -116,7 +118,7 @@ def _form(
     request: web.Request,
     filters: DeadLetterFilters,
     replay_form: ReplayForm,
-    count: int,
+    found: Sequence[DeadLetterRow],
     wrong: str | None,
 ) -> web.Response:
     profiles = sorted(request.app[CONTEXT].settings.profiles)
@@ -126,7 +128,9 @@ def _form(
         400 if wrong else 200,
         filters=filters,
         replay_form=replay_form,
-        count=count,
+        chips=chips_of(filters, "/letters/list"),
+        count=len(found),
+        cost=estimated_cost(found),
         wrong=wrong,
         profiles=profiles,
     )

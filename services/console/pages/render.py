@@ -10,10 +10,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from services.console.access.tokens import Role
-from services.console.context import CONTEXT, ConsoleContext
+from services.console.context import CONTEXT
 from services.console.guard import SESSION
+from services.console.pages.frame import frame_values
+from services.console.views.chips import value_words
 from services.console.views.units import duration, share, short, usd
 from services.escaping import json_lines, plain
+from services.operators.dead_letters.why import why_text
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -40,6 +43,8 @@ def environment() -> Environment:
         short=short,
         clipped=clipped,
     )
+    made.filters.update(why=why_text)
+    made.globals.update(words=value_words)
     return made
 
 
@@ -66,20 +71,12 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
         "progress": context.feed.progress,
-        "unhealthy": context.poller.results.unhealthy,
-        "inferred_unhealthy": _inferred(context, int(now_s * 1000)),
-        "trouble": context.feed.progress.trouble or context.poller.results.trouble,
+        **frame_values(request, context, int(now_s * 1000)),
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),
     }
     text = context.templates.get_template(template).render(**{**common, **values})
     return web.Response(text=text, status=status, content_type="text/html")
-
-
-def _inferred(context: ConsoleContext, now_ms: int) -> list[str]:
-    """Unhealthy profiles as the attempts tell, but for those that workers report."""
-    told = {name for _, names in context.poller.results.unhealthy for name in names}
-    return [name for name in context.feed.state.board.unhealthy(now_ms) if name not in told]
 
 
 def ago(at_ms: int, now_ms: int) -> str:

@@ -11,6 +11,7 @@ from services.console.state.topic_counts import TopicCounts
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.event_summary import (
+    AnswerSummary,
     DeadLetterSummary,
     DismissedSummary,
     ReplayedSummary,
@@ -33,6 +34,7 @@ class ConsoleState:
         self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
         self.topic_counts = TopicCounts()
         self.records = 0
+        self.ended_ms: int | None = None  # when the newest outcome was published
         self._tail: deque[RecordSummary] = deque(maxlen=TAIL_RECORDS)
 
     def take(self, stored: Stored) -> None:
@@ -47,6 +49,8 @@ class ConsoleState:
             return
         if stored.topic is REQUESTS:
             self.request_times[stored.partition].take(stored.offset, stored.at_ms)
+        if isinstance(record.event, AnswerSummary | DeadLetterSummary):
+            self.ended_ms = max(self.ended_ms or 0, record.at_ms)
         self.board.take(record)
         self.dead_letters.take(record)
         self._tail.append(record)

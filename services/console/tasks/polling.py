@@ -14,6 +14,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
 from services.console.state.health_history import HealthHistory
+from services.console.views.profile_status import ProfileStatus, merged, profile_status
 
 EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
@@ -41,6 +42,7 @@ class PollResults:
     committed: Mapping[int, int] = field(default_factory=dict)
     health: HealthHistory = field(default_factory=HealthHistory)
     trouble: str | None = None
+    lagging_since: float | None = None  # without a break, in loop time
     workers: Sequence[WorkerStatus] = field(default_factory=tuple)
 
     @property
@@ -54,16 +56,21 @@ class PollResults:
         return found
 
     @property
-    def unhealthy(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Why profiles are unhealthy, as workers report, and which: each profile once."""
-        reasons: dict[str, str] = {}
+    def profiles(self) -> Sequence[ProfileStatus]:
+        """What workers say of profiles, each profile once."""
+        found: dict[str, ProfileStatus] = {}
         for said in self.workers:
-            for name, why in _part(said, "sick_profiles", dict).items():
-                reasons.setdefault(str(name), str(why))
-        names: dict[str, list[str]] = {}
-        for name, why in sorted(reasons.items()):
-            names.setdefault(why, []).append(name)
-        return tuple(names.items())
+            details, texts = _part(said, "profiles", dict), _part(said, "sick_profiles", dict)
+            for name in {*details, *texts}:
+                one = profile_status(str(name), details.get(name), texts.get(name))
+                known = found.get(one.name)
+                found[one.name] = merged(known, one) if known else one
+        return tuple(found.values())
+
+    @property
+    def silent_workers(self) -> Sequence[str]:
+        """Those that did not answer, and why."""
+        return [f"{said.address}: {said.trouble}" for said in self.workers if said.body is None]
 
 
 def _part(said: WorkerStatus, name: str, of: type[PartT]) -> PartT:
@@ -115,10 +122,17 @@ class Poller:
                             at.partition: max(0, ends[at] - committed.get(at, starts[at]))
                             for at in places
                         }
+                        self._note_lag(sum(self.results.lag.values()))
                         self.results.trouble, self._failed = None, False
                         await asyncio.sleep(EVERY_S)
                 finally:
                     await admin.close()
+
+    def _note_lag(self, lag: int) -> None:
+        if not lag:
+            self.results.lagging_since = None
+        elif self.results.lagging_since is None:
+            self.results.lagging_since = asyncio.get_running_loop().time()
 
     async def _poll_workers(self) -> None:
         if not self._addresses:
@@ -128,7 +142,7 @@ class Poller:
             while True:
                 asking = [_ask(session, address) for address in self._addresses]
                 self.results.workers = await asyncio.gather(*asking)
-                named = [name for _, names in self.results.unhealthy for name in names]
+                named = [one.name for one in self.results.profiles if one.problem]
                 self.results.health.take(int(time.time() * 1000), named)
                 await asyncio.sleep(WORKERS_EVERY_S)
 

@@ -1,19 +1,25 @@
 """Which dead letters an address or a form means, and back again; pure."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from typing import Literal
 from urllib.parse import urlencode
 
+from services.console.views.seen_ends import SeenEnds, seen_ends_of
 from services.operators.dead_letters.groups import KEYS, LABEL, Key, key_of
 from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 from services.operators.dead_letters.row import STATUSES, Status
-from services.operators.dead_letters.selection import Selection
+from services.operators.dead_letters.selection import TEXT_CHARS_MAX, Selection
 
 NONE = "none"  # the parameter that names a key which dead letters must not have
-ANY = "any"  # the status that leaves it open
-TIMES = ("since", "until")
-NAMES = (*KEYS, NONE, "id", *TIMES)
+ANY = "any"  # the status, or the time, that leaves it open
+TEXT, SEEN = "q", "seen"
+TimeName = Literal["since", "until"]
+TIMES: tuple[TimeName, ...] = ("since", "until")
+# In forms; a time that is typed without its zone is in UTC, and one left empty is not given.
+TYPED_TIMES: dict[str, TimeName] = {"from": "since", "to": "until"}
+NAMES = (*KEYS, NONE, "id", *TIMES, *TYPED_TIMES, TEXT, SEEN)
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -26,39 +32,67 @@ class FilterFault:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilters:
-    """The filters of a page: values by key (None: without one), a status, times, and ids."""
+    """The filters of a page: values by key (None: without one), a status, times, a text, and ids.
+
+    `words` are the times as they were given, such as `1h`: an address stays about the last hour.
+    `seen` bounds a form to what its page had read.
+    """
 
     where: tuple[tuple[Key, str | None], ...] = ()
     status: Status | None = "open"
     ids: frozenset[str] = frozenset()
     since_ms: int | None = None
     until_ms: int | None = None
+    text: str = ""
+    seen: SeenEnds = ()
+    words: tuple[tuple[TimeName, str], ...] = field(default=(), compare=False)
 
     @property
     def selection(self) -> Selection:
         """As the read model of dead letters takes it."""
         statuses = frozenset(STATUSES if self.status is None else (self.status,))
-        return Selection(self.where, self.ids, self.since_ms, self.until_ms, statuses)
+        return Selection(
+            self.where,
+            self.ids,
+            self.since_ms,
+            self.until_ms,
+            statuses,
+            text=self.text,
+            seen=self.seen,
+        )
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """As the fields of a form, without the ids."""
+        """As the fields of a form, without the ids: what they mean does not move with the clock."""
+        times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
+        told = [(name, as_text(at_ms)) for name, at_ms in times if at_ms is not None]
+        seen = [(SEEN, f"{partition}:{end}") for partition, end in self.seen]
+        return [*self._timeless(), *told, *seen, ("status", self.status or ANY)]
+
+    @property
+    def address(self) -> list[tuple[str, str]]:
+        """As the parameters of an address, which moves with the clock where it was told so."""
+        words = dict(self.words)
+        times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
+        told = [
+            (name, words.get(name) or as_text(at_ms)) for name, at_ms in times if at_ms is not None
+        ]
+        return [*self._timeless(), *told, ("status", self.status or ANY)]
+
+    def _timeless(self) -> list[tuple[str, str]]:
         found = [
             (NONE, str(key)) if value is None else (str(key), value) for key, value in self.where
         ]
-        times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
-        told = [(name, as_text(at_ms)) for name, at_ms in times if at_ms is not None]
-        return [*found, *told, ("status", self.status or ANY)]
+        return [*found, *([(TEXT, self.text)] if self.text else [])]
 
     @property
     def query(self) -> str:
         """As the end of an address."""
-        return urlencode(self.pairs)
+        return urlencode(self.address)
 
     def narrowed(self, keys: Sequence[Key], values: Sequence[str | None]) -> "DeadLetterFilters":
         """To a group of these."""
-        where = (*self.where, *zip(keys, values, strict=True))
-        return DeadLetterFilters(where, self.status, self.ids, self.since_ms, self.until_ms)
+        return replace(self, where=(*self.where, *zip(keys, values, strict=True)))
 
 
 def filters_of(
@@ -68,38 +102,87 @@ def filters_of(
 
     What is no filter is a fault: left out, it would make "these" into "all".
     """
-    where: list[tuple[Key, str | None]] = []
-    status: Status | None = "open"
-    ids, times = set(), dict[str, int]()
+    found = _Found(now_ms)
     for name, value in pairs:
         if name in beside:
             continue
-        if fault := _fault(name, value, beside):
+        if name not in NAMES and key_of(name) is None:
+            return FilterFault(_unknown(name, (*NAMES, *beside)))
+        if fault := found.take(name, value):
             return fault
+    return found.filters()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read of the parameters."""
+
+    now_ms: int
+    where: list[tuple[Key, str | None]] = field(default_factory=list)
+    status: Status | None = "open"
+    ids: set[str] = field(default_factory=set)
+    times: dict[TimeName, tuple[str, int]] = field(default_factory=dict)
+    text: str = ""
+    seen: list[str] = field(default_factory=list)
+
+    def take(self, name: str, value: str) -> FilterFault | None:
+        """One parameter; or what is wrong with it."""
         if name == "id":
-            ids.add(value)
+            self.ids.add(value)
+        elif name == TEXT:
+            self.text = value.strip()[:TEXT_CHARS_MAX]
+        elif name == SEEN:
+            self.seen.append(value)
         elif name == "status":
-            status = next((one for one in STATUSES if one == value), None)
-        elif name in TIMES:
-            times[name] = moment_ms(value, now_ms) or 0
-        elif key := key_of(value if name == NONE else name):
-            where.append((key, None if name == NONE else value))  # labels may be empty
-    since_ms, until_ms = (times.get(name) for name in TIMES)
-    return DeadLetterFilters(
-        tuple(dict.fromkeys(where)), status, frozenset(ids), since_ms, until_ms
-    )
+            return self._take_status(value)
+        elif name in TIMES or name in TYPED_TIMES:
+            return self._take_time(name, value)
+        else:
+            return self._take_key(name, value)
+        return None
 
+    def _take_status(self, value: str) -> FilterFault | None:
+        if value not in (*STATUSES, ANY):
+            return FilterFault(_none_of("status", value, (*STATUSES, ANY)))
+        self.status = next((one for one in STATUSES if one == value), None)
+        return None
 
-def _fault(name: str, value: str, beside: Collection[str]) -> FilterFault | None:
-    if name not in NAMES and key_of(name) is None:
-        return FilterFault(_unknown(name, (*NAMES, *beside)))
-    if name == "status" and value not in (*STATUSES, ANY):
-        return FilterFault(_none_of(name, value, (*STATUSES, ANY)))
-    if name in TIMES and moment_ms(value, 0) is None:
-        return FilterFault(f"{name}={value!r} is no time, such as {EXAMPLES}.")
-    if name == NONE and key_of(value) is None:
-        return FilterFault(_none_of(name, value, (*KEYS, f"{LABEL}NAME")))
-    return None
+    def _take_time(self, given: str, value: str) -> FilterFault | None:
+        name = next((one for one in TIMES if one == given), None) or TYPED_TIMES[given]
+        if value == (ANY if given in TIMES else ""):
+            return None
+        typed = f"{value}Z" if given in TYPED_TIMES and value[-1:].isdigit() else value
+        at_ms = moment_ms(typed, self.now_ms)
+        if at_ms is None:
+            return FilterFault(f"{given}={value!r} is no time, such as {EXAMPLES}.")
+        self.times[name] = (typed, at_ms)
+        return None
+
+    def _take_key(self, name: str, value: str) -> FilterFault | None:
+        key = key_of(value if name == NONE else name)
+        if key is None:
+            return FilterFault(_none_of(name, value, (*KEYS, f"{LABEL}NAME")))
+        self.where.append((key, None if name == NONE else value))  # labels may be empty
+        return None
+
+    def filters(self) -> DeadLetterFilters | FilterFault:
+        """All of it."""
+        seen = seen_ends_of(self.seen)
+        if seen is None:
+            return FilterFault(f"{SEEN}={self.seen!r} is not such as 0:4711.")
+        since, until = (self.times.get(name) for name in TIMES)
+        if since and until and since[1] >= until[1]:
+            return FilterFault("The beginning of the time must be before its end.")
+        return DeadLetterFilters(
+            tuple(dict.fromkeys(self.where)),
+            self.status,
+            frozenset(self.ids),
+            since and since[1],
+            until and until[1],
+            self.text,
+            seen,
+            tuple((name, words) for name, (words, _) in self.times.items()),
+        )
 
 
 def _unknown(name: str, known: Collection[str]) -> str:

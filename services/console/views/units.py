@@ -4,6 +4,7 @@ from typing import Literal, assert_never
 
 Unit = Literal["count", "ms", "usd"]
 MICRO = 1_000_000
+CENT = 10_000
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 _SHORT = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
@@ -40,7 +41,10 @@ def usd(micro_usd: int | None) -> str:
         return "no limit"
     if micro_usd == 0:
         return "$0"
-    return f"${micro_usd / MICRO:,.2f}" if micro_usd >= MICRO else f"${micro_usd / MICRO:.4f}"
+    if micro_usd >= MICRO:
+        return f"${micro_usd / MICRO:,.2f}"
+    text = f"${micro_usd / MICRO:.4f}"
+    return text.removesuffix("00") if micro_usd >= CENT else text
 
 
 def short(value: float) -> str:

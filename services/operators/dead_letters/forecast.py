@@ -13,7 +13,7 @@ from services.operators.dead_letters.prepare_replay import (
     RejectionCode,
     ReplayOrder,
 )
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import NOTHING, Funds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,6 @@ def checked_replay(
     if isinstance(outcome, Rejection) or order.force:
         return outcome
     return rejection_of(letter, outcome.request, known) or outcome
-
-
-NOTHING = Funds(0, 0, 0)
 
 
 @dataclass(slots=True)

@@ -36,6 +36,8 @@ def _labelled(name: str, letter: DeadLetterRow) -> str | None:
 # Read by C code where that can be: lists of 100,000 are grouped while someone waits.
 _READ: Mapping[str, Callable[[DeadLetterRow], str | None]] = MappingProxyType(
     {
+        "why": attrgetter("why"),
+        "problem": attrgetter("problem"),
         "cause": attrgetter("cause"),
         "failure": attrgetter("failure"),
         "contract": attrgetter("schema"),
@@ -47,6 +49,7 @@ _READ: Mapping[str, Callable[[DeadLetterRow], str | None]] = MappingProxyType(
     }
 )
 KEYS = tuple(_READ)
+BY_DEFAULT = ("why", "contract", "profile")
 
 
 def key_of(text: str) -> Key | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
-from services.operators.dead_letters.row import DeadLetterRow, Dismissal, ReplayInfo
+from services.operators.dead_letters.row import NOTHING, DeadLetterRow, Dismissal, Funds, ReplayInfo
 from services.operators.dead_letters.row_builder import RowBuilder
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -25,7 +25,7 @@ from services.operators.records.summary import RecordSummary, UndecodableRecord
 TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
 """What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
 
-RECENT_MODELS_MAX = 10_000  # of requests whose dead letter may stand in the next batch
+RECENT_REQUESTS_MAX = 10_000  # that were tried, and whose dead letter may stand in the next batch
 
 Ending = Literal["pending", "answered", "refused", "dead"]
 _RANK: Mapping[Ending, int] = {"pending": 0, "dead": 1, "refused": 2, "answered": 3}
@@ -42,6 +42,14 @@ class ReplayOutcome:
 PENDING = ReplayOutcome("pending")
 
 
+@dataclass(slots=True)
+class Tried:
+    """What the attempts of a request say: who was asked last, and what they cost so far."""
+
+    model: str | None = None
+    cost: Funds | None = None
+
+
 class DeadLetterIndex:
     """Records in, dead letters out; records may come in any order, and more than once."""
 
@@ -51,15 +59,20 @@ class DeadLetterIndex:
         self._dismissals: dict[str, Dismissal] = {}  # likewise
         self._replay_outcomes: dict[str, ReplayOutcome] = {}  # by the request that was sent
         self._of_request: dict[str, DeadLetterRow] = {}
-        self._models: OrderedDict[str, str] = OrderedDict()  # by request, without a letter so far
+        self._tried: OrderedDict[str, Tried] = OrderedDict()  # by request, without a letter so far
         self._rows = RowBuilder()
         self.undecodable = 0
+        self.ends: dict[int, int] = {}  # by partition, after the last letter that was taken
 
     def __len__(self) -> int:
         return len(self._letters)
 
     def __iter__(self) -> Iterator[DeadLetterRow]:
         return iter(self._letters.values())
+
+    def newest(self) -> Iterator[DeadLetterRow]:
+        """Those that were read last come first."""
+        return reversed(self._letters.values())
 
     def get(self, letter_id: str) -> DeadLetterRow | None:
         """The dead letter of that id."""
@@ -94,6 +107,7 @@ class DeadLetterIndex:
                 assert_never(other)
 
     def _take_letter(self, event: DeadLetterSummary, place: Place) -> None:
+        self.ends[place.partition] = max(self.ends.get(place.partition, 0), place.offset + 1)
         if event.dead_letter_id in self._letters:
             return
         letter = self._rows.row(event, place)
@@ -103,7 +117,8 @@ class DeadLetterIndex:
         if letter.request_id is None:
             return
         self._of_request[letter.request_id] = letter
-        letter.model = self._models.pop(letter.request_id, None)
+        if tried := self._tried.pop(letter.request_id, None):
+            letter.model, letter.cost = tried.model, tried.cost
         if letter.round or not letter.has_request:
             self._end(letter.request_id, ReplayOutcome("dead", letter.id))
 
@@ -131,14 +146,17 @@ class DeadLetterIndex:
     def _take_attempt(self, event: AttemptSummary) -> None:
         if event.model is None:
             return
-        model = self._rows.interned(event.model.model)
-        letter = self._of_request.get(event.request_id)
-        if letter is not None:
-            letter.model = model
-            return
-        self._models[event.request_id] = model
-        if len(self._models) > RECENT_MODELS_MAX:
-            self._models.popitem(last=False)
+        tried: Tried | DeadLetterRow | None = self._of_request.get(event.request_id)
+        if tried is None:
+            tried = self._tried.setdefault(event.request_id, Tried())
+            if len(self._tried) > RECENT_REQUESTS_MAX:
+                self._tried.popitem(last=False)
+        cost = tried.cost or NOTHING
+        if event.attempt > cost.attempts:  # else it was read before
+            tried.model = self._rows.interned(event.model.model)
+            tokens = (cost.tokens or 0) + event.usage.tokens
+            micro_usd = (cost.micro_usd or 0) + (event.usage.micro_usd or 0)
+            tried.cost = Funds(event.attempt, tokens, micro_usd)
 
     def _end(self, request_id: str, outcome: ReplayOutcome) -> None:
         """A request has one terminal; a stray record that claims its id must not hide it."""

@@ -1,15 +1,19 @@
-"""A time as an operator gives it, `2h` ago or RFC 3339, in ms since 1970; pure."""
+"""A time as an operator gives it, `2h` ago, `today` (in UTC) or RFC 3339, in ms; pure."""
 
 import re
 from datetime import UTC, datetime
 
-EXAMPLES = "30m, 2h, 3d or 2026-11-21T10:00:00Z"
+EXAMPLES = "30m, 2h, 3d, today or 2026-11-21T10:00:00Z"
+TODAY = "today"
+_DAY_MS = 86_400_000
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 
 
 def moment_ms(text: str, now_ms: int) -> int | None:
-    """None for what is no time."""
+    """Since 1970; None for what is no time."""
+    if text == TODAY:
+        return now_ms - now_ms % _DAY_MS
     ago = _AGO.fullmatch(text)
     if ago:
         return now_ms - int(ago[1]) * _UNITS_S[ago[2]] * 1000

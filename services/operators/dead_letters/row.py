@@ -1,6 +1,5 @@
 """One dead letter as an operator's list has it: what it is about, small enough for 100,000."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +17,9 @@ class Funds:
     attempts: int
     tokens: int | None
     micro_usd: int | None
+
+
+NOTHING = Funds(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,11 @@ class Dismissal:
 class DeadLetterRow:
     """One dead letter without its bodies, which stand at `place`.
 
-    `failure` is that of its last attempt, `at_ms` milliseconds since 1970, `model` who was asked
-    last (known once its attempts were read), `spent` what the account had spent by then. `profile`,
-    `schema` and `limit` are None where the letter holds no request. `trace` is the one it ended
-    (known once its body was read).
+    `failure` is that of its last attempt; `why` and its code `problem` are those of why.py. `at_ms`
+    is in milliseconds since 1970, `model` who was asked last (known once its attempts were read),
+    `cost` what its own attempts cost (likewise), `spent` what the account had spent by then.
+    `profile`, `schema` and `limit` are None where the letter holds no request. `trace` is the one
+    it ended (known once its body was read).
     """
 
     id: str
@@ -59,12 +62,15 @@ class DeadLetterRow:
     workflow_id: str | None
     schema: str | None
     profile: str | None
-    labels: Sequence[tuple[str, str]]
+    labels: tuple[tuple[str, str], ...]
     account_id: str | None
     limit: Funds | None
     spent: Funds | None
     round: int
+    why: str = ""
+    problem: str | None = None
     model: str | None = None
+    cost: Funds | None = None
     trace: Trace | None = None
     replay: ReplayInfo | None = None
     dismissal: Dismissal | None = None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from services.operators.dead_letters.row import DeadLetterRow, Dismissal, Funds, ReplayInfo
+from services.operators.dead_letters.why import why_of
 from services.operators.records.event_parts import BudgetSummary, SpentSummary
 from services.operators.records.event_summary import (
     DeadLetterSummary,
@@ -28,7 +29,7 @@ class RowBuilder:
 
     def row(self, letter: DeadLetterSummary, place: Place) -> DeadLetterRow:
         """The dead letter at that place."""
-        request, account = letter.request, letter.account
+        request, account, why = letter.request, letter.account, why_of(letter)
         return DeadLetterRow(
             id=letter.dead_letter_id,
             place=place,
@@ -44,6 +45,8 @@ class RowBuilder:
             limit=self._shared_limit(request.budget) if request else None,
             spent=_spent(account.spent) if account else None,
             round=letter.round,
+            why=self.interned(str(why)),
+            problem=self._one_or_none(why.code),
         )
 
     def replay(self, event: ReplayedSummary) -> ReplayInfo:

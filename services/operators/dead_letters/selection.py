@@ -7,13 +7,17 @@ from operator import attrgetter
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.row import DeadLetterRow, Status
 
+TEXT_CHARS_MAX = 1_024  # of a text to look for
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What must hold of a letter, all of it; times are in ms since 1970, `until_ms` is excluded.
 
     Each entry of `where` is a key with the value that is wanted, None for letters without one. A
-    contract may be given without its version. `ids` empty is any.
+    contract may be given without its version. `ids` empty is any, and so is `text`, which stands
+    in an id, a label or a problem's code, in upper or lower case. `seen` are offsets by partition,
+    if any: what stands there or later is not meant, nor is another partition.
     """
 
     where: tuple[tuple[Key, str | None], ...] = ()
@@ -22,6 +26,8 @@ class Selection:
     until_ms: int | None = None
     statuses: frozenset[Status] = frozenset({"open"})
     limit: int | None = None
+    text: str = ""
+    seen: tuple[tuple[int, int], ...] = ()
 
     @property
     def needs_models(self) -> bool:
@@ -45,7 +51,10 @@ class Selection:
             read = key.read
             fitting = {value for value in set(map(read, found)) if _fits(key, value, wanted)}
             found = [letter for letter in found if read(letter) in fitting]
-        return found
+        if self.seen:
+            ends = dict(self.seen)
+            found = [one for one in found if one.place.offset < ends.get(one.place.partition, 0)]
+        return _with_text(found, self.text.lower()) if self.text else found
 
 
 def select(letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadLetterRow]:
@@ -54,6 +63,26 @@ def select(letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadL
         selection.of(letters), key=attrgetter("at_ms", "place.partition", "place.offset")
     )
     return chosen[: selection.limit]
+
+
+def _with_text(letters: list[DeadLetterRow], text: str) -> list[DeadLetterRow]:
+    """Those that have it somewhere: each value that many share is looked into once."""
+    labels = {
+        pairs
+        for pairs in {letter.labels for letter in letters}
+        if any(text in name.lower() or text in value.lower() for name, value in pairs)
+    }
+    shared = {letter.problem for letter in letters} | {letter.workflow_id for letter in letters}
+    fitting = {value for value in shared if value is not None and text in value.lower()}
+    return [
+        letter
+        for letter in letters
+        if letter.workflow_id in fitting
+        or letter.problem in fitting
+        or letter.labels in labels
+        or text in letter.id.lower()
+        or (letter.request_id is not None and text in letter.request_id.lower())
+    ]
 
 
 def _fits(key: Key, found: str | None, wanted: str | None) -> bool:

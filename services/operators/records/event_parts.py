@@ -1,5 +1,6 @@
 """Parts of events, as far as lists and counts need them; pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -29,23 +30,53 @@ class Part(Struct, frozen=True, gc=False):  # none can be a part of itself
     """The parent of all summaries."""
 
 
+class ProblemSummary(Part, frozen=True, gc=False):
+    """One reason why a document fails its schema: what, and where."""
+
+    path: Text
+    code: Text
+
+
 class FailureSummary(Part, frozen=True, gc=False):
     """Why an attempt gave no result."""
 
     kind: Text
 
 
-class CauseSummary(Part, frozen=True, gc=False):
-    """Why a request ended as a dead letter; `failure` is given by an invalid answer."""
+class FailureDetailSummary(Part, frozen=True, gc=False):
+    """The same as a dead letter tells it, with what was wrong; `status` is that of HTTP.
+
+    Paths of problems may hold words of an answer: lists show them to operators alone.
+    """
 
     kind: Text
-    failure: FailureSummary | None = None
+    problems: Sequence[ProblemSummary] = ()
+    status: int | None = None
+
+
+class CauseSummary(Part, frozen=True, gc=False):
+    """Why a request ended as a dead letter; which of the others are given depends on the kind.
+
+    `status` and `code` are a provider's, whose `code`, which the wire does not bound, is cut.
+    """
+
+    kind: Text
+    failure: FailureDetailSummary | None = None
+    problems: Sequence[ProblemSummary] = ()
+    status: int | None = None
+    code: str | None = None
+    which: Text | None = None
+
+    def __post_init__(self) -> None:
+        """See msgspec: called when the fields are there."""
+        if self.code is not None and len(self.code) > TEXT_CHARS_MAX:
+            force_setattr(self, "code", self.code[:TEXT_CHARS_MAX])
 
 
 class PriorSummary(Part, frozen=True, gc=False):
     """An earlier attempt."""
 
-    failure: FailureSummary
+    failure: FailureDetailSummary
 
 
 class ModelSummary(Part, frozen=True, gc=False):

@@ -88,7 +88,7 @@ def test_an_operator_is_who_is_said_or_who_it_is() -> None:
     ("read", "given", "said"),
     [
         (selection_of, {"where": ["cause"]}, "is not KEY=VALUE"),
-        (selection_of, {"where": ["couse=x"]}, "'couse' is none of cause,"),
+        (selection_of, {"where": ["couse=x"]}, "'couse' is none of why,"),
         (selection_of, {"status": ["opn"]}, "'opn' is none of open,"),
         (selection_of, {"since": "yesterday"}, "'yesterday' is no time"),
         (selection_of, {"until": "2h ago"}, "'2h ago' is no time"),

@@ -39,7 +39,9 @@ def test_a_letter_says_what_came_of_its_replay() -> None:
     _, line = [str(line) for line in views.dead_letter_lines(chosen, LETTERS)]
     data = views.dead_letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
 
-    assert line.endswith("r-2.dead-letter  w-0       rejected  text    default  replayed, dead")
+    assert line.endswith(
+        "r-2.dead-letter  w-0       rejected: 400  text    default  replayed, dead"
+    )
     assert (data["status"], data["replayed_as"], data["fate"], data["new_letter"]) == (
         "replayed",
         "r-2.replay.1",

@@ -6,7 +6,7 @@ from services.console.tasks.polling import PollResults, WorkerStatus
 from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.moment import as_text, moment_ms
-from tests.unit.console.context import OPERATOR, site
+from tests.unit.console.context import OPERATOR, VIEWER, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
 HOUR_MS = 3_600_000
@@ -118,16 +118,19 @@ async def test_letters_are_those_of_the_time_that_is_asked_for() -> None:
             assert f"All {count}: edit" in text, address
 
 
-@pytest.mark.parametrize("path", ["/", "/letters", "/tail", "/contracts"])
-async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/letters", "/letters/list", "/tail", "/contracts"])
+@pytest.mark.parametrize("token", [OPERATOR, VIEWER])
+async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str, token: str) -> None:
+    """Also those of workers that say it in sentences alone, as they did before."""
     away = "no connection to http://house:8080 for 3 s"
     said = {"sick_profiles": {"small": away, "large": away, "keyless": "rejected: status 401"}}
     async with site() as here:
         workers = [WorkerStatus(f"http://w-{n}:8080", False, said) for n in range(3)]
         here.context.poller.results = PollResults(workers=workers)
-        text = await (await here.get(path, await here.log_in(OPERATOR))).text()
+        text = await (await here.get(path, await here.log_in(token))).text()
 
-    before_title = text.partition("<h1>")[0]
-    assert before_title.count(away) == text.count(away) == 1
-    for name in ("small", "large", "keyless"):
-        assert before_title.count(f"<b>{name}</b>") == 1
+    status = text.partition("<h1>")[0].partition('<section id="status"')[2]
+    assert "<b>3 profiles are unhealthy</b>: keyless, large, small." in status
+    assert text.count(away) == status.count(away) == (1 if token == OPERATOR else 0)
+    assert "<title>Red: 3 profiles are unhealthy · " in text
+    assert 'href="/static/icon-red.svg"' in text

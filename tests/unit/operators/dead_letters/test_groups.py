@@ -6,6 +6,7 @@ from services.operators.dead_letters.groups import Group, Key, group, key_of
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import Funds
 from services.operators.dead_letters.selection import Selection, select
+from services.operators.records.stored import Place
 from tests.unit.operators.dead_letters.examples import at, folded, letter_body, replayed_body
 
 CONTRACT = {"kind": "contract", "name": "plan_proposal", "version": 2}
@@ -102,3 +103,36 @@ def test_a_selection_takes_what_meets_all_of_it_oldest_first(
     selection: Selection, ids: list[str]
 ) -> None:
     assert [letter.request_id for letter in select(some(), selection)] == ids
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("W-1", ["r-1", "r-2"]),
+        ("r-3", ["r-3"]),
+        ("R-3.DEAD", ["r-3"]),
+        ("ACM", ["r-1", "r-2", "r-3"]),
+        ("tenant", ["r-1", "r-2", "r-3"]),
+        ("zeta", []),
+        ("attempts", []),
+        ("nowhere", []),
+    ],
+)
+def test_a_text_is_looked_for_in_ids_labels_and_codes(text: str, found: list[str]) -> None:
+    chosen = select(some(), Selection(text=text))
+
+    assert sorted(letter.request_id or "" for letter in chosen) == found
+
+
+def test_what_came_after_a_page_was_read_is_not_meant() -> None:
+    letters = some()
+    seen = tuple(letters.ends.items())
+    before = select(letters, Selection(seen=seen))
+    rest = folded(*(letter_body(f"new-{n}") for n in range(3)))
+    for number, letter in enumerate(rest):
+        letter.place = Place(letter.place.topic, 0, dict(seen)[0] + number)
+
+    assert len(before) == 3
+    assert select([*letters, *rest], Selection(seen=seen)) == before
+    assert len(select([*letters, *rest], Selection())) == 6
+    assert select([*letters, *rest], Selection(seen=((7, 9),))) == []

@@ -10,7 +10,11 @@ import pytest
 from answerbus.dead_letter import DeadLetter
 from answerbus.schema_name import schema_name
 from answerbus.topics import DEAD_LETTERS
-from services.operators.dead_letters.index import RECENT_MODELS_MAX, DeadLetterIndex, ReplayOutcome
+from services.operators.dead_letters.index import (
+    RECENT_REQUESTS_MAX,
+    DeadLetterIndex,
+    ReplayOutcome,
+)
 from services.operators.dead_letters.row import Dismissal, Funds, ReplayInfo
 from services.operators.records.stored import Place
 from services.operators.records.summary import summarize
@@ -155,7 +159,7 @@ def test_models_come_from_the_attempts_before_and_after_the_letter() -> None:
 def test_models_without_a_letter_are_forgotten() -> None:
     letters = DeadLetterIndex()
     attempt = example("attempt", "result")
-    for n in range(RECENT_MODELS_MAX + 1):
+    for n in range(RECENT_REQUESTS_MAX + 1):
         letters.take(summarize(stored({**attempt, "request_id": f"r-{n}"})))
     for n in (0, 1):
         letters.take(summarize(stored(letter_body(f"r-{n}"))))

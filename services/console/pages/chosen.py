@@ -1,0 +1,82 @@
+"""Which dead letters an address or a form means: filters, a run, or what died again in one."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from aiohttp import web
+
+from services.console.access.tokens import Role
+from services.console.context import CONTEXT, ConsoleContext
+from services.console.form import Form
+from services.console.guard import session_of
+from services.console.tasks.jobs import Job
+from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.selection import select
+
+AGAIN = "again"  # the number of a run: its letters that died again
+EVERYTHING = "everything"  # the field that says that all are meant
+MINUTE_MS = 60_000
+NO_LETTER = ""  # the id of none: no id at all would mean any
+
+
+def filters_in(request: web.Request, *beside: str) -> DeadLetterFilters:
+    """Of an address. Raises HTTPBadRequest: a misspelt filter must not mean all.
+
+    "The last hour" begins at a whole minute, so that what was counted for it serves for a while.
+    """
+    context = request.app[CONTEXT]
+    now_ms = int(context.now() * 1000) // MINUTE_MS * MINUTE_MS
+    filters = _read(request.query.items(), now_ms, beside)
+    if filters.ids:
+        raise web.HTTPBadRequest(text="Letters are not listed by id: /letters/one?id=… shows one.")
+    for key, _ in filters.where:
+        if key.kind == "why" and session_of(request).role is not Role.OPERATOR:
+            raise web.HTTPForbidden(text="Problems of answers are shown to operators.")
+    if AGAIN not in request.query or AGAIN not in beside:
+        return filters
+    return replace(filters, ids=dead_again(context, job_of(context, request.query[AGAIN])))
+
+
+def filters_in_form(context: ConsoleContext, form: Form, own: Collection[str]) -> DeadLetterFilters:
+    """By the filters and ids of a form; `own` are its fields that are none.
+
+    Raises HTTPBadRequest for what is no filter: "all" must not mean more than was looked at.
+    """
+    filters = _read(form.items(), int(context.now() * 1000), own)
+    if EVERYTHING not in form:
+        return filters
+    if AGAIN in form:
+        return replace(filters, ids=dead_again(context, job_of(context, form[AGAIN])))
+    return replace(filters, ids=frozenset())
+
+
+def letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list[DeadLetterRow]:
+    """As they are now."""
+    return select(context.feed.state.dead_letters, filters.selection)
+
+
+def job_of(context: ConsoleContext, number: str) -> Job:
+    """Raises HTTPBadRequest where this console has no such run."""
+    found = context.jobs.get(int(number)) if number.isdecimal() and len(number) < 10 else None
+    if found is None:
+        raise web.HTTPBadRequest(text=f"This console has no run {number!r} since it was started.")
+    return found
+
+
+def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
+    """The ids of the letters that came of a run's replays."""
+    letters = context.feed.state.dead_letters
+    rows = (letter for one in job.ids if (letter := letters.get(one)))
+    outcomes = (letters.replay_outcome(row) for row in rows)
+    found = frozenset(one.letter_id for one in outcomes if one and one.letter_id)
+    return found or frozenset({NO_LETTER})
+
+
+def _read(
+    pairs: Iterable[tuple[str, str]], now_ms: int, beside: Collection[str]
+) -> DeadLetterFilters:
+    filters = filters_of(pairs, now_ms, beside)
+    if isinstance(filters, FilterFault):
+        raise web.HTTPBadRequest(text=filters.reason)
+    return filters

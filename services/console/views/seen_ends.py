@@ -1,0 +1,21 @@
+"""How far a page had read the dead letters: what came later is not meant by its forms; pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+SeenEnds = tuple[tuple[int, int], ...]
+"""By partition, the offset after the last dead letter that was read."""
+
+_ONE = re.compile(r"(\d{1,9}):(\d{1,18})", re.ASCII)
+
+
+def seen_ends(ends: Mapping[int, int]) -> SeenEnds:
+    """Of the state that a page shows."""
+    return tuple(sorted(ends.items()))
+
+
+def seen_ends_of(texts: Iterable[str]) -> SeenEnds | None:
+    """As a form sends them, `3:4711`; None if one is no such text."""
+    found = [_ONE.fullmatch(text) for text in texts]
+    pairs = [(int(one[1]), int(one[2])) for one in found if one]
+    return tuple(sorted(pairs)) if len(pairs) == len(found) else None

@@ -1,0 +1,168 @@
+"""One status for the top of every page: how bad it is, and why in one sentence each; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from services.console.views.profile_status import ProfileStatus
+from services.console.views.words import age_text, clock_text, count_text
+
+Level = Literal["green", "amber", "red"]
+_ORDER: tuple[Level, ...] = ("red", "amber", "green")
+LATELY_MINUTES = 15
+DEAD_MIN = 5  # lately: fewer are looked at one by one
+DEAD_SHARE_MIN = 0.1
+STANDING_S = 120.0  # longer than most calls
+NAMES_MAX = 6
+
+# What is wrong with one profile, and with several: `{}` is their number or the name.
+_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "no_connection": ("No connection to profile {}", "No connection to {} profiles"),
+        "rejected": ("The provider turns down profile {}", "Providers turn down {} profiles"),
+        "check_failed": ("Profile {} cannot be used", "{} profiles cannot be used"),
+        "failing": ("The provider of profile {} fails", "The providers of {} profiles fail"),
+        "silent": ("No word from profile {}", "No word from {} profiles"),
+    }
+)
+_UNANSWERED = ("No answered call to profile {}", "No answered call to {} profiles")
+_OTHER = ("Profile {} is unhealthy", "{} profiles are unhealthy")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """What a status is drawn from: the state, and what broker and workers said last."""
+
+    now_ms: int
+    trouble: str | None = None  # why Kafka cannot be read
+    percent: int | None = None  # of the first reading, until it is over
+    profiles: Sequence[ProfileStatus] = ()
+    unanswered: Sequence[str] = ()  # profiles of which no recent call was answered, as attempts say
+    stuck: Sequence[str] = ()  # what workers say of themselves and their lanes
+    workers: int = 0
+    silent_workers: Sequence[str] = ()
+    ended: int = 0  # in the last LATELY_MINUTES
+    dead: int = 0
+    dead_mostly: str | None = None  # why most of them died
+    waiting: int | None = None  # records that are not done
+    standing_s: float = 0.0  # how long there have been such records, and nothing has ended
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFinding:
+    """`headline` is short enough for a title; `whys` are the sources' own words, for operators."""
+
+    level: Level
+    headline: str
+    rest: str = ""
+    whys: Sequence[str] = ()
+    href: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All of the sentence."""
+        return f"{self.headline}{self.rest}."
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatus:
+    """The findings, the worst first; never empty."""
+
+    findings: Sequence[StatusFinding]
+
+    @property
+    def level(self) -> Level:
+        """That of the worst."""
+        return self.findings[0].level
+
+
+def bus_status(facts: StatusFacts) -> BusStatus:
+    """What an operator should know before anything else."""
+    found = sorted(_findings(facts), key=lambda finding: _ORDER.index(finding.level))
+    return BusStatus(found or [_well(facts)])
+
+
+def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
+    if facts.trouble:
+        yield StatusFinding(
+            "red", "Kafka cannot be read", "; what you see may be old", (facts.trouble,)
+        )
+    yield from _profiles(facts)
+    if facts.unanswered:
+        named = _named(
+            "No recent call to profile {}", "No recent call to {} profiles", facts.unanswered
+        )
+        yield StatusFinding("red", named[0], f" was answered, as the attempts tell{named[1]}")
+    yield from _workers(facts)
+    if facts.waiting and facts.standing_s >= STANDING_S and not facts.trouble:
+        said = f"; none ended for {age_text(facts.standing_s)}"
+        yield StatusFinding("amber", f"{count_text(facts.waiting, 'record')} waiting", said)
+    yield from _dead(facts)
+    if facts.percent is not None:
+        said = f" ({facts.percent} %), and numbers are too small until then"
+        yield StatusFinding("amber", "The topics are being read", said)
+
+
+def _profiles(facts: StatusFacts) -> Iterator[StatusFinding]:
+    """One finding for each kind of problem, with all profiles that have it."""
+    by_problem = defaultdict[str, list[ProfileStatus]](list)
+    for profile in sorted(facts.profiles, key=lambda one: one.name):
+        if profile.problem:
+            by_problem[profile.problem].append(profile)
+    for problem, profiles in by_problem.items():
+        headline, names = _named(
+            *_WORDS.get(problem, _OTHER), [profile.name for profile in profiles]
+        )
+        since = min((one.since_ms for one in profiles if one.since_ms is not None), default=None)
+        told = "" if since is None else f" since {clock_text(since, facts.now_ms)}"
+        whys = tuple(dict.fromkeys(one.text for one in profiles if one.text))
+        yield StatusFinding("red", headline, f"{told}{names}{_held(profiles, facts.now_ms)}", whys)
+
+
+def _held(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
+    """How many requests wait for these profiles, and how long the oldest has waited."""
+    requests = sum(one.requests for one in profiles)
+    oldest_ms = min((one.oldest_ms for one in profiles if one.oldest_ms is not None), default=None)
+    if not requests:
+        return ""
+    age = "" if oldest_ms is None else f", the oldest {age_text((now_ms - oldest_ms) / 1000)}"
+    return f"; {count_text(requests, 'request')} waiting{age}"
+
+
+def _workers(facts: StatusFacts) -> Iterator[StatusFinding]:
+    if facts.stuck:
+        headline = count_text(len(facts.stuck), "problem") + " at workers"
+        yield StatusFinding("red", headline, ", such as a lane that is stuck", facts.stuck)
+    if facts.silent_workers:
+        count = len(facts.silent_workers)
+        level: Level = "red" if count == facts.workers else "amber"
+        headline = f"{count} of {count_text(facts.workers, 'worker')} not answering"
+        yield StatusFinding(level, headline, "", facts.silent_workers)
+
+
+def _dead(facts: StatusFacts) -> Iterator[StatusFinding]:
+    if facts.dead < DEAD_MIN or facts.dead < DEAD_SHARE_MIN * facts.ended:
+        return
+    headline = f"{facts.dead:,} of {facts.ended:,} requests ended as dead letters"
+    mostly = f", most often: {facts.dead_mostly}" if facts.dead_mostly else ""
+    rest = f" in the last {LATELY_MINUTES} min{mostly}"
+    yield StatusFinding("amber", headline, rest, href=f"/letters?since={LATELY_MINUTES}m")
+
+
+def _well(facts: StatusFacts) -> StatusFinding:
+    ended = count_text(facts.ended, "request") if facts.ended else "no request"
+    waiting = f", {facts.waiting:,} waiting" if facts.waiting else ""
+    return StatusFinding(
+        "green", "All is well", f": {ended} ended in the last {LATELY_MINUTES} min{waiting}"
+    )
+
+
+def _named(one: str, several: str, names: Sequence[str]) -> tuple[str, str]:
+    """The words for so many, and behind a colon the names, where they are not in the words."""
+    if len(names) == 1:
+        return one.format(names[0]), ""
+    listed = ", ".join(names[:NAMES_MAX])
+    more = len(names) - NAMES_MAX
+    return several.format(len(names)), f": {listed}{f' and {more} more' if more > 0 else ''}"

@@ -1,0 +1,106 @@
+"""Why a request died, and not how it ended: its last failure, the first problem and its path; pure.
+
+"The budget is spent" is how it ended; "`/actions/0/args` is no JSON", three times, is why.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from services.operators.records.event_parts import (
+    CauseSummary,
+    FailureDetailSummary,
+    ProblemSummary,
+)
+from services.operators.records.event_summary import DeadLetterSummary
+
+ENDINGS = frozenset({"budget_exhausted", "deadline_passed", "invalid_answer", "waited_too_often"})
+"""Causes that say how trying ended; what failed before is why."""
+
+_AT = " at "
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "malformed": "the answer is no JSON",
+        "truncated": "the answer was cut at the output limit",
+        "refused": "the model or its provider declined",
+        "throttled": "the provider was busy",
+        "unavailable": "the provider was not available",
+        "timed_out": "the provider did not answer in time",
+        "unknown": "the worker ended during the call",
+        "budget_exhausted": "the budget was spent before any answer",
+        "deadline_passed": "the deadline passed before any answer",
+        "undecodable": "no valid request",
+        "rejected": "the provider rejects the request",
+    }
+)
+_PROBLEM_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "json_text": "is no JSON",
+        "type": "has another type",
+        "required": "lacks a member",
+        "missing": "is missing",
+        "enum": "is none of the allowed values",
+        "const": "is not the one allowed value",
+        "tag": "has another tag",
+        "pattern": "does not match its pattern",
+        "format": "has another format",
+        "additionalProperties": "has members that nothing names",
+        "unevaluatedProperties": "has members that nothing names",
+        "extra_forbidden": "is a member that nothing names",
+        "maxLength": "is too long",
+        "minLength": "is too short",
+        "maxItems": "has too many items",
+        "minItems": "has too few items",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """`kind` is a failure or a cause, `code` what is wrong in one word, `path` where in the answer.
+
+    Paths may hold words of an answer; kinds and codes do not.
+    """
+
+    kind: str
+    code: str | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        """As filters take it: `invalid: json_text at /actions/0/args`."""
+        code = "" if self.code is None else f": {self.code}"
+        return f"{self.kind}{code}{_AT}{self.path}" if self.path else f"{self.kind}{code}"
+
+
+def why_of(letter: DeadLetterSummary) -> Why:
+    """Of the last failure where trying ended, else of the cause itself."""
+    cause = letter.cause
+    last = letter.prior[-1].failure if letter.prior else None
+    failure = cause.failure or last
+    if failure is not None and cause.kind in ENDINGS:
+        return _why(failure, None if failure.status is None else str(failure.status))
+    told = (cause.status, cause.code, cause.which)
+    return _why(cause, " ".join(str(part) for part in told if part is not None) or None)
+
+
+def _why(found: FailureDetailSummary | CauseSummary, code: str | None) -> Why:
+    first: ProblemSummary | None = found.problems[0] if found.problems else None
+    return Why(found.kind, first.code, first.path) if first else Why(found.kind, code)
+
+
+def without_path(value: str) -> str:
+    """A `str(Why)` for those who may not see what was answered."""
+    return value.partition(_AT)[0]
+
+
+def why_text(value: str) -> str:
+    """A `str(Why)` in words for people: `/actions/0/args is no JSON`."""
+    head, _, path = value.partition(_AT)
+    kind, _, code = head.partition(": ")
+    words = _PROBLEM_WORDS.get(code)
+    said = _WORDS.get(kind, kind.replace("_", " "))
+    if kind == "invalid":
+        return f"{path or 'the answer'} {words or f'breaks the rule {code}'}"
+    if not code:
+        return said
+    return f"{said} ({f'{path} {words or code}' if path else words or code})"

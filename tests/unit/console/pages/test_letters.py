@@ -1,0 +1,264 @@
+"""Pages of dead letters: groups by why, filters in the address, and no more than what is shown."""
+
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from services.console.tasks.jobs import Job
+from services.console.views.replay_form import ReplayForm
+from services.operators.dead_letters.moment import as_text
+from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from tests.unit.console.context import OPERATOR, VIEWER, Site, site
+from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
+
+PATH = "/actions/0/args"
+INVALID = {"kind": "invalid", "problems": [{"path": PATH, "code": "json_text", "expected": "x"}]}
+TIMED_OUT = {"kind": "timed_out", "after_s": 9.0}
+
+
+def spent(name: str, offset: int, failure: dict[str, Any] = INVALID, age_min: int = 5) -> Stored:
+    """A letter whose budget is spent, after three attempts that failed like this."""
+    return stored(
+        "dead_letter/budget_exhausted_attempts",
+        offset=offset,
+        dead_letter_id=f"{name}.dead-letter",
+        request_id=name,
+        workflow_id=f"order-{name}",
+        at=as_text(NOON_MS - age_min * MINUTE_MS),
+        prior=[{"attempt": n, "failure": failure} for n in (1, 2, 3)],
+    )
+
+
+def some() -> list[Stored]:
+    invalid = [spent(f"bad-{n}", n) for n in range(3)]
+    slow = [spent(f"slow-{n}", 10 + n, TIMED_OUT, age_min=600) for n in range(2)]
+    return [*invalid, *slow]
+
+
+async def text_of(here: Site, address: str, token: str = OPERATOR) -> str:
+    response = await here.get(address, await here.log_in(token))
+    assert response.status == 200, await response.text()
+    return await response.text()
+
+
+async def test_groups_say_why_and_not_how_it_ended() -> None:
+    async with site(*some()) as here:
+        text = await text_of(here, "/letters")
+
+    groups = re.findall(r'<span class="why">([^<]*)</span>', text)
+    assert groups == [f"{PATH} is no JSON", "the provider did not answer in time"]
+    assert "budget exhausted" not in text
+
+
+async def test_viewers_group_by_codes_and_never_by_paths() -> None:
+    async with site(*some()) as here:
+        for address in ("/letters", "/letters?by=why", "/letters/list", "/"):
+            assert PATH not in unescape(await text_of(here, address, VIEWER)), address
+        cookie = await here.log_in(VIEWER)
+        why = quote(f"invalid: json_text at {PATH}")
+        assert (await here.get(f"/letters/list?why={why}", cookie)).status == 403
+        assert (await here.get(f"/letters/list?problem=json_text&why={why}", cookie)).status == 403
+        assert "3 dead letters" in await text_of(here, "/letters/list?problem=json_text", VIEWER)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("since=15m", 3),
+        ("since=today", 5),
+        ("since=any", 5),
+        ("until=1h", 2),
+        ("from=2026-11-21T11:50&to=", 3),
+        ("from=&to=2026-11-21T11:50", 2),
+        ("from=2026-11-21T01:00&to=2026-11-21T03:00", 2),
+        ("q=SLOW", 2),
+        ("q=order-bad-1", 1),
+        ("q=json_text", 3),
+        ("q=acme&since=15m", 3),
+        ("q=", 5),
+        (f"why={quote('timed_out')}", 2),
+        ("cause=budget_exhausted&sort=newest", 5),
+    ],
+)
+async def test_filters_of_an_address(query: str, count: int) -> None:
+    async with site(*some()) as here:
+        groups = await text_of(here, f"/letters?{query.replace('&sort=newest', '')}")
+        listed = await text_of(here, f"/letters/list?{query}")
+
+    assert f"<b>{count}</b> dead letters" in groups
+    assert f"All {count}: edit" in listed
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/letters?sort=wrong",
+        "/letters/list?sort=letters",
+        "/letters/list?from=soon",
+        "/letters/list?since=1h&until=2h",
+        "/letters/list?again=7",
+        "/letters/list?seen=x",
+        "/letters?again=1",
+        "/letters?q=x&text=y",
+        "/find?id=x",
+    ],
+)
+async def test_what_a_page_does_not_know_is_an_error(address: str) -> None:
+    async with site(*some()) as here:
+        assert (await here.get(address, await here.log_in(OPERATOR))).status == 400
+
+
+async def test_letters_are_sorted_as_the_address_says() -> None:
+    async with site(*some()) as here:
+        found = {
+            sort: re.findall(
+                r'name="id" value="([^"]+)"', await text_of(here, f"/letters/list?sort={sort}")
+            )
+            for sort in ("oldest", "newest")
+        }
+
+    assert found["oldest"][0].startswith("slow-")
+    assert found["newest"][0].startswith("bad-")
+
+
+def fields_of(text: str, action: str) -> dict[str, str]:
+    """The hidden fields of the form that goes there; of several with one name the last."""
+    form = next(part for part in text.split("<form")[1:] if f'action="{action}"' in part)
+    form = form.partition("</form>")[0]
+    pairs = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', form)
+    return {unescape(name): unescape(value) for name, value in pairs}
+
+
+@pytest.mark.parametrize("page", ["/letters", "/letters/list"])
+async def test_a_bulk_action_takes_no_letter_that_came_after_its_page(page: str) -> None:
+    async with site(*some()) as here:
+        cookie = await here.log_in(OPERATOR)
+        text = await (await here.get(f"{page}?q=bad&since=1h", cookie)).text()
+        form = {**fields_of(text, "/letters/plan"), "everything": "yes"}
+        for number in range(4):
+            here.context.feed.state.take(spent(f"bad-later-{number}", 100 + number))
+        plan = await (await here.post("/letters/plan", form, cookie)).text()
+        fields = fields_of(plan, "/letters/jobs")
+        for number in range(4):
+            here.context.feed.state.take(spent(f"bad-last-{number}", 200 + number))
+        sent = {**fields, "action": "dismiss", "new-reason": "known"}
+        response = await here.post("/letters/jobs", sent, cookie)
+        job = here.context.jobs.get(1)
+
+    assert "What to do with 3 letters" in plan
+    assert response.status == 303
+    assert job is not None
+    assert sorted(job.ids) == [f"bad-{n}.dead-letter" for n in range(3)]
+
+
+async def test_what_died_again_is_listed_by_the_run() -> None:
+    again = "bad-0.replay.1"
+    replay = {
+        "dead_letter_id": "bad-0.dead-letter",
+        "round": 1,
+        "account": "a",
+        "by": "x",
+        "edited": False,
+    }
+    asked = {**body_of("dead_letter/budget_exhausted_attempts")["request"], "replay": replay}
+    sent = stored("replayed/unchanged", dead_letter_id="bad-0.dead-letter", request_id=again)
+    died = stored(
+        "dead_letter/budget_exhausted_attempts",
+        offset=50,
+        dead_letter_id=f"{again}.dead-letter",
+        request_id=again,
+        request=asked,
+        round=1,
+    )
+    async with site(*some(), sent, died) as here:
+        for number, ids in ((1, ["bad-0.dead-letter"]), (2, ["slow-0.dead-letter"])):
+            order = ReplayOrder("x", "y")
+            job = Job(number, "replay", ids, order, ReplayForm(), finished=True)
+            here.context.jobs._jobs[number] = job
+        page = await text_of(here, "/letters/jobs/1")
+        listed = await text_of(here, "/letters/list?again=1&status=any")
+        none = await text_of(here, "/letters/list?again=2&status=any")
+
+    assert 'href="/letters/list?again=1&amp;status=any">1</a>' in page
+    assert re.findall(r'name="id" value="([^"]+)"', listed) == [f"{again}.dead-letter"]
+    assert "No dead letters." in none
+
+
+async def test_a_replay_says_what_these_requests_cost_before() -> None:
+    usage = {"input_tokens": 1_000, "output_tokens": 200, "micro_usd": 250_000}
+    async with site(*some()) as here:
+        for number in range(3):
+            record = stored("attempt/retry", request_id=f"bad-{number}", attempt=1, usage=usage)
+            here.context.feed.state.dead_letters.take(summarize(record))
+        cookie = await here.log_in(OPERATOR)
+        text = await (await here.get("/letters/list?q=bad", cookie)).text()
+        form = {**fields_of(text, "/letters/plan"), "everything": "yes"}
+        plan = await (await here.post("/letters/plan", form, cookie)).text()
+
+    said = "Probably <b>$0.75</b> and 3,600 tokens in 3 attempts: what these requests cost before."
+    assert said in plan
+
+
+async def test_find_leads_to_what_the_text_names() -> None:
+    async with site(*some()) as here:
+        cookie = await here.log_in(OPERATOR)
+        for text, location in (
+            ("bad-0.dead-letter", "/letters/one?id=bad-0.dead-letter"),
+            ("order-bad-0", "/workflow?id=order-bad-0"),
+            (" bad & x ", "/letters/list?q=bad+%26+x&status=any"),
+        ):
+            response = await here.get(f"/find?q={quote(text)}", cookie)
+            assert (response.status, response.headers["Location"]) == (303, location)
+
+
+@pytest.mark.parametrize(
+    ("back", "location"),
+    [
+        ("/letters?by=why", "/letters?by=why"),
+        ("//elsewhere.example", "/"),
+        ("/\\elsewhere.example", "/"),
+        ("https://elsewhere.example", "/"),
+        ("/\r\nSet-Cookie: x=y", "/"),
+        ("", "/"),
+    ],
+)
+async def test_the_theme_is_kept_and_leads_back_to_a_page_of_ours(back: str, location: str) -> None:
+    async with site() as here:
+        cookie = await here.log_in(OPERATOR)
+        fields = fields_of(await (await here.get("/tail", cookie)).text(), "/theme")
+        form = {**fields, "theme": "dark", "back": back}
+        response = await here.post("/theme", form, cookie)
+        assert (response.status, response.headers["Location"]) == (303, location)
+        assert response.cookies["answerbus_theme"].value == "dark"
+        assert response.cookies["answerbus_theme"]["httponly"]
+
+        assert fields["back"] == "/tail"
+        dark = await here.get("/tail", f"{cookie}; answerbus_theme=dark")
+        odd = await here.get("/tail", f'{cookie}; answerbus_theme="><script>')
+        assert '<html lang="en" data-theme="dark">' in await dark.text()
+        assert '<html lang="en">' in await odd.text()
+        assert (await here.post("/theme", {**form, "theme": "pink"}, cookie)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("zone", "beside"),
+    [
+        ("Europe/Berlin", "12:55:00 CET"),
+        ("UTC", None),
+        ("../../etc/passwd", None),
+        ("x" * 99, None),
+    ],
+)
+async def test_times_stand_beside_those_of_the_browsers_zone(zone: str, beside: str | None) -> None:
+    async with site(*some()) as here:
+        cookie = f"{await here.log_in(OPERATOR)}; answerbus_zone={zone}"
+        text = await (await here.get("/letters/list", cookie)).text()
+
+    assert "2026-11-21 11:55:00</time>" in text
+    assert (f'<small class="local">{beside}</small>' in text) == (beside is not None)
+    assert ('class="local"' in text) == (beside is not None)

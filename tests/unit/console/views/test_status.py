@@ -1,0 +1,163 @@
+"""The status on top of every page: how bad, why, how many, since when; each reason once."""
+
+from dataclasses import replace
+
+import pytest
+
+from services.console.views.profile_status import ProfileStatus, merged, profile_status
+from services.console.views.status import DEAD_MIN, STANDING_S, StatusFacts, bus_status
+from tests.unit.operators.stored_examples import NOON_MS
+
+FIVE = ("claude", "default", "gemini", "openai", "small")
+WELL = StatusFacts(NOON_MS, ended=93, waiting=2)
+
+
+def away(name: str, **more: int) -> ProfileStatus:
+    text = f"no connection to https://{name}.example for 95 s"
+    return ProfileStatus(name, "no_connection", text, NOON_MS - 95_000, **more)
+
+
+def texts(facts: StatusFacts) -> list[tuple[str, str]]:
+    return [(found.level, found.text) for found in bus_status(facts).findings]
+
+
+def test_five_profiles_away_are_one_sentence_with_counts() -> None:
+    held = {"default": 300, "claude": 169}
+    profiles = [
+        away(name, requests=held.get(name, 0), oldest_ms=NOON_MS - 95_000)
+        if name in held
+        else away(name)
+        for name in reversed(FIVE)
+    ]
+    status = bus_status(replace(WELL, profiles=[*profiles, ProfileStatus("well", requests=7)]))
+
+    assert [found.text for found in status.findings] == [
+        (
+            "No connection to 5 profiles since 11:58 UTC: claude, default, gemini, openai, small; "
+            "469 requests waiting, the oldest 95 s."
+        )
+    ]
+    assert status.level == "red"
+    assert len(status.findings[0].whys) == 5
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (WELL, ("green", "All is well: 93 requests ended in the last 15 min, 2 waiting.")),
+        (
+            StatusFacts(NOON_MS),
+            ("green", "All is well: no request ended in the last 15 min."),
+        ),
+        (
+            replace(WELL, profiles=[away("claude", requests=1)]),
+            ("red", "No connection to profile claude since 11:58 UTC; 1 request waiting."),
+        ),
+        (
+            replace(WELL, profiles=[ProfileStatus("a", "rejected", "status 401")]),
+            ("red", "The provider turns down profile a."),
+        ),
+        (
+            replace(WELL, profiles=[ProfileStatus(f"p-{n}", "of_the_future") for n in range(8)]),
+            (
+                "red",
+                "8 profiles are unhealthy: p-0, p-1, p-2, p-3, p-4, p-5 and 2 more.",
+            ),
+        ),
+        (
+            replace(WELL, trouble="Kafka does not answer."),
+            ("red", "Kafka cannot be read; what you see may be old."),
+        ),
+        (
+            replace(WELL, unanswered=["claude"]),
+            ("red", "No recent call to profile claude was answered, as the attempts tell."),
+        ),
+        (
+            replace(WELL, stuck=["w-1, lane 3: has been opening for 99 s"], workers=2),
+            ("red", "1 problem at workers, such as a lane that is stuck."),
+        ),
+        (
+            replace(WELL, workers=3, silent_workers=["http://w-1: TimeoutError"]),
+            ("amber", "1 of 3 workers not answering."),
+        ),
+        (
+            replace(WELL, workers=1, silent_workers=["http://w-1: TimeoutError"]),
+            ("red", "1 of 1 worker not answering."),
+        ),
+        (
+            replace(WELL, dead=37, ended=60, dead_mostly="/actions/0/args is no JSON"),
+            (
+                "amber",
+                (
+                    "37 of 60 requests ended as dead letters in the last 15 min, most often: "
+                    "/actions/0/args is no JSON."
+                ),
+            ),
+        ),
+        (
+            replace(WELL, waiting=1234, standing_s=STANDING_S + 60),
+            ("amber", "1,234 records waiting; none ended for 3 min."),
+        ),
+        (
+            replace(WELL, percent=43),
+            (
+                "amber",
+                "The topics are being read (43 %), and numbers are too small until then.",
+            ),
+        ),
+    ],
+)
+def test_the_worst_comes_first(facts: StatusFacts, expected: tuple[str, str]) -> None:
+    assert texts(facts)[0] == expected
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        replace(WELL, dead=DEAD_MIN - 1, ended=DEAD_MIN - 1),
+        replace(WELL, dead=DEAD_MIN, ended=1_000),
+        replace(WELL, waiting=5, standing_s=STANDING_S - 1),
+        replace(WELL, waiting=0, standing_s=STANDING_S + 1),
+        replace(WELL, profiles=[ProfileStatus("busy", requests=1_000, oldest_ms=0)]),
+    ],
+)
+def test_what_is_usual_is_no_alarm(facts: StatusFacts) -> None:
+    assert bus_status(facts).level == "green"
+
+
+def test_all_that_is_wrong_is_named_and_red_stands_before_amber() -> None:
+    found = texts(
+        replace(
+            WELL,
+            dead=50,
+            ended=60,
+            profiles=[away("claude"), ProfileStatus("b", "rejected")],
+            workers=2,
+            silent_workers=["x"],
+        )
+    )
+
+    assert [level for level, _ in found] == ["red", "red", "amber", "amber"]
+
+
+def test_what_workers_say_may_be_anything() -> None:
+    odd: list[object] = [None, 7, "x", [], {"problem": 7, "since": "soon", "requests": "many"}]
+    for details in odd:
+        assert profile_status("p", details, None) == ProfileStatus("p")
+    assert profile_status("p", None, "rejected: 401").problem == "unhealthy"
+    said = {
+        "problem": "silent",
+        "since": "2026-11-21T12:00:00.000Z",
+        "requests": 3,
+        "oldest": "2026-11-21T11:59:00Z",
+    }
+    assert profile_status("p", said, "no word") == ProfileStatus(
+        "p", "silent", "no word", NOON_MS, 3, NOON_MS - 60_000
+    )
+
+
+def test_a_profile_of_several_workers_is_one() -> None:
+    well, ill = ProfileStatus("p", requests=4, oldest_ms=5), away("p", requests=3, oldest_ms=9)
+
+    for one in (merged(well, ill), merged(ill, well)):
+        assert (one.problem, one.requests, one.oldest_ms) == ("no_connection", 7, 5)
