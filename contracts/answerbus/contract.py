@@ -55,7 +55,7 @@ class Contract(Generic[AnswerT]):
     variants, for the type of results: a refusal is an event of its own. `from_text` makes a
     published answer of plain text where the contract has a text variant (and no audit-only fields).
     `from_loose` reads other forms of an answer that a model may use where its provider enforces no
-    schema, and leaves all else as it is.
+    schema, and leaves all else as it is. `examples` are published answers, for people to look at.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Contract(Generic[AnswerT]):
     declines: Callable[[Any], Declined | None] = _never_declines
     from_text: Callable[[str], JsonValue] | None = None
     from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
+    examples: tuple[JsonValue, ...] = ()
     _built: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from answerbus.client.errors import BusUnavailable
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.guard import HEADERS
 from services.console.pages import (
+    audit,
     dead_letter,
     dead_letters,
     figures,
@@ -60,6 +61,9 @@ def application(context: ConsoleContext) -> web.Application:
             web.get("/letters/one", dead_letter.letter),
             web.get("/workflow", workflow.workflow),
             web.get("/tail", tail.tail),
+            web.get("/audit", audit.audit),
+            web.post("/audit", audit.verify),
+            web.get("/actions", audit.actions),
             web.get("/contracts", reference.contracts),
             web.get("/topics", reference.topics),
             web.get("/asyncapi.json", reference.asyncapi),

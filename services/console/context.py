@@ -8,9 +8,11 @@ from jinja2 import Environment
 
 from answerbus.registry import Registry
 from services.console.guard import Guard
+from services.console.tasks.audits import Audits
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.settings import Settings
 
@@ -24,6 +26,8 @@ class ConsoleContext:
     guard: Guard
     feed: Feed
     poller: Poller
+    topic_poller: TopicPoller
+    audits: Audits
     picker: Picker
     jobs: Jobs
     templates: Environment

@@ -20,9 +20,11 @@ from services.console.application import application
 from services.console.context import ConsoleContext
 from services.console.guard import Guard
 from services.console.pages.render import environment
+from services.console.tasks.audits import Audits
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_polling import TopicPoller
 from services.http_server import HttpServer
 from services.operators.adapters.picker import Picker, picking
 from services.operators.dead_letters.forecast import KnownNames
@@ -76,6 +78,8 @@ def _context(
         guard=Guard(tokens, origins, is_https, Sessions()),
         feed=feed,
         poller=Poller(bus, kafka.worker_group, chosen.workers),
+        topic_poller=TopicPoller(bus),
+        audits=Audits(bus, time.time),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
         templates=environment(),
@@ -88,13 +92,15 @@ async def _at_work(context: ConsoleContext, listener: socket.socket) -> AsyncIte
     server = HttpServer(application(context))
     try:
         async with asyncio.TaskGroup() as group:  # whichever fails ends the console
-            tasks = [group.create_task(work) for work in (context.feed.run(), context.poller.run())]
+            works = (context.feed.run(), context.poller.run(), context.topic_poller.run())
+            tasks = [group.create_task(work) for work in works]
             await server.start(listener)
             yield
             for task in tasks:
                 task.cancel()
     finally:
         await context.jobs.stop()
+        await context.audits.stop()
         await server.stop()
 
 

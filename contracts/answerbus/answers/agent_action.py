@@ -82,4 +82,13 @@ AGENT_ACTION: Contract[AgentAction] = Contract(
     summary="What an agent does next: calls of tools, texts, thoughts.",
     from_text=_from_text,
     from_loose=_from_loose,
+    examples=(
+        {
+            "actions": [
+                {"kind": "thought", "content": "The order number is known; its state is not."},
+                {"kind": "tool_call", "name": "get_order", "args": {"order_id": "4711"}},
+                {"kind": "text_response", "content": "I am looking up your order."},
+            ]
+        },
+    ),
 )

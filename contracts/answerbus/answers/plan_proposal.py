@@ -140,4 +140,17 @@ PLAN_PROPOSAL: Contract[PlanProposalOrRefuse] = Contract(
     summary="One change to a repository that mends a dependency, or a reasoned refusal.",
     audit_only=frozenset({"rationale"}),
     declines=_declines,
+    examples=(
+        {
+            "kind": "dep_bump",
+            "manifest_path": "package.json",
+            "package": "lodash",
+            "target_version": "4.17.21",
+        },
+        {
+            "kind": "refuse",
+            "reason": "insufficient_context",
+            "detail": "The lock file is missing.",
+        },
+    ),
 )

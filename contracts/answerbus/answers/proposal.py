@@ -42,4 +42,17 @@ PROPOSAL: Contract[Proposal] = Contract(
     answer=Proposal,
     asked=Proposal,
     summary="A message, whether all is done, and which tools to use next and why.",
+    examples=(
+        {
+            "complete": False,
+            "message": "One replica is behind; I would restart it.",
+            "actions": [
+                {
+                    "reason": "The lag grows by 40 s a minute.",
+                    "tool_name": "restart_replica",
+                    "parameters": {"replica": "db-2", "drain": True},
+                }
+            ],
+        },
+    ),
 )

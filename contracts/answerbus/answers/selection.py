@@ -50,4 +50,8 @@ SELECTION: Contract[Selection] = Contract(
     answer=Selection,
     asked=Selection,
     summary="The id of the one element that fits, or why there is none.",
+    examples=(
+        {"element_id": "btn-pay-now", "error": None},
+        {"element_id": None, "error": "No element pays."},
+    ),
 )

@@ -107,4 +107,12 @@ SPECIALIST: Contract[Specialist[JsonValue]] = Contract(
     answer=Specialist[JsonValue],
     asked=AskedSpecialist,
     summary="Any JSON value, or an honest account of why there is none.",
+    examples=(
+        {
+            "output": {"endpoint": "/invoices", "method": "GET"},
+            "success": True,
+            "notes": ["filter with state=open"],
+            "failure_reason": None,
+        },
+    ),
 )

@@ -1,19 +1,39 @@
-"""Contracts, topics and the whole bus, as documentation."""
+"""Contracts, topics and the whole bus, as documentation, with what the broker says of them."""
 
 import json
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
 from answerbus import asyncapi as bus_document
+from answerbus.contract import Contract
 from answerbus.topics import TOPICS
 from services.console.context import CONTEXT
+from services.console.figures.topic_rows import topic_rows
 from services.console.pages.render import page
+from services.console.views.schema_fields import SchemaField, schema_fields
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContract:
+    """A contract as the page has it."""
+
+    contract: Contract[Any]
+    fields: list[SchemaField]
+    schema: str
+    examples: list[str]
 
 
 async def contracts(request: web.Request) -> web.Response:
     """What may be asked for, with plugins."""
     found = [
-        (contract, json.dumps(contract.schema(), indent=2, ensure_ascii=False))
+        ShownContract(
+            contract,
+            schema_fields(contract.schema()),
+            _json(contract.schema()),
+            [_json(example) for example in contract.examples],
+        )
         for contract in request.app[CONTEXT].registry
     ]
     return page(request, "contracts.html", contracts=found)
@@ -25,7 +45,24 @@ async def asyncapi(_: web.Request) -> web.Response:
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Where everything stands."""
-    prefix = request.app[CONTEXT].settings.kafka.topic_prefix
-    rows = [(topic, topic.full_name(prefix), sorted(topic.settings().items())) for topic in TOPICS]
-    return page(request, "topics.html", topics=rows)
+    """Where everything stands, how much comes, and who is how far behind."""
+    context = request.app[CONTEXT]
+    kafka, polled = context.settings.kafka, context.topic_poller.results
+    prefix = kafka.topic_prefix
+    settings = [
+        (topic, topic.full_name(prefix), sorted(topic.settings().items())) for topic in TOPICS
+    ]
+    counts, now_ms = context.feed.state.topic_counts, int(context.now() * 1000)
+    return page(
+        request,
+        "topics.html",
+        topics=settings,
+        rows=topic_rows(counts, dict(polled.topics), prefix, now_ms),
+        polled=polled,
+        prefix=prefix,
+        worker_group=kafka.worker_group,
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -14,7 +14,7 @@ from services.console.context import CONTEXT
 from services.console.guard import SESSION
 from services.console.pages.frame import frame_values
 from services.console.views.chips import value_words
-from services.console.views.units import duration, share, short, usd
+from services.console.views.units import bytes_text, duration, share, short, usd
 from services.escaping import json_lines, plain
 from services.operators.dead_letters.why import why_text
 
@@ -42,6 +42,7 @@ def environment() -> Environment:
         duration=duration,
         short=short,
         clipped=clipped,
+        bytes=bytes_text,
     )
     made.filters.update(why=why_text)
     made.globals.update(words=value_words)

@@ -55,6 +55,15 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
+def bytes_text(count: float) -> str:
+    """A size, in units of 1,024."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"
+
+
 def duration(ms: float | None) -> str:
     """A time span, with as much precision as matters."""
     if ms is None:

@@ -16,9 +16,11 @@ from services.console.application import application
 from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
 from services.console.pages.render import environment
+from services.console.tasks.audits import Audits
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.stored import Place, Stored
@@ -98,6 +100,8 @@ async def site(
         guard=Guard(tokens, origins_of("127.0.0.1", port, None), False, Sessions()),
         feed=feed,
         poller=Poller(NOWHERE, "group", ()),
+        topic_poller=TopicPoller(NOWHERE),
+        audits=Audits(NOWHERE, lambda: NOON_MS / 1000),
         picker=Shelf(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         templates=environment(),
@@ -107,3 +111,4 @@ async def site(
     async with server, ClientSession(cookie_jar=DummyCookieJar()) as client:
         yield Site(context, f"http://127.0.0.1:{port}", client)
         await context.jobs.stop()
+        await context.audits.stop()

@@ -69,6 +69,7 @@ PAGES = {
     "/profiles": {},
     "/money": {},
     "/lanes": {},
+    "/actions": {},
     "/letters": {"by": "label:x"},
     "/letters/list": {"status": "any"},
     "/letters/one": {"id": LETTER},

@@ -1,0 +1,53 @@
+"""What operators did, and whether attempts, ledger and outcomes tell the same."""
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.form import known_names
+from services.console.guard import operator_of
+from services.console.pages.render import page
+from services.console.views.links import address
+from services.operators.audit.findings import MEANINGS
+from services.operators.dead_letters.moment import as_text
+from services.operators.dead_letters.operator_actions import OperatorAction, operator_actions
+
+ACTIONS_MAX = 200
+BREAKS_MAX = 100
+
+
+async def audit(request: web.Request) -> web.Response:
+    """The last verification."""
+    known_names(request)
+    context = request.app[CONTEXT]
+    return page(
+        request,
+        "audit.html",
+        run=context.audits.last,
+        meanings=MEANINGS,
+        breaks_max=BREAKS_MAX,
+        prefix=context.settings.kafka.topic_prefix,
+    )
+
+
+async def verify(request: web.Request) -> web.Response:
+    """Begin one, unless one goes on."""
+    session = operator_of(request)
+    request.app[CONTEXT].audits.start(session.name)
+    return web.Response(status=303, headers={"Location": "/audit"})
+
+
+async def actions(request: web.Request) -> web.Response:
+    """All replays and dismissals, the newest first."""
+    known_names(request)
+    found = operator_actions(request.app[CONTEXT].feed.state.dead_letters)
+    rows = [(action, _letters(action)) for action in found[:ACTIONS_MAX]]
+    return page(request, "actions.html", rows=rows, left_out=len(found) - len(rows))
+
+
+def _letters(action: OperatorAction) -> str:
+    """The letter, or those of that status; their own times do not say when they were replayed."""
+    if action.letters == 1:
+        return address("/letters/one", [("id", action.sample)])
+    return address(
+        "/letters/list", [("status", action.kind), ("until", as_text(action.last_ms + 1))]
+    )

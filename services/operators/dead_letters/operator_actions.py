@@ -1,0 +1,57 @@
+"""What operators did about dead letters, action by action: who, why, and what came of it; pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.row import DeadLetterRow
+
+GAP_MS = 10 * 60_000  # between two letters of one action; beyond that it is another one
+
+ActionKind = Literal["replayed", "dismissed"]
+
+
+@dataclass(slots=True)
+class OperatorAction:
+    """Letters that one person replayed or dismissed for one reason, one soon after the other.
+
+    `outcomes` counts what became of the replays; times are in ms since 1970.
+    """
+
+    kind: ActionKind
+    by: str
+    reason: str
+    first_ms: int
+    last_ms: int
+    letters: int = 0
+    sample: str = ""
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+def operator_actions(index: DeadLetterIndex) -> list[OperatorAction]:
+    """The newest first."""
+    found = list[OperatorAction]()
+    current = dict[tuple[ActionKind, str, str], OperatorAction]()
+    for at_ms, key, letter in sorted(_deeds(index), key=lambda deed: deed[0]):
+        action = current.get(key)
+        if action is None or at_ms - action.last_ms > GAP_MS:
+            action = current[key] = OperatorAction(*key, at_ms, at_ms, sample=letter.id)
+            found.append(action)
+        action.letters += 1
+        action.last_ms = at_ms
+        outcome = index.replay_outcome(letter) if key[0] == "replayed" else None
+        if outcome is not None:
+            action.outcomes[outcome.ending] += 1
+    return sorted(found, key=lambda action: -action.last_ms)
+
+
+def _deeds(
+    letters: Iterable[DeadLetterRow],
+) -> Iterator[tuple[int, tuple[ActionKind, str, str], DeadLetterRow]]:
+    for letter in letters:
+        if replay := letter.replay:
+            yield replay.at_ms, ("replayed", replay.by, replay.reason), letter
+        if dismissal := letter.dismissal:
+            yield dismissal.at_ms, ("dismissed", dismissal.by, dismissal.reason), letter
