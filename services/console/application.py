@@ -25,6 +25,7 @@ from services.console.pages import (
     workflow,
 )
 from services.console.pages.render import page
+from services.console.streams import STREAMS, Streams, streamed
 from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
@@ -38,9 +39,10 @@ _log = logging.getLogger(__name__)
 def application(context: ConsoleContext) -> web.Application:
     """All pages, behind the guard."""
     app = web.Application(
-        middlewares=[_hardened, _errors, _guarded], client_max_size=FORM_BYTES_MAX
+        middlewares=[_hardened, _errors, _guarded, streamed], client_max_size=FORM_BYTES_MAX
     )
-    app[CONTEXT] = context
+    app[CONTEXT], app[STREAMS] = context, Streams()
+    app.on_shutdown.append(app[STREAMS].close)
     app.on_response_prepare.append(without_name)
     app.add_routes(
         [
@@ -84,7 +86,8 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
             "that is typed into the browser, and start it again."
         )
         response = web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=text)
-    response.headers.update(HEADERS)
+    if not response.prepared:  # else they were sent before: see streams.py
+        response.headers.update(HEADERS)
     return response
 
 

@@ -1,0 +1,99 @@
+"""Server-sent events: a page at its own address, of which only what has changed is sent again."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.guard import COOKIE, HEADERS
+from services.console.views.live_parts import live_parts
+
+PERIOD_S = 2.0
+QUIET_S = 15.0  # after which a comment shows proxies and browsers that somebody is there
+AGAIN_MS = 3_000  # before a browser connects again
+STREAMS_MAX = 60
+_MEDIA_TYPE = "text/event-stream"
+_UNBUFFERED = {"X-Accel-Buffering": "no"}  # a proxy that collects answers would hold the events
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Streams:
+    """All that are open; closed before the server stops, which waits for what is under way."""
+
+    def __init__(self, period_s: float = PERIOD_S) -> None:
+        self._period_s = period_s
+        self._closing = asyncio.Event()
+        self._open = 0
+
+    async def close(self, _: web.Application) -> None:
+        """End them all."""
+        self._closing.set()
+
+    async def serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """What the page's handler makes, again and again, for as long as the session lasts."""
+        if self._open >= STREAMS_MAX:
+            raise web.HTTPServiceUnavailable(text="Too many pages are open: reload this one.")
+        self._open += 1
+        try:
+            return await self._serve(request, handler)
+        finally:
+            self._open -= 1
+
+    async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        known = await _parts(request, handler)  # what is no page is answered as without a stream
+        response = web.StreamResponse(headers={**HEADERS, **_UNBUFFERED})
+        response.content_type = _MEDIA_TYPE
+        await response.prepare(request)
+        await response.write(f"retry: {AGAIN_MS}\n\n".encode())
+        await response.write(_event(known))
+        said = time.monotonic()
+        while await self._goes_on() and _has_session(request):
+            parts = await _parts(request, handler)
+            changed = {name: html for name, html in parts.items() if known.get(name) != html}
+            known = parts
+            if changed:
+                await response.write(_event(changed))
+            elif time.monotonic() - said < QUIET_S:
+                continue
+            else:
+                await response.write(b":\n\n")
+            said = time.monotonic()
+        return response
+
+    async def _goes_on(self) -> bool:
+        """Wait for the next turn; False when all are to end."""
+        try:
+            async with asyncio.timeout(self._period_s):
+                await self._closing.wait()
+        except TimeoutError:
+            return True
+        return False
+
+
+STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
+
+
+@web.middleware
+async def streamed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Pages whose address is asked for as a stream."""
+    if request.method != "GET" or request.headers.get("Accept") != _MEDIA_TYPE:
+        return await handler(request)
+    return await request.app[STREAMS].serve(request, handler)
+
+
+async def _parts(request: web.Request, handler: Handler) -> Mapping[str, str]:
+    page = await handler(request)
+    return live_parts(page.text or "") if isinstance(page, web.Response) else {}
+
+
+def _event(parts: Mapping[str, str]) -> bytes:
+    return f"event: parts\ndata: {json.dumps(parts, ensure_ascii=False)}\n\n".encode()
+
+
+def _has_session(request: web.Request) -> bool:
+    sessions = request.app[CONTEXT].guard.sessions
+    return sessions.find(request.cookies.get(COOKIE), time.time()) is not None
