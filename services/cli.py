@@ -32,6 +32,11 @@ _PARTS = {
         "console",
         "Serve pages for operators: what goes on, dead letters, replays. Ctrl-C ends it.",
     ),
+    "top": _Part(
+        "services.commands.top",
+        "top",
+        "Show what goes on, live; with --json, or where no terminal is, once. Ctrl-C ends it.",
+    ),
     "doctor": _Part(
         "services.doctor.command",
         "doctor",

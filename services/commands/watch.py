@@ -4,15 +4,18 @@ import asyncio
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.escaping import json_line
 from services.operators.adapters.reader import reading
-from services.operators.records.decoded import decoded
+from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.event_data import as_data
-from services.operators.records.event_line import STYLES, line_of
+from services.operators.records.event_line import STYLES, detail_of, line_of
 from services.operators.records.record_filter import RecordFilter
+from services.operators.timeline.folding import without_numbers
 from services.settings import KafkaSettings, from_environment
 
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
@@ -48,6 +51,27 @@ def watch(
     asyncio.run(_watch(settings, wanted, from_start=from_start, limit=limit, as_json=as_json))
 
 
+class Repeats:
+    """Lines that say what the one before them said, but for ids and numbers."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self._is_on = is_on
+        self._said: object = None
+        self.count = 0
+
+    def is_new(self, said: object) -> bool:
+        """Whether this is to be shown."""
+        if self._is_on and said == self._said:
+            return False
+        self._said = said
+        return True
+
+    def take(self) -> int:
+        """How many were left out since this was asked last."""
+        count, self.count = self.count, 0
+        return count
+
+
 async def _watch(
     settings: KafkaSettings,
     wanted: RecordFilter,
@@ -57,7 +81,7 @@ async def _watch(
     as_json: bool,
 ) -> None:
     console = stdout()
-    shown = 0
+    shown, repeats = 0, Repeats(is_on=console.is_terminal and not as_json)
     async with reading(
         bus_of(settings), TOPICS, workflow_id=wanted.workflow_id, from_start=from_start
     ) as reader:
@@ -66,7 +90,22 @@ async def _watch(
                 if as_json:
                     typer.echo(json_line(as_data(found)))
                 else:
-                    console.print(line_of(found))
+                    _show(console, found, repeats)
                 shown += 1
                 if shown == limit:
                     return
+            _end_repeats(console, repeats)
+
+
+def _show(console: Console, found: DecodedRecord, repeats: Repeats) -> None:
+    line = line_of(found)
+    if repeats.is_new((found.kind, found.schema_name, without_numbers(detail_of(found)))):
+        _end_repeats(console, repeats)
+        console.print(line)
+    else:
+        repeats.count += 1
+
+
+def _end_repeats(console: Console, repeats: Repeats) -> None:
+    if count := repeats.take():
+        console.print(Text(f"         … and {count:,} more that say the same", "dim"))

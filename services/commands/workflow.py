@@ -1,7 +1,8 @@
 """`answerbus workflow`: one timeline of everything that happened to a workflow."""
 
 import asyncio
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -11,17 +12,21 @@ from rich.padding import Padding
 from rich.text import Text
 
 from answerbus.attempt import Attempt
+from answerbus.broker_time import moment
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.topics import TOPICS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.terminal.workflow_bars import bars
+from services.console.views.waterfall import waterfall
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import Place, Stored
 from services.operators.timeline.entry import TimelineEntry
+from services.operators.timeline.folding import folds, without_numbers
 from services.operators.timeline.rendering import as_data, line_of
 from services.operators.timeline.timeline import may_concern, origin_of, timeline
 from services.settings import from_environment
@@ -56,6 +61,9 @@ def workflow(
         data = [as_data(one, show_content=show_content) for one in entries]
         typer.echo(json_lines(data))
     else:
+        picture = waterfall(entries, moment(int(time.time() * 1000)))
+        for line in bars(picture) if picture else ():
+            stdout().print(line)
         _show(stdout(), entries, show_content=show_content)
     if not entries:
         said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
@@ -81,12 +89,20 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
         return await picker.pick_all(places)
 
 
-def _show(console: Console, entries: Iterable[TimelineEntry], *, show_content: bool) -> None:
-    for one in entries:
-        console.print(line_of(one))
-        if show_content:
-            for said in _content(one):
-                console.print(Padding(said, (0, 0, 0, 4)))
+def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: bool) -> None:
+    """Each entry; with contents all of them, without them repeats are folded."""
+    begin = entries[0].at if entries else None
+    said = [(one.kind, one.request_id, without_numbers(one.text)) for one in entries]
+    for fold in folds(range(len(said)) if show_content else said):
+        for one in entries[fold.start : fold.start + fold.period]:
+            console.print(line_of(one, begin))
+            if show_content:
+                for content in _content(one):
+                    console.print(Padding(content, (0, 0, 0, 4)))
+        if fold.count > 1:
+            last = line_of(entries[fold.end - 1], begin)
+            more = f"{fold.count - 1} times more, the last:"
+            console.print(Text.assemble((f"  … the same {more} ", "dim"), last))
 
 
 def _content(entry: TimelineEntry) -> Iterable[Text]:

@@ -1,15 +1,17 @@
 """One line about one record, for people; pure."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import assert_never
 
 from rich.text import Text
 
 from answerbus.attempt import Attempt
+from answerbus.budget import AccountState
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import AnyResult, Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import (
     KEY_BYTES,
     AccountRecord,
@@ -44,6 +46,7 @@ STYLES: Mapping[str, str] = MappingProxyType(
     }
 )
 _KIND_WIDTH = max(map(len, STYLES))
+_BAR_MAX = 12  # attempts that a bar can show
 
 
 def line_of(seen: DecodedRecord) -> Text:
@@ -54,7 +57,7 @@ def line_of(seen: DecodedRecord) -> Text:
         (f" {plain_line(seen.workflow_id or '-')}", "bold"),
         (f" {plain_line(seen.subject or '-')} ", "dim"),
         *((f"{plain_line(name.label)} ", "blue") for name in (seen.schema_name,) if name),
-        _detail(seen).replace("\n", " "),
+        detail_of(seen).replace("\n", " "),
     )
 
 
@@ -76,7 +79,8 @@ def retry_text(retry: RetryRequest) -> str:
     return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
 
 
-def _detail(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
+def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
+    """What matters of that kind."""
     match seen.event:
         case Undecodable() as found:
             return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
@@ -90,9 +94,9 @@ def _detail(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
         case Refusal() as event:
             return f"by the {event.by}: {plain_line(event.reason)}"
         case RetryRequest() as event:
-            return retry_text(event)
+            return f"{retry_text(event)}{_so_far(event.origin, event.at, event.account)}"
         case DeadLetter() as event:
-            return cause_text(event.cause)
+            return f"{cause_text(event.cause)}{_so_far(event.origin, event.at, event.account)}"
         case Replayed() as event:
             return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:
@@ -111,3 +115,12 @@ def _detail(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             return run_text(other)
         case other:
             assert_never(other)
+
+
+def _so_far(origin: Origin | None, at: datetime, account: AccountState | None) -> str:
+    """How long it has taken, and how much of its attempts is spent, as a bar."""
+    parts = [f"{(at - origin.timestamp).total_seconds():.1f} s"] if origin else []
+    if account is not None and 0 < account.limit.attempts <= _BAR_MAX:
+        spent = min(account.spent.attempts, account.limit.attempts)
+        parts.append("▰" * spent + "▱" * (account.limit.attempts - spent))
+    return f" ({' '.join(parts)})" if parts else ""

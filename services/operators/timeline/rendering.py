@@ -1,6 +1,7 @@
 """An entry as a line for people and as JSON data for programs; pure."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from rich.text import Text
 
@@ -10,6 +11,7 @@ from services.operators.records.event_data import event_data
 from services.operators.timeline.entry import STYLES, TimelineEntry
 
 _KIND_WIDTH = max(map(len, STYLES))
+_SINCE = 12  # characters
 
 
 def as_data(entry: TimelineEntry, *, show_content: bool) -> Mapping[str, object]:
@@ -29,11 +31,12 @@ def as_data(entry: TimelineEntry, *, show_content: bool) -> Mapping[str, object]
     return data
 
 
-def line_of(entry: TimelineEntry) -> Text:
-    """An entry for people."""
+def line_of(entry: TimelineEntry, begin: datetime | None = None) -> Text:
+    """An entry for people, with the time since the beginning if that is given."""
     place = entry.place
+    since = "" if begin is None else f"+{(entry.at - begin).total_seconds():.3f} s".rjust(_SINCE)
     return Text.assemble(
-        (f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+        (f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"{since} ", "dim"),
         (entry.kind.ljust(_KIND_WIDTH), STYLES.get(entry.kind, "")),
         (f" {plain_line(entry.request_id or '-')} ", "bold"),
         entry.text.replace("\n", " "),

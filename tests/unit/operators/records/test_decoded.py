@@ -77,7 +77,7 @@ def words(record: DecodedRecord) -> str:
             "dead_letter        order-4711 "
             + REQUEST_ID
             + " plan_proposal.v1 The workflow's budget "
-            "of tokens is spent.",
+            "of tokens is spent. (9.3 s ▰▰▱)",
         ),
         (
             "replayed/unchanged",
@@ -119,7 +119,7 @@ def test_a_retry_says_which_attempt_is_next_and_why() -> None:
     )
     assert line.endswith(
         "since the answer breaks its schema: /manifest_path: a relative path below the working "
-        "tree (escapes_sandbox)"
+        "tree (escapes_sandbox) (3.2 s ▰▱▱)"
     )
 
 

@@ -1,0 +1,1 @@
+"""What commands draw in a terminal; pure."""

@@ -1,0 +1,207 @@
+"""The board of `answerbus top`: what matters now, for a terminal and as JSON data; pure."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from services.console.figures.contract_rows import ContractRow, contract_rows
+from services.console.figures.outcome_charts import ENDINGS, endings_of
+from services.console.state.board import Window
+from services.console.state.minute import ProfileCounts
+from services.console.state.schema_labels import SchemaLabels
+from services.console.views.lane_grid import LaneCell
+from services.console.views.tile import AGE_BAD_MS, AGE_WARN_MS, DEAD_BAD, DEAD_WARN, level_of
+from services.console.views.units import duration, share, short, usd
+
+MINUTES = 15
+BAR_CELLS = 24
+CAUSES_SHOWN = 5
+_ENDING_STYLES: Mapping[str, str] = {
+    "first": "green",
+    "mended": "cyan",
+    "unvalidated": "yellow",
+    "refused": "magenta",
+    "dead": "red",
+}
+_AGE_STYLES = ("dim", "green", "yellow", "dark_orange", "bold red")
+_LEVEL_STYLES = {"good": "bold green", "warn": "bold yellow", "bad": "bold red"}
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class TopFacts:
+    """What is known at one moment; `unhealthy` is why, by profile, and `percent` of reading."""
+
+    window: Window
+    labels: SchemaLabels
+    lanes: Sequence[LaneCell] = ()
+    lag: int | None = None
+    in_flight: int = 0
+    retries_waiting: int = 0
+    open_letters: Counter[str] = field(default_factory=Counter)
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    percent: int = 100
+    trouble: str | None = None
+
+
+def status_of(facts: TopFacts) -> tuple[str, list[str]]:
+    """`good`, `warn` or `bad`, and why."""
+    ended, dead = _ended(facts), endings_of(facts.window.total)["dead"]
+    oldest = max((lane.age_ms or 0 for lane in facts.lanes), default=0)
+    found = [("bad", facts.trouble)] if facts.trouble else []
+    found += [("bad", f"{name}: {why}") for name, why in sorted(facts.unhealthy.items())]
+    if oldest >= AGE_WARN_MS:
+        level = level_of(oldest, AGE_WARN_MS, AGE_BAD_MS)
+        found.append((level, f"the oldest request waits for {duration(oldest)}"))
+    if ended and dead / ended >= DEAD_WARN:
+        level = level_of(dead / ended, DEAD_WARN, DEAD_BAD)
+        found.append((level, f"{share(dead, ended)} of what ended in {MINUTES} minutes died"))
+    worst = next((name for name in ("bad", "warn") if name in dict(found)), "good")
+    return worst, [str(why) for _, why in found]
+
+
+def as_data(facts: TopFacts) -> Mapping[str, object]:
+    """For programs."""
+    level, reasons = status_of(facts)
+    total = facts.window.total
+    return {
+        "status": {"good": "green", "warn": "amber", "bad": "red"}[level],
+        "reasons": reasons,
+        "minutes": MINUTES,
+        "lag": facts.lag,
+        "in_flight": facts.in_flight,
+        "retries_waiting": facts.retries_waiting,
+        "outcomes": dict(endings_of(total)),
+        "calls": total.calls,
+        "micro_usd": total.micro_usd,
+        "profiles": {
+            name: {
+                "calls": counts.made,
+                "answered": counts.answered,
+                "p50_ms": counts.took.quantile_ms(0.5),
+                "p95_ms": counts.took.quantile_ms(0.95),
+                "unhealthy": facts.unhealthy.get(name),
+            }
+            for name, counts in _profiles(facts)
+        },
+        "lanes": [
+            {"lane": lane.partition, "lag": lane.lag, "oldest_ms": lane.age_ms}
+            for lane in facts.lanes
+        ],
+        "open_letters": dict(facts.open_letters),
+    }
+
+
+def board_of(facts: TopFacts) -> RenderableType:
+    """For people."""
+    parts: list[RenderableType] = [*_status(facts), _numbers(facts)]
+    rows = contract_rows(facts.window.total, facts.labels, ())
+    if rows:
+        parts.append(_contracts(rows))
+    if profiles := _profiles(facts):
+        parts.append(_profile_table(profiles, facts))
+    if facts.lanes:
+        parts.append(_lanes(facts.lanes))
+    if facts.open_letters:
+        parts.append(_letters(facts.open_letters))
+    return Group(*parts)
+
+
+def bar(counts: Mapping[str, int], cells: int = BAR_CELLS) -> Text:
+    """A whole and its parts as coloured cells; what is there is seen, however few."""
+    whole, drawn = sum(counts.values()), Text()
+    if not whole:
+        return Text("·" * cells, "dim")
+    left = cells
+    for name, count in sorted(counts.items(), key=lambda pair: pair[1]):
+        size = min(left, max(1, round(cells * count / whole))) if count else 0
+        left -= size
+        drawn = Text.assemble(("█" * size, _ENDING_STYLES[name]), drawn)
+    largest = max(counts, key=lambda name: counts[name])
+    return Text.assemble(("█" * left, _ENDING_STYLES[largest]), drawn)
+
+
+def course(values: Sequence[float]) -> str:
+    """A row of values as blocks."""
+    top, most = max(values, default=0) or 1, len(_BLOCKS) - 1
+    return "".join(_BLOCKS[math.ceil(most * value / top)] for value in values)
+
+
+def _status(facts: TopFacts) -> list[Text]:
+    level, reasons = status_of(facts)
+    word = {"good": "all is well", "warn": "look", "bad": "trouble"}[level]
+    said = [Text.assemble((f"● {word}", _LEVEL_STYLES[level]), f"  last {MINUTES} minutes")]
+    if facts.percent < 100:
+        said.append(Text(f"reading the topics: {facts.percent} %; numbers are too small", "yellow"))
+    return [*said, *(Text(f"  {why}", _LEVEL_STYLES[level]) for why in reasons)]
+
+
+def _numbers(facts: TopFacts) -> Text:
+    total, steps = facts.window.total, facts.window.steps
+    lag = "unknown" if facts.lag is None else f"{facts.lag:,}"
+    return Text.assemble(
+        *("waiting ", (lag, "bold"), f"  in flight {facts.in_flight:,}"),
+        *(f"  retries {facts.retries_waiting:,}", "  ended ", (f"{_ended(facts):,}", "bold")),
+        *(f" {course([sum(endings_of(step).values()) for step in steps])}",),
+        *(f"  spent {usd(total.micro_usd)}", f"  tokens {short(total.tokens)}"),
+    )
+
+
+def _contracts(rows: Sequence[ContractRow]) -> Table:
+    table = _table("contract", *ENDINGS.values(), "p50", "p95", "spent", bar=True)
+    for row in rows:
+        counts = [str(row.counts[name]) for name in ENDINGS]
+        times = [duration(row.p50_ms), duration(row.p95_ms)]
+        table.add_row(row.label, bar(row.counts), *counts, *times, usd(row.spent.micro_usd))
+    return table
+
+
+def _profile_table(profiles: Sequence[tuple[str, ProfileCounts]], facts: TopFacts) -> Table:
+    table = _table("profile", "calls", "answered", "p50", "p95", "calls a minute")
+    for name, counts in profiles:
+        steps = [step.profiles.get(name) for step in facts.window.steps]
+        made = course([one.made if one else 0 for one in steps])
+        times = (duration(counts.took.quantile_ms(share)) for share in (0.5, 0.95))
+        style = "red" if name in facts.unhealthy else ""
+        answered = share(counts.answered, counts.made)
+        table.add_row(Text(name, style), f"{counts.made:,}", answered, *times, made)
+    return table
+
+
+def _lanes(lanes: Sequence[LaneCell]) -> Text:
+    cells = [
+        (f" {lane.partition}:{lane.age if lane.level else '–'} ", _AGE_STYLES[lane.level])
+        for lane in lanes
+    ]
+    return Text.assemble(("lanes, age of the oldest request ", "bold"), *cells)
+
+
+def _letters(letters: Counter[str]) -> Text:
+    named = [f"{cause.replace('_', ' ')} {n:,}" for cause, n in letters.most_common(CAUSES_SHOWN)]
+    return Text.assemble((f"open dead letters {letters.total():,} ", "bold red"), ", ".join(named))
+
+
+def _table(first: str, *others: str, bar: bool = False) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column(first, style="bold")
+    if bar:
+        table.add_column("")
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _profiles(facts: TopFacts) -> list[tuple[str, ProfileCounts]]:
+    found = dict(facts.window.total.profiles)
+    for name in facts.unhealthy:
+        found.setdefault(name, ProfileCounts())
+    return sorted(found.items(), key=lambda pair: (-pair[1].made, pair[0]))
+
+
+def _ended(facts: TopFacts) -> int:
+    return sum(endings_of(facts.window.total).values())

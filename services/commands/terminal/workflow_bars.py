@@ -1,0 +1,55 @@
+"""Where a workflow's time went, as bars of text; pure."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.text import Text
+
+from services.console.views.waterfall import Waterfall, WaterfallRow
+from services.escaping import plain_line
+
+CELLS = 60
+NAME_CELLS = 24
+_STYLES: Mapping[str, tuple[str, str]] = {
+    "waiting": ("░", "dim"),
+    "backoff": ("▒", "yellow"),
+    "running": ("█", "bold cyan"),
+    "result": ("█", "green"),
+    "step": ("█", "green"),
+    "unvalidated_result": ("█", "yellow"),
+    "refusal": ("█", "magenta"),
+    "retry": ("█", "dark_orange"),
+    "dead_letter": ("█", "red"),
+    "unknown": ("█", "dim"),
+    "released": ("█", "dim"),
+}
+_GAUGE_CELLS = 10
+LEGEND = "░ waits  ▒ back-off  █ call"
+
+
+def bars(picture: Waterfall) -> Iterator[Text]:
+    """One line for each request, then the budget."""
+    yield Text.assemble((f"{picture.span} in all  ", "bold"), (LEGEND, "dim"))
+    for row in picture.rows:
+        yield _line(row)
+    gauges = [gauge for gauge in picture.gauges if gauge.percent is not None]
+    for gauge in gauges:
+        full = round(_GAUGE_CELLS * (gauge.percent or 0) / 100)
+        drawn = "▰" * full + "▱" * (_GAUGE_CELLS - full)
+        yield Text.assemble(f"budget of {gauge.name} ", (drawn, "cyan"), f" {gauge.text}")
+
+
+def _line(row: WaterfallRow) -> Text:
+    name = plain_line(row.request_id)
+    name = name if len(name) <= NAME_CELLS else f"{name[: NAME_CELLS - 1]}…"
+    cells: list[tuple[str, str]] = [(" ", "")] * CELLS
+    for bar in row.bars:
+        first = min(CELLS - 1, int(bar.x * CELLS / 100))
+        last = min(CELLS - 1, int((bar.x + bar.width) * CELLS / 100))
+        for at in range(first, last + 1):
+            cells[at] = _STYLES[bar.kind]
+    calls = f"{row.calls} call{'' if row.calls == 1 else 's'}"
+    ended = row.ended.replace("_", " ")
+    drawn = Text.assemble(*cells)
+    return Text.assemble(
+        (name.ljust(NAME_CELLS), "bold"), " ", drawn, f" {row.took}, {calls}, {ended}"
+    )

@@ -1,0 +1,100 @@
+"""`answerbus top`: status, outcomes, profiles, lanes and open letters in the terminal, live."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from services.command_line import AsJson, Config, bus_of, stdout
+from services.commands.terminal.top_board import MINUTES, TopFacts, as_data, board_of
+from services.console.figures.lane_cells import LaneInputs, lane_cells
+from services.console.tasks.feed import Feed
+from services.console.tasks.polling import Poller
+from services.escaping import json_lines
+from services.settings import Settings, from_environment
+
+EVERY_S = 1.0
+POLLED_WITHIN_S = 10.0  # offsets and workers, before data are printed without them
+
+Workers = Annotated[
+    list[str] | None,
+    typer.Option("--worker", metavar="URL", help="A worker's health address; may be repeated."),
+]
+
+
+def top(*, worker: Workers = None, as_json: AsJson = False, config: Config = None) -> None:
+    """Show what goes on, live; with --json, or where no terminal is, once. Ctrl-C ends it."""
+    settings = from_environment(config)
+    if worker:
+        chosen = settings.console.model_copy(update={"workers": tuple(worker)})
+        settings = settings.model_copy(update={"console": chosen})
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the board says what is wrong
+    asyncio.run(_top(settings, as_json=as_json))
+
+
+async def _top(settings: Settings, *, as_json: bool) -> None:
+    bus, console = bus_of(settings.kafka), stdout()
+    feed = Feed(bus)
+    poller = Poller(bus, settings.kafka.worker_group, settings.console.workers)
+    tasks = [asyncio.create_task(work) for work in (feed.run(), poller.run())]
+    try:
+        if as_json or not console.is_terminal:
+            await _read(feed, poller)
+            facts = facts_of(feed, poller, _now_ms())
+            if as_json:
+                typer.echo(json_lines(as_data(facts)))
+            else:
+                console.print(board_of(facts))
+            return
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(board_of(facts_of(feed, poller, _now_ms())), refresh=True)
+                await asyncio.sleep(EVERY_S)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _read(feed: Feed, poller: Poller) -> None:
+    """Until the topics are read and all was asked once; or until it is known that it cannot be."""
+    while not feed.progress.caught_up and feed.progress.trouble is None:
+        await asyncio.sleep(0.05)
+    deadline = time.monotonic() + POLLED_WITHIN_S
+    while poller.results.lag is None and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+
+
+def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
+    """As they are now."""
+    state, polled = feed.state, poller.results
+    inputs = LaneInputs(
+        state.lanes.lanes,
+        state.lanes.in_flight,
+        polled.lag,
+        polled.committed,
+        state.request_times,
+        state.board.waits.oldest_ms,
+    )
+    inferred = dict.fromkeys(state.board.unhealthy(now_ms), "no recent call was answered")
+    reported = {name: why for why, names in polled.unhealthy for name in names}
+    return TopFacts(
+        state.board.window(now_ms, MINUTES, MINUTES),
+        state.board.schema_labels,
+        lane_cells(inputs, now_ms),
+        None if polled.lag is None else sum(polled.lag.values()),
+        state.lanes.in_flight.total(),
+        len(state.board.waits),
+        Counter(letter.cause for letter in state.dead_letters if letter.status == "open"),
+        {**inferred, **reported},
+        feed.progress.percent,
+        feed.progress.trouble or polled.trouble,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,46 @@
+"""Repeats among lines, found as stretches of one or two lines that come again and again; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEAST = 3  # times, before it is worth folding
+_PERIOD_MAX = 2  # an attempt and its retry
+_DIGITS = str.maketrans("", "", "0123456789.,:")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`period` lines from `start` on, which stand there `count` times, one after the other."""
+
+    start: int
+    period: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The line after it."""
+        return self.start + self.period * self.count
+
+
+def folds(said: Sequence[object]) -> list[Fold]:
+    """All lines, in their order; a line that is not repeated is a fold of its own."""
+    found, at = list[Fold](), 0
+    while at < len(said):
+        options = (Fold(at, period, _count(said, at, period)) for period in (1, _PERIOD_MAX))
+        best = max(options, key=lambda fold: (fold.count >= LEAST) * fold.period * fold.count)
+        fold = best if best.count >= LEAST else Fold(at, 1, 1)
+        found.append(fold)
+        at = fold.end
+    return found
+
+
+def without_numbers(text: str) -> str:
+    """What a line says, but for the numbers in it: of attempts, seconds, times of day."""
+    return text.translate(_DIGITS)
+
+
+def _count(said: Sequence[object], at: int, period: int) -> int:
+    pattern, count = said[at : at + period], 1
+    while len(pattern) == period and said[at + count * period :][:period] == pattern:
+        count += 1
+    return count
