@@ -16,6 +16,7 @@ _BY_ANYBODY = frozenset(
     {"request", "tool_result", "tool_progress", "toolset", "approval", "cancel"}
 )
 _WITH_VARIANT = frozenset({"result", "refusal"})
+_TERMINAL = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
 _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
     "request_id": "The `request_id`.",
@@ -179,6 +180,7 @@ def _headers(kind: str) -> Schema:
     names = ["ce_time", "ce_subject", "ce_partitionkey", "ce_requestid"]
     names += ["ce_contract"] if kind in _WITH_CONTRACT else []
     names += ["ce_variant"] if kind in _WITH_VARIANT else []
+    names += ["ce_parentid"] if kind in _TERMINAL else []
     names += ["ce_cause"] if kind == "dead_letter" else []
     names += ["answerbus_forwarded"] if kind == "request" else []
     optional = dict.fromkeys([*names, "traceparent", "tracestate"], _TEXT)

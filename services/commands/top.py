@@ -81,7 +81,7 @@ def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
         state.board.waits.oldest_ms,
     )
     inferred = dict.fromkeys(state.board.unhealthy(now_ms), "no recent call was answered")
-    reported = {name: why for why, names in polled.unhealthy for name in names}
+    reported = {one.name: one.text for one in polled.profiles if one.problem}
     return TopFacts(
         state.board.window(now_ms, MINUTES, MINUTES),
         state.board.schema_labels,
