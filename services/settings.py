@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
+from services.agents import AgentSettings
 from services.misspelt import first_unknown
 from services.profiles import Profile
 from services.section import JSON_IN_VARIABLE, Section
@@ -132,15 +133,17 @@ class Settings(Section):
     telemetry: TelemetrySettings = TelemetrySettings()
     console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
+    agents: Annotated[dict[str, AgentSettings], Field(max_length=1_000)] = {}
 
-    @field_validator("profiles", mode="before")
+    @field_validator("profiles", "agents", mode="before")
     @classmethod
-    def _names_in_lower_case(cls, profiles: Any) -> Any:
-        """Variables cannot tell cases apart, so names of profiles must not need it."""
-        for name in profiles if isinstance(profiles, dict) else ():
+    def _names_in_lower_case(cls, named: Any, about: ValidationInfo) -> Any:
+        """Variables cannot tell cases apart, so names of profiles and agents must not need it."""
+        for name in named if isinstance(named, dict) else ():
             if name != name.lower():
-                raise ValueError(f"the profile name {name!r} must be in lower case")
-        return profiles
+                what = (about.field_name or "").removesuffix("s")
+                raise ValueError(f"the {what} name {name!r} must be in lower case")
+        return named
 
 
 def load(path: Path | None, variables: Mapping[str, str]) -> Settings:

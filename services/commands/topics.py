@@ -8,7 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.topics import TOPICS, Topic
+from answerbus.topics import RUN_TOPICS, TOPICS, Topic
+from services.agents import of_distributions
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.acls import acls
 from services.escaping import json_lines
@@ -29,8 +30,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 @app.command()
 def apply(*, dry_run: DryRun = False, as_json: AsJson = False, config: Config = None) -> None:
     """Create missing topics and correct settings that differ; to repeat it does no harm."""
-    settings = from_environment(config).kafka
-    steps = asyncio.run(_apply(settings, dry_run=dry_run))
+    whole = from_environment(config)
+    settings, has_agents = whole.kafka, bool(whole.agents or of_distributions())
+    topics = (*TOPICS, *RUN_TOPICS) if has_agents else TOPICS
+    steps = asyncio.run(_apply(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))
         return
@@ -102,12 +105,14 @@ def move(
         console.print(f"Set `kafka.partitions` to {moved.after}, then start the workers.")
 
 
-async def _apply(settings: KafkaSettings, *, dry_run: bool) -> Sequence[Step]:
+async def _apply(
+    settings: KafkaSettings, wanted: Sequence[Topic], *, dry_run: bool
+) -> Sequence[Step]:
     bus = bus_of(settings)
-    async with topics_on(bus) as topics:
+    async with topics_on(bus, wanted) as topics:
         found = await topics.look()
         layout = await bus.layout() if found else None
-        steps = plan(found, settings.partitions, layout.partitions if layout else None)
+        steps = plan(found, settings.partitions, layout.partitions if layout else None, wanted)
         if isinstance(steps, Refused):
             raise SetUpError(steps.reason)
         if advice := beyond(found, settings.partitions):

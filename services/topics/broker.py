@@ -25,9 +25,11 @@ _ALREADY_THERE = 36  # TOPIC_ALREADY_EXISTS: someone else applies the same table
 class TopicsOnBroker:
     """The topics of our table on one broker. Methods raise SetUpError when Kafka refuses."""
 
-    def __init__(self, admin: AIOKafkaAdminClient, prefix: str) -> None:
+    def __init__(
+        self, admin: AIOKafkaAdminClient, prefix: str, topics: Sequence[Topic] = TOPICS
+    ) -> None:
         self._admin = admin
-        self._names = {topic: topic.full_name(prefix) for topic in TOPICS}
+        self._names = {topic: topic.full_name(prefix) for topic in topics}
 
     async def look(self) -> Mapping[Topic, Found]:
         """Those that are there."""
@@ -108,13 +110,13 @@ class TopicsOnBroker:
 
 
 @asynccontextmanager
-async def topics_on(bus: Bus) -> AsyncIterator[TopicsOnBroker]:
+async def topics_on(bus: Bus, topics: Sequence[Topic] = TOPICS) -> AsyncIterator[TopicsOnBroker]:
     """The topics on the broker of a bus; raises BusUnavailable."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     async with bus.connecting():
         try:
             await bounded(admin.start(), START_TIMEOUT_S)
-            yield TopicsOnBroker(admin, bus.prefix)
+            yield TopicsOnBroker(admin, bus.prefix, topics)
         finally:
             await close(admin.close())
 

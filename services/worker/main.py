@@ -15,13 +15,14 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
-from answerbus.topics import REQUESTS
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOOL_RESULTS, Topic
 from services import plugins
 from services.kafka import connection_options, servers, topic_name
 from services.live_mask import mask_of
 from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
 from services.telemetry.counts import Counts
 from services.worker.adapters import backends, garbage_collector
+from services.worker.adapters.agents import complete, known_agents, pins_of
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import broker_check
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
@@ -36,13 +37,15 @@ from services.worker.adapters.kafka.position_check import check_positions
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.rights_check import check_rights
+from services.worker.adapters.kafka.run_consumers import reading_for_runs
 from services.worker.adapters.kafka.shard import Names
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
-from services.worker.context import Context, Limits
+from services.worker.context import Context, Limits, RunSetup
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.run.known_tools import KnownTools
 from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
@@ -63,7 +66,10 @@ _log = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
     registry = plugins.registry()
-    partitions = await broker_check.partitions_of_deployment(settings.kafka)
+    agents = known_agents(settings.agents)
+    partitions = await broker_check.partitions_of_deployment(
+        settings.kafka, for_runs=RUN_TOPICS if agents else ()
+    )
     await check_rights(settings.kafka, partitions)
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
@@ -76,10 +82,11 @@ async def run(settings: Settings) -> None:
         for sentence in advice:
             _log.warning(sentence)
         try:
-            planner = Planner(profiles, registry, await prompt_secret(settings))
+            tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
+            planner = Planner(profiles, registry, secret, agents, tools.tools)
             context = _context(settings, name, partitions, planner, observers, clock)
             garbage_collector.tune_garbage_collector()
-            await _serve(settings, context, clock, measures.counts)
+            await _serve(settings, context, clock, measures.counts, tools)
         finally:
             await backends.close(profiles)
     finally:
@@ -101,19 +108,23 @@ def _otlp(settings: Settings, name: str) -> "Otlp | None":
     return Otlp(endpoint, name)
 
 
-async def _serve(settings: Settings, context: Context, clock: BrokerClock, counts: Counts) -> None:
+async def _serve(
+    settings: Settings, context: Context, clock: BrokerClock, counts: Counts, tools: KnownTools
+) -> None:
     kafka = settings.kafka
     group_id = kafka.worker_group
     others = OtherGroups(kafka)
-    members_of, offset_of = others.members_of, others.offset_of
-    context = replace(context, group=group_id, members_of=members_of, offset_of=offset_of)
+    context = replace(
+        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
+    )
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
     def new_life(partition: int) -> Lifecycle:
-        names = Names(kafka.topic_prefix, group_id, partition, options, rack=kafka.client_rack)
+        private = _private_topics(context, partition)
+        names = Names(kafka.topic_prefix, group_id, partition, options, private, kafka.client_rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
         shard = shards_of(names, clock, context.partitions)
@@ -151,6 +162,7 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
     profiles = ProfileMonitor(context.planner.backends).run()
     watches = (others.run(), watch_clock(kafka, clock), profiles, asks)
     watching = [asyncio.create_task(watch) for watch in watches]
+    watching += await _reading_for_runs(settings, context, tools, membership)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
@@ -161,6 +173,22 @@ async def _serve(settings: Settings, context: Context, clock: BrokerClock, count
         await asyncio.wait(watching)
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:
+    """What a lane reads of its past; one beyond those in use has no runs."""
+    has_runs = context.runs.is_on and partition < context.partitions
+    return (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)
+
+
+async def _reading_for_runs(
+    settings: Settings, context: Context, tools: KnownTools, membership: Membership
+) -> list["asyncio.Task[None]"]:
+    """A worker without agents reads nothing of runs."""
+    if not context.runs.is_on:
+        return []
+    options = client_options(settings.kafka)
+    return await reading_for_runs(settings.kafka, options, tools, lambda: membership.lifecycles)
 
 
 async def _run(application: FastStream, kafka: KafkaSettings, coordinator: Coordinator) -> None:
@@ -199,4 +227,9 @@ def _context(
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,
+        runs=RunSetup(
+            is_on=bool(planner.agents),
+            reply_topic=topic_name(settings.kafka, TOOL_RESULTS),
+            complete=partial(complete, planner.agents),
+        ),
     )

@@ -50,14 +50,15 @@ class Planner:
         registry: Registry,
         prompt_secret: bytes = b"",
         agents: Agents | None = None,
+        tools: Tools | None = None,
     ) -> None:
         """`prompt_secret` is the deployment's, for the marks around data in prompts.
 
-        `tools` are what tool servers have announced by now.
+        `tools` are what tool servers have announced by now; they change.
         """
         self.backends = backends
         self.agents = agents or Agents()
-        self.tools: Tools = {}
+        self.tools: Tools = {} if tools is None else tools
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
 

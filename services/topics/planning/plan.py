@@ -1,6 +1,6 @@
 """What must be done so that a broker has the topics of our table; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answerbus.topics import TOPICS, Topic
@@ -77,9 +77,12 @@ Step = Create | Grow | Change | Keep
 
 
 def plan(
-    found: Mapping[Topic, Found], partitions: int, in_use: int | None = None
+    found: Mapping[Topic, Found],
+    partitions: int,
+    in_use: int | None = None,
+    topics: Sequence[Topic] = TOPICS,
 ) -> tuple[Step, ...] | Refused:
-    """One step for each topic of the table.
+    """One step for each of the topics, which are those that every deployment needs, or more.
 
     `in_use` is how many partitions the lanes have used so far, where that is known: it decides
     where a workflow lives, and only a move changes it. More than that in a topic do no harm.
@@ -92,7 +95,7 @@ def plan(
             f"{used}, or change the number with `answerbus topics move`, since workflows move."
         )
     few = {topic: there.partitions for topic, there in found.items() if there.partitions < used}
-    steps = (_step(topic, found.get(topic)) for topic in TOPICS)
+    steps = (_step(topic, found.get(topic)) for topic in topics)
     return (
         *(Grow(topic, count) for topic, count in few.items()),
         *(step for step in steps if not (isinstance(step, Keep) and step.topic in few)),

@@ -1,7 +1,7 @@
 """Whether the broker is there and has the topics as a worker needs them, found out at start."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -23,13 +23,14 @@ RECORD_LIMIT = "max.message.bytes"
 _log = logging.getLogger(__name__)
 
 
-async def partitions_of_deployment(settings: KafkaSettings) -> int:
+async def partitions_of_deployment(settings: KafkaSettings, for_runs: Sequence[Topic] = ()) -> int:
     """How many partitions our lanes use, of those that the topics have.
 
-    Raises SetUpError with the remedy.
+    `for_runs` are topics that a worker with agents needs, too. Raises SetUpError with the remedy.
     """
-    found, layout = await _look(settings)
-    missing = [topic_name(settings, topic) for topic in TOPICS if topic not in found]
+    needed = (*TOPICS, *for_runs)
+    found, layout = await _look(settings, needed)
+    missing = [topic_name(settings, topic) for topic in needed if topic not in found]
     if missing:
         raise SetUpError(_missing(settings, missing[0]))
     if layout is None:
@@ -80,10 +81,12 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
             )
 
 
-async def _look(settings: KafkaSettings) -> tuple[Mapping[Topic, Found], Layout | None]:
+async def _look(
+    settings: KafkaSettings, needed: Sequence[Topic]
+) -> tuple[Mapping[Topic, Found], Layout | None]:
     try:
         bus = bus_of(settings)
-        async with topics_on(bus) as topics:
+        async with topics_on(bus, needed) as topics:
             found = await topics.look()
         return found, await bus.layout() if found else None
     except (BusRefused, LanesDisagree) as error:

@@ -1,0 +1,83 @@
+"""`[agents.NAME]`: the agents that a worker knows, from the settings and from distributions."""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from answerbus import limits
+from answerbus.agent import QualifiedTool
+from answerbus.budget import Budget
+from answerbus.problems import problems_of
+from answerbus.toolset_card import ApprovalRule
+from answerbus.wire import Digest
+from services.section import JSON_IN_VARIABLE, Section
+
+GROUP = "answerbus.agents"
+
+
+class AgentError(Exception):
+    """An agent of a distribution cannot be used; the text says in one sentence what to change."""
+
+
+class AgentSettings(Section):
+    """`[agents.NAME]`: what an agent is told, which tools it has, and how far it may go.
+
+    `tools` is all that exists for it. `approvals` are rules for some of them that take the place of
+    those on their cards; `pins` fix the digest of the card of a toolset.
+    """
+
+    version: Annotated[int, Field(ge=1)] = 1
+    instructions: Annotated[str, Field(min_length=1)]
+    tools: Annotated[
+        tuple[QualifiedTool, ...], JSON_IN_VARIABLE, Field(max_length=limits.AGENT_TOOLS_MAX)
+    ] = ()
+    approvals: Annotated[dict[QualifiedTool, ApprovalRule], JSON_IN_VARIABLE] = {}
+    pins: Annotated[dict[str, Digest], JSON_IN_VARIABLE] = {}
+    steps_max: Annotated[int, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
+    calls_max: Annotated[int, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
+    parallel_max: Annotated[int, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
+        limits.PARALLEL_CALLS_DEFAULT
+    )
+    transcript_bytes_max: Annotated[int, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
+        limits.TRANSCRIPT_BYTES_MAX
+    )
+    budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    malformed: Literal["retry", "text"] = "retry"
+    remember_thoughts: bool = False
+    show_thoughts: bool = False
+
+    @field_validator("tools")
+    @classmethod
+    def _each_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tools)) < len(tools):
+            raise ValueError("each tool once")
+        return tools
+
+
+def of_distributions() -> Mapping[str, AgentSettings]:
+    """Those that installed distributions bring, each a table as in the settings.
+
+    Raises AgentError.
+    """
+    return dict(_loaded())
+
+
+def _loaded() -> Iterator[tuple[str, AgentSettings]]:
+    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            table: Any = entry.load()
+            yield entry.name, AgentSettings.model_validate(table)
+        except ValidationError as error:
+            first = problems_of(error, table)[0]
+            raise _error(entry.name, f"{first.path}: {first.expected}") from None
+        except Exception as error:  # the distribution's own code runs here
+            raise _error(entry.name, f"it does not load ({type(error).__name__})") from error
+
+
+def _error(name: str, fault: str) -> AgentError:
+    return AgentError(
+        f"The agent {name!r} of an installed distribution cannot be used: {fault}. Mend or "
+        "uninstall that distribution."
+    )

@@ -1,0 +1,47 @@
+"""From settings to the agents that the core knows."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+
+from answerbus.private.runs import AgentDefinition
+from services.agents import AgentError, AgentSettings, of_distributions
+from services.settings import SetUpError
+from services.worker.core.request.admit import Admitted
+from services.worker.core.run.agents import Agent, Agents
+
+
+def known_agents(settings: Mapping[str, AgentSettings]) -> Agents:
+    """Those of the settings, and of distributions. Raises SetUpError."""
+    try:
+        found = of_distributions()
+    except AgentError as error:
+        raise SetUpError(str(error)) from error
+    return Agents(_agent(*named) for named in chain(found.items(), settings.items()))
+
+
+def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
+    """The digests that cards of toolsets must have, by toolset."""
+    return {name: digest for agent in settings.values() for name, digest in agent.pins.items()}
+
+
+def complete(agents: Agents, admitted: Admitted) -> Admitted:
+    """An admitted request with what its agent adds."""
+    return replace(admitted, request=agents.with_budget(admitted.request))
+
+
+def _agent(name: str, said: AgentSettings) -> Agent:
+    outline = AgentDefinition(
+        name=name,
+        version=said.version,
+        instructions=said.instructions,
+        steps_max=said.steps_max,
+        calls_max=said.calls_max,
+        parallel_max=said.parallel_max,
+        transcript_bytes_max=said.transcript_bytes_max,
+        budget=said.budget,
+        malformed=said.malformed,
+        remember_thoughts=said.remember_thoughts,
+        show_thoughts=said.show_thoughts,
+    )
+    return Agent(outline, said.tools, said.approvals)

@@ -1,0 +1,180 @@
+"""A run on a real Kafka: steps, a tool server, a worker that is killed between, and people."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from answerbus.partition import partition_of
+from answerbus.topics import (
+    CONTROLS,
+    DEAD_LETTERS,
+    RESULTS,
+    RUN_TOPICS,
+    RUNS,
+    STEPS,
+    TOOLSETS,
+    TOPICS,
+    tool_calls,
+)
+from tests.integration.bus import Bus, create_topics, request, until
+
+pytestmark = pytest.mark.kafka
+
+Json = dict[str, Any]
+
+CALLS = tool_calls("shop")
+CARD: Json = {
+    "kind": "toolset",
+    "toolset": "shop",
+    "tools": [
+        {
+            "name": "echo",
+            "description": "Say a phrase again.",
+            "args_schema": {
+                "type": "object",
+                "properties": {"phrase": {"type": "string"}},
+                "required": ["phrase"],
+                "additionalProperties": False,
+            },
+        },
+        {
+            "name": "pay",
+            "args_schema": {"type": "object"},
+            "delivery": "at_most_once",
+            "approval": "always",
+        },
+    ],
+}
+AGENT = """
+[agents.support]
+instructions = "You say phrases again."
+tools = ["shop.echo", "shop.pay"]
+"""
+
+
+def calls(tool: str, **args: str) -> Json:
+    action = {"kind": "tool_call", "name": f"shop.{tool}", "args": args}
+    return {"kind": "answered", "json": {"actions": [action]}}
+
+
+def says(text: str) -> Json:
+    return {"kind": "answered", "json": {"actions": [{"kind": "text_response", "content": text}]}}
+
+
+RULES: list[Json] = [
+    {"when": {"contains": '"value": "second"'}, "reply": says("All is said.")},
+    {"when": {"contains": '"value": "first"'}, "reply": calls("echo", phrase="second")},
+    {"when": {"request_id": "paid"}, "reply": calls("pay")},
+    {"reply": calls("echo", phrase="first")},
+]
+
+
+def ask(name: str, workflow_id: str, **more: Any) -> Json:
+    text = {"answer_schema": {"kind": "text"}, "agent": {"name": "support"}}
+    return request(name, workflow_id, "Say it.", **{**text, **more})
+
+
+@asynccontextmanager
+async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> AsyncIterator[None]:
+    """One consume and one produce; it answers when it may."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bus.bootstrap,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer, consumer:
+        name = bus.topic(CALLS)
+        consumer.assign([TopicPartition(name, number) for number in range(CALLS.partitions or 0)])
+
+        async def serve() -> None:
+            async for record in consumer:
+                call = json.loads(record.value)
+                if call["kind"] != "tool_call":
+                    continue
+                ran.append(call["call_id"])
+                await may_answer.wait()
+                reply = call["reply"]
+                said = {
+                    "kind": "tool_result",
+                    "call_id": call["call_id"],
+                    "workflow_id": call["workflow_id"],
+                    "token": reply["token"],
+                    "outcome": {"kind": "ok", "value": call["args"].get("phrase", "paid")},
+                }
+                await producer.send_and_wait(
+                    reply["topic"],
+                    json.dumps(said).encode(),
+                    key=reply["key"].encode(),
+                    partition=reply["partition"],
+                )
+
+        serving = asyncio.create_task(serve())
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.wait([serving])
+
+
+async def say(bus: Bus, topic: str, event: Json, partition: int = 0) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        value = json.dumps(event).encode()
+        await producer.send_and_wait(topic, value, key=b"shop", partition=partition)
+
+
+async def prepared(bus: Bus) -> Path:
+    """Topics, a card, and a worker's settings with an agent."""
+    await create_topics(bus, topics=RUN_TOPICS)
+    lanes, bus.partitions = bus.partitions, CALLS.partitions or 0
+    await create_topics(bus, topics=[CALLS])
+    bus.partitions = 1
+    await create_topics(bus, topics=[TOOLSETS])
+    bus.partitions = lanes
+    await say(bus, bus.topic(TOOLSETS), CARD)
+    return bus.config(RULES, profiles=AGENT)
+
+
+async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: Bus) -> None:
+    config = await prepared(bus)
+    ran: list[str] = []
+    may_answer = asyncio.Event()
+    async with tool_server(bus, ran, may_answer):
+        first = bus.start_worker(config)
+        await bus.publish([ask("r-1", "w-1"), ask("paid", "w-2")])
+        await until(lambda: ran == ["r-1.call.1.0"], "the first tool is called")
+        first.kill()
+        may_answer.set()
+        bus.start_worker(config)
+        (result,) = await bus.terminals(1)
+        assert (result["answer"], result["run"]["steps"]) == ("All is said.", 2)
+        assert ran == ["r-1.call.1.0", "r-1.call.2.0"]
+        called = [call["request_id"] for call in bus.calls()]
+        assert (called.count("r-1"), called.count("paid")) == (3, 1)
+
+        (asked,) = [e for e in await bus.everything(STEPS) if e["kind"] == "approval_requested"]
+        body = {"by": "ops", "reason": "why", "workflow_id": "w-2", "at": asked["at"]}
+        place = partition_of("w-2", bus.partitions)
+        wrong = {"call_id": asked["call_id"], "args_digest": "sha256:" + "0" * 64}
+        approval = {"kind": "approval", "decision": "approved", **body}
+        await say(bus, bus.topic(CONTROLS), {**approval, **wrong}, place)
+        cancel = {"kind": "cancel", "scope": "request", "request_id": "paid", **body}
+        await say(bus, bus.topic(CONTROLS), cancel, place)
+        await bus.terminals(2)
+
+    assert bus.workers[-1].terminate() == 0
+    (letter,) = await bus.everything(DEAD_LETTERS)
+    assert letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
+    steps = await bus.everything(STEPS)
+    effects = [event["effect"] for event in steps if event["kind"] == "control_applied"]
+    assert effects == ["nothing", "cancelled"]
+    assert "paid.call.1.0" not in ran
+    assert len(await bus.everything(RESULTS)) == 1
+    open_records = {record.key: record.value for record in await bus.records(RUNS)}
+    assert set(open_records.values()) == {None}
+    assert len(TOPICS) == 7, "a deployment without agents needs no more"

@@ -1,0 +1,51 @@
+"""Cards of toolsets: what is taken, and what leaves the tools before as they are."""
+
+from answerbus.toolset_card import ToolCard, ToolsetCard
+from services.worker.core.run.known_tools import KnownTools
+from tests.unit.worker.core.run_builders import ORDER
+
+
+def card(*names: str, toolset: str = "orders", **schema: str) -> ToolsetCard:
+    tools = (ToolCard(name=name, args_schema=dict(schema) or ORDER) for name in names)
+    return ToolsetCard(toolset=toolset, tools=tuple(tools))
+
+
+def test_the_last_card_of_a_toolset_says_its_tools() -> None:
+    known_tools = KnownTools()
+    assert known_tools.take(card("get", "pay")) is None
+    assert known_tools.take(card("echo", toolset="echo")) is None
+
+    assert known_tools.take(card("get")) is None
+
+    assert set(known_tools.tools) == {"orders.get", "echo.echo"}
+
+
+def test_a_toolset_that_is_not_served_any_more_has_no_tools() -> None:
+    known_tools = KnownTools()
+    known_tools.take(card("get"))
+
+    known_tools.end("orders")
+
+    assert known_tools.tools == {}
+
+
+def test_a_hostile_card_is_not_taken_and_the_one_before_stays() -> None:
+    known_tools = KnownTools()
+    known_tools.take(card("get"))
+
+    fault = known_tools.take(card("get", "pay", **{"$ref": "http://example.com/x"}))
+
+    assert fault is not None
+    assert known_tools.refused == {"orders": fault}
+    assert set(known_tools.tools) == {"orders.get"}
+
+
+def test_a_pinned_toolset_is_taken_only_as_it_was_pinned() -> None:
+    known_tools = KnownTools({"orders": card("get").computed_digest()})
+
+    assert known_tools.take(card("get")) is None
+    fault = known_tools.take(card("get", "pay"))
+
+    assert fault is not None
+    assert "pin" in fault
+    assert set(known_tools.tools) == {"orders.get"}
