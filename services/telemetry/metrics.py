@@ -225,6 +225,7 @@ LATENESS = Metric(
     (),
     "The longest that the event loop stood still in the last minute.",
 )
+TASKS = Metric("answerbus_event_loop_tasks", "gauge", (), "Tasks of the event loop.")
 CLOCK_AHEAD = Metric(
     "answerbus_clock_ahead_seconds",
     "gauge",
@@ -239,5 +240,6 @@ METRICS = (
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
-    *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, CLOCK_AHEAD, READY),
+    *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
+    *(CLOCK_AHEAD, READY),
 )

@@ -51,15 +51,17 @@ class Upstream:
 
     def publish(self, body: dict[str, Any]) -> None:
         """Hand one over; returns at once."""
-        partition = partition_of(body["workflow_id"], self._partitions)
-        request_id = body["request_id"]
+        self.send(body["workflow_id"], body["request_id"], json.dumps(body).encode())
+
+    def send(self, workflow_id: str, request_id: str, value: bytes) -> None:
+        """Hand over any bytes, for the partition of a workflow."""
+        partition = partition_of(workflow_id, self._partitions)
 
         def heard(error: object, message: Message) -> None:
             self.failed += error is not None
             self.appended_at[request_id] = message.timestamp()[1] / 1000
 
-        value = json.dumps(body).encode()
-        key = body["workflow_id"].encode()
+        key = workflow_id.encode()
         while True:
             try:
                 self._producer.produce(

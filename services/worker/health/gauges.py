@@ -1,5 +1,6 @@
 """The gauges of this moment, and the counters that lanes keep themselves."""
 
+import asyncio
 from collections.abc import Iterator
 
 from services.telemetry import metrics
@@ -24,6 +25,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.NOT_READ, (), not_read(inputs) is not None
     yield metrics.STALLS, (), inputs.loop_monitor.stalls
     yield metrics.LATENESS, (), inputs.loop_monitor.worst_s()
+    yield metrics.TASKS, (), len(asyncio.all_tasks())
     yield metrics.READY, (), verdict.ready
     ahead_s = inputs.clock_ahead_s()
     if ahead_s is not None:
