@@ -23,6 +23,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines, plain_line
 from services.settings import SetUpError, from_environment
 from services.tools.check.cases import Sample
+from services.tools.mcp_command import Concurrency, DrainS, mcp
 from services.tools.showing import (
     card_data,
     ruling_data,
@@ -34,12 +35,6 @@ from services.tools.showing import (
 
 app = typer.Typer(help="Serve tools, list, call and check them.", no_args_is_help=True)
 
-Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, max=256, help="How many tools run side by side.")
-]
-DrainS = Annotated[
-    float, typer.Option("--drain-s", min=0, help="How long running tools may take at the end.")
-]
 TimeoutS = Annotated[float, typer.Option("--timeout-s", min=1, help="How long to wait.")]
 Approve = Annotated[
     bool, typer.Option("--approve", help="Approve this call, where the tool wants a person to.")
@@ -60,6 +55,9 @@ def serve(
 
     toolset = _imported(place)
     serve_toolset(from_environment(config).kafka, toolset, concurrency, drain_s)
+
+
+app.command()(mcp)
 
 
 @app.command()

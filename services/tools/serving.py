@@ -1,26 +1,87 @@
-"""Serves a toolset with the settings of the command line."""
+"""Serves a toolset, or an MCP server, with the settings of the command line."""
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from answerbus.tools.kafka import SESSION_MS
 from answerbus.tools.server import ServerStuckError
 from answerbus.tools.serving import serve_on
 from answerbus.tools.toolset import Toolset
+from answerbus.toolset_card import ApprovalRule
 from services.command_line import bus_of
-from services.settings import KafkaSettings, SetUpError
+from services.settings import KafkaSettings, SetUpError, secret
+
+_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
 def serve_toolset(
     settings: KafkaSettings, toolset: Toolset, concurrency: int, drain_s: float
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    session_ms = min(settings.session_timeout_ms, SESSION_MS)
+    logging.basicConfig(level=logging.INFO, format=_LINE)
     serving = serve_on(
-        bus_of(settings), toolset, concurrency=concurrency, drain_s=drain_s, session_ms=session_ms
+        bus_of(settings),
+        toolset,
+        concurrency=concurrency,
+        drain_s=drain_s,
+        session_ms=_session_ms(settings),
     )
     try:
         asyncio.run(serving)
     except ServerStuckError as error:
         raise SetUpError(f"The tool server ends: {error}; start it again.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class McpOptions:
+    """What the command says of an MCP server."""
+
+    name: str
+    command: tuple[str, ...]
+    url: str | None
+    variables: tuple[str, ...]
+    bearer_variable: str | None
+    approval: ApprovalRule
+    timeout_s: float
+    pin: str | None
+
+
+def serve_mcp_server(
+    settings: KafkaSettings, options: McpOptions, concurrency: int, drain_s: float
+) -> None:
+    """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
+    try:
+        from services.tools.mcp.bridge import ServerPlace  # noqa: PLC0415 - an extra
+        from services.tools.mcp.serving import McpToolset, serve_mcp  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise SetUpError(
+            f"MCP servers need the package {missing.name}: pip install 'answerbus-services[mcp]'"
+        ) from missing
+    logging.basicConfig(level=logging.INFO, format=_LINE)
+    place = ServerPlace(
+        options.command,
+        options.url,
+        tuple((name, _set(name)) for name in options.variables),
+        _set(options.bearer_variable) if options.bearer_variable else None,
+    )
+    served = McpToolset(options.name, place, options.approval, options.timeout_s, options.pin)
+    serving = serve_mcp(
+        bus_of(settings),
+        served,
+        concurrency=concurrency,
+        drain_s=drain_s,
+        session_ms=_session_ms(settings),
+    )
+    asyncio.run(serving)
+
+
+def _set(variable: str) -> str:
+    value = secret(variable)
+    if value is None:
+        raise SetUpError(f"The variable {variable} is not set.")
+    return value
+
+
+def _session_ms(settings: KafkaSettings) -> int:
+    return min(settings.session_timeout_ms, SESSION_MS)

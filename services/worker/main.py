@@ -187,7 +187,7 @@ async def _reading_for_runs(
     """A worker without agents reads nothing of runs."""
     if not context.runs.is_on:
         return []
-    options = client_options(settings.kafka)
+    options = connection_options(settings.kafka).at(servers(settings.kafka))
     return await reading_for_runs(settings.kafka, options, tools, lambda: membership.lifecycles)
 
 

@@ -1,5 +1,6 @@
 """Tool servers on a real broker: ours, in Java and with FastStream, and under kill -9."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.integration.tool_servers import ROOT, ToolBus, ending, wait_until
 
 pytestmark = pytest.mark.kafka
 
-ECHO = ("echo", '{"phrase": "Hello"}')
+ECHO = ("echo", {"phrase": "Hello"})
 
 
 @pytest.fixture
@@ -47,7 +48,10 @@ async def test_a_toolset_is_served_listed_called_and_checked(tools: ToolBus) -> 
     refused = tools.command("call", "echo.echo", "{}")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "invalid_args" in refused.stderr
-    assert tools.check(f"{tools.prefix}.tools.echo.v1", *ECHO) == {}
+    topic = f"{tools.prefix}.tools.echo.v1"
+    checked = tools.command("check", topic, "--json", "--call", "echo", '{"phrase": "Hello"}')
+    assert checked.returncode == 0, checked.stdout
+    assert {ruling["verdict"] for ruling in json.loads(checked.stdout)} == {"ok"}
     listed = tools.command("list")
     assert "echo.echo" in listed.stdout
     assert "word for word" in listed.stdout
@@ -67,8 +71,8 @@ async def test_servers_in_java_and_with_faststream_keep_the_rules(tools: ToolBus
     tools.start(sys.executable, str(ROOT / "examples/tool_server_faststream/server.py"))
     await tools.announced("jecho", "fecho")
 
-    assert tools.check("jecho", *ECHO) == {}
-    assert tools.check("fecho", *ECHO) == {}
+    assert await tools.broken_rules("jecho", *ECHO) == {}
+    assert await tools.broken_rules("fecho", *ECHO) == {}
 
 
 async def test_killed_at_any_time_each_delivery_keeps_its_word(tools: ToolBus) -> None:

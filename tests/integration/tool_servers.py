@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,9 +16,13 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from answerbus.client.bus import Bus
+from answerbus.tool_result import ToolResult
 from answerbus.tools.topic_set_up import create_missing
 from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+from services.tools.calling import call_once
 from services.tools.check.call_by_hand import HandCaller
+from services.tools.check.cases import Sample
+from services.tools.checking import check_now
 from services.worker.adapters.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
@@ -122,14 +127,36 @@ class ToolBus:
             check=False,
         )
 
-    def check(self, toolset: str, *sample: str) -> dict[str, str]:
-        """The verdict on each rule that is not ok."""
-        done = self.command("check", toolset, "--json", *(("--call", *sample) if sample else ()))
-        assert done.returncode in (0, 1), done.stderr + self.logs()
-        rulings = json.loads(done.stdout)
-        assert len(rulings) > 10
-        assert (done.returncode == 1) is any(one["verdict"] == "wrong" for one in rulings)
-        return {one["rule"]: one["said"] for one in rulings if one["verdict"] != "ok"}
+    async def call(
+        self, toolset: str, tool: str, args: dict[str, Any]
+    ) -> tuple[ToolResult, list[str]]:
+        """What `tools call` does, without a process: the result, and the progress before it."""
+        notes: list[str] = []
+        result = await call_once(
+            Bus(self.bootstrap, self.prefix, {}),
+            toolset,
+            Sample(tool, args),
+            name=f"call-{uuid.uuid4().hex}",
+            token=TOKEN,
+            timeout_s=LIMIT_S,
+            on_progress=lambda progress: notes.append(progress.note),
+        )
+        assert result is not None, self.logs()
+        return result, notes
+
+    async def broken_rules(self, toolset: str, tool: str, args: dict[str, Any]) -> dict[str, str]:
+        """What `tools check` does: each rule that is not ok, with what was seen."""
+        rulings = await check_now(
+            Bus(self.bootstrap, self.prefix, {}),
+            toolset,
+            Sample(tool, args),
+            f"check-{uuid.uuid4().hex}",
+            TOKEN,
+            LIMIT_S,
+            lambda _: None,
+        )
+        assert len(rulings) > 15
+        return {one.rule: one.said for one in rulings if one.verdict != "ok"}
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""MCP servers as toolsets: their tools are called over the bus like any other."""

@@ -1,0 +1,139 @@
+"""One MCP server as a toolset, by the official SDK."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from answerbus.limits import TOOLSET_TOOLS_MAX
+from answerbus.tools.call import ToolCall
+from answerbus.tools.core.failing import ToolError
+from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
+from answerbus.tools.toolset import Toolset
+from answerbus.toolset_card import ApprovalRule
+from services.tools.mcp.mapping.answered import MCP_ERROR, failure_of, progress_text, value_of
+from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
+
+CALL_ID = "answerbus/call_id"  # in `_meta`: an idempotency key for servers that know it
+DELIVERY = "answerbus/delivery"
+PAGES_MAX = 100  # of a list of tools, for a server whose list never ends
+CONNECT_S = 60.0  # until a server has said hello and what it offers
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """Where an MCP server is: a command to start, or an address; with what of the environment."""
+
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    bearer: str | None = None
+
+
+@asynccontextmanager
+async def connected(place: ServerPlace) -> AsyncIterator[Client]:
+    """A session with the server. Raises OSError, MCPError and what the SDK raises."""
+    # No cache: what is offered is asked anew, so that a change is seen.
+    if place.url is None:
+        command, *arguments = place.command
+        parameters = StdioServerParameters(
+            command=command, args=arguments, env=dict(place.environment)
+        )
+        async with Client(parameters, cache=None) as client:
+            yield client
+        return
+    headers = {"Authorization": f"Bearer {place.bearer}"} if place.bearer else None
+    async with create_mcp_http_client(headers=headers) as http:
+        transport = streamable_http_client(place.url, http_client=http)
+        async with Client(transport, cache=None) as client:
+            yield client
+
+
+async def toolset_of(
+    client: Client, name: str, *, approval: ApprovalRule, timeout_s: float
+) -> Toolset:
+    """What the server offers now, as far as it can be offered on the bus; the rest is logged."""
+    toolset = Toolset(name, written_by="mcp")
+    for listed in await _listed(client):
+        if len(toolset.tools) == TOOLSET_TOOLS_MAX:
+            _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
+            break
+        match checked(listed, approval=approval, timeout_s=timeout_s):
+            case Unfit(name=unfit, reason=reason):
+                _log.warning("the tool %r is left out: %s", unfit, reason)
+            case CheckedTool() as found if found.card.name in toolset.tools:
+                _log.warning("a second tool %r is left out", found.card.name)
+            case CheckedTool() as found:
+                toolset.add(_tool(client, found))
+    return toolset
+
+
+async def _listed(client: Client) -> Sequence[ListedTool]:
+    found: list[types.Tool] = []
+    cursor: str | None = None
+    async with asyncio.timeout(CONNECT_S):
+        for _ in range(PAGES_MAX):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+    return [_of(tool) for tool in found]
+
+
+def _of(tool: types.Tool) -> ListedTool:
+    hints = tool.annotations or types.ToolAnnotations()
+    return ListedTool(
+        tool.name,
+        tool.description or "",
+        to_jsonable_python(tool.input_schema),
+        read_only=bool(hints.read_only_hint),
+        idempotent=bool(hints.idempotent_hint),
+    )
+
+
+def _tool(client: Client, found: CheckedTool) -> Tool:
+    def read_args(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
+        problems = found.validator.problems(args)
+        return InvalidArgs(problems) if problems else ValidArgs(args)
+
+    async def call(args: Any, tool_call: Any) -> JsonValue:
+        return await _called(client, found.card.name, args, tool_call)
+
+    return Tool(found.card, read_args, call, is_async=True)
+
+
+async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCall) -> JsonValue:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        call.progress(progress_text(progress, total, message))
+
+    meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery}
+    params = types.CallToolRequestParams(name=name, arguments=args, _meta=meta)
+    try:
+        # Not by `call_tool`: it compiles the schema of results, which a stranger wrote, with a
+        # library whose patterns may take for ever.
+        result = await client.session.send_request(
+            types.CallToolRequest(params=params),
+            types.CallToolResult,
+            progress_callback=on_progress,
+        )
+    except MCPError as error:
+        is_gone = error.error.code == types.CONNECTION_CLOSED
+        raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
+    parts = [
+        part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content
+    ]
+    if result.is_error:
+        raise failure_of(parts)
+    return value_of(to_jsonable_python(result.structured_content), parts)

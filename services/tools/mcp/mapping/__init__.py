@@ -1,0 +1,1 @@
+"""What MCP says, in the words of the bus; pure."""

@@ -1,0 +1,71 @@
+"""A tool as an MCP server lists it, as a card; or why it is left out; pure."""
+
+import inspect
+from dataclasses import dataclass
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from answerbus.limits import TOOL_DESCRIPTION_BYTES_MAX
+from answerbus.tool_call import ToolName
+from answerbus.toolset_card import ApprovalRule, Delivery, ToolCard
+from answerbus.wire import clip
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
+
+_NAME: TypeAdapter[str] = TypeAdapter(ToolName)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """What the server says of it; its hints are believed in one point alone, see `delivery_of`."""
+
+    name: str
+    description: str
+    input_schema: dict[str, JsonValue]
+    read_only: bool
+    idempotent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTool:
+    """A tool that can be offered, and what judges its arguments."""
+
+    card: ToolCard
+    validator: SchemaValidator
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A tool that is left out, and why."""
+
+    name: str
+    reason: str
+
+
+def checked(listed: ListedTool, *, approval: ApprovalRule, timeout_s: float) -> CheckedTool | Unfit:
+    """A stranger wrote all of it: the guard of schemas comes before anything is compiled."""
+    try:
+        _NAME.validate_python(listed.name)
+    except ValidationError:
+        return Unfit(listed.name, "its name is none that a tool may have")
+    compiled = compile_schema(listed.input_schema)
+    if not isinstance(compiled, SchemaValidator):
+        problems = "; ".join(problem.expected for problem in compiled.problems)
+        return Unfit(listed.name, f"the schema of its arguments cannot be used: {problems}")
+    if listed.input_schema.get("type") != "object":
+        return Unfit(listed.name, "its arguments are no object")
+    card = ToolCard(
+        name=listed.name,
+        description=clip(inspect.cleandoc(listed.description), TOOL_DESCRIPTION_BYTES_MAX),
+        args_schema=listed.input_schema,
+        delivery=delivery_of(listed),
+        approval=approval,
+        timeout_s=timeout_s,
+    )
+    sealed = card.model_copy(update={"digest": card.computed_digest()})
+    return CheckedTool(sealed, compiled)
+
+
+def delivery_of(listed: ListedTool) -> Delivery:
+    """At least once only for what says of itself that to run it again does no harm."""
+    harmless = listed.read_only and listed.idempotent
+    return "at_least_once" if harmless else "at_most_once"
