@@ -218,7 +218,7 @@ class ToolServer:
         for running in self._running.values():
             if not running.has_begun:
                 running.task.cancel()
-        if self._running and not self.is_stuck:
+        if self._running:
             await asyncio.wait(self._left(), timeout=self._drain_s)
         if left := self._left():
             for task in left:
