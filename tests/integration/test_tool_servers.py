@@ -1,6 +1,7 @@
 """Tool servers on a real broker: ours, in Java and with FastStream, and under kill -9."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -38,23 +39,29 @@ def java() -> list[str]:
     return [found, *java_command()[-2:]]
 
 
-async def test_a_toolset_is_served_listed_called_and_checked(tools: ToolBus) -> None:
-    await tools.create("echo")
-    server = tools.serve("serve", "answerbus.tools.echo:echo")
-    await tools.announced("echo")
+async def test_the_first_tool_of_the_page_is_served_called_and_checked(tools: ToolBus) -> None:
+    """By the commands that docs/agents.md says."""
+    page = (ROOT / "docs/agents.md").read_text(encoding="utf-8")
+    program = page.split("```python\n", 1)[1].split("```", 1)[0]
+    assert len(program.splitlines()) <= 20
+    (tools.folder / "weather.py").write_text(program)
+    await tools.create("weather")
+    folders = os.pathsep.join([str(tools.folder), tools.variables["PYTHONPATH"]])
+    server = tools.serve("serve", "weather:weather", PYTHONPATH=folders)
+    await tools.announced("weather")
 
-    called = tools.command("call", "echo.echo", '{"phrase": "Hello"}')
-    assert (called.returncode, called.stdout) == (0, '"Hello"\n'), called.stderr
-    refused = tools.command("call", "echo.echo", "{}")
+    called = tools.command("call", "weather.get_weather", '{"city": "Oslo"}')
+    assert (called.returncode, json.loads(called.stdout)["sky"]) == (0, "clear"), called.stderr
+    refused = tools.command("call", "weather.get_weather", '{"city": "Bergen"}')
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "invalid_args" in refused.stderr
-    topic = f"{tools.prefix}.tools.echo.v1"
-    checked = tools.command("check", topic, "--json", "--call", "echo", '{"phrase": "Hello"}')
+    assert "unknown_city: there is no station in Bergen" in refused.stderr
+    topic, sample = f"{tools.prefix}.tools.weather.v1", ("get_weather", '{"city": "Oslo"}')
+    checked = tools.command("check", topic, "--json", "--call", *sample)
     assert checked.returncode == 0, checked.stdout
     assert {ruling["verdict"] for ruling in json.loads(checked.stdout)} == {"ok"}
     listed = tools.command("list")
-    assert "echo.echo" in listed.stdout
-    assert "word for word" in listed.stdout
+    assert "weather.get_weather" in listed.stdout
+    assert "The weather in a city, now." in listed.stdout
     unknown = tools.command("call", "nobody.echo")
     assert unknown.returncode == 3
     assert "tools serve" in unknown.stderr
