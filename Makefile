@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate fuzz bench soak bench-docs survey check clean
+	up down console demo recording chaos simulate alerts autoscaling fuzz bench soak bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,6 +117,12 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS=
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
 		--processes $(or $(PROCESSES),2)
+
+alerts: install  ## Each alert made to fire by a fault, and resolved, in a real Prometheus (7 minutes)
+	@$(RUN) -m tests.alerts.run
+
+autoscaling: install  ## 1 to 4 to 1 workers under a wave of load, as the chart's autoscaler does it (2 minutes)
+	@$(RUN) -m tests.autoscaling.run
 
 fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test
 	@$(RUN) -m tests.fuzz --seconds $$(( $(or $(MINUTES),1) * 60 )) --keep

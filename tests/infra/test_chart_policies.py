@@ -331,9 +331,9 @@ def test_a_drain_that_is_shorter_than_a_call_is_refused() -> None:
 
 
 def test_memory_follows_from_the_load() -> None:
-    """300 MB, 2.1 MB for each request a second, and all lanes full (docs/guarantees.md)."""
+    """300 MB, 2.1 MB for each request a second, and the lanes of two of three workers, full."""
     (one,) = containers(workers("static"))
-    assert one["resources"]["limits"] == {"memory": f"{300 + 210 + 12 * 32}Mi"}
+    assert one["resources"]["limits"] == {"memory": f"{300 + 210 + 6 * 32}Mi"}
 
 
 def test_the_chart_has_the_version_of_what_it_installs() -> None:

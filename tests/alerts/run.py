@@ -1,0 +1,220 @@
+"""Each alert made to fire by a fault, and resolved, in a real Prometheus: `make alerts`.
+
+Times in the rules are a sixtieth, so that a run takes minutes; see tests/alerts/rules.py.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from infra.kafka import start_broker
+from tests.alerts.prometheus import Prometheus, prometheus
+from tests.alerts.rules import names, quick_rules
+from tests.alerts.stage import PARTITIONS, Stage
+from tests.infra.compose import ROOT
+from tests.integration.bus import ANSWERED
+
+FIRE_LIMIT_S = 180.0
+RESOLVE_LIMIT_S = 240.0
+MANY = PARTITIONS * 1_500
+
+
+@asynccontextmanager
+async def providers(stage: Stage) -> AsyncIterator[None]:
+    """Keys that are refused, a silent provider, dear, refused and broken answers, late requests."""
+    costly = {**ANSWERED, "usage": {"input_tokens": 100_000, "output_tokens": 100_000}}
+    replies = {
+        "sick": {"kind": "rejected", "scope": "profile", "status": 401},
+        "silent": {"kind": "unavailable"},
+        "costly": costly,
+        "refusing": {"kind": "refused", "reason": "no"},
+        "broken": {"kind": "answered", "content": "{"},
+        "slow": {"kind": "hang"},
+    }
+    rules = [{"when": {"contains": name}, "reply": reply} for name, reply in replies.items()]
+    price = "[profiles.costly.price]\ninput_usd = 10.0\noutput_usd = 10.0\n"
+    profiles = "".join(stage.bus.scripted(name) for name in replies if name != "costly")
+    stage.start(rules, profiles + stage.bus.scripted("costly") + price)
+    feeding = asyncio.create_task(_feed(stage, replies))
+    yield
+    feeding.cancel()
+    stage.start_well()
+
+
+async def _feed(stage: Stage, profiles: Iterable[str]) -> None:
+    while True:
+        for name in profiles:
+            ttl_s = 2 if name == "slow" else 3_600
+            more = {"budget": {"attempts": 2}, "ttl_s": ttl_s}
+            await stage.publish(5, instructions=name, profile=name, **more)
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def backlog(stage: Stage) -> AsyncIterator[None]:
+    """More requests than are answered."""
+    stage.start([{"reply": {"kind": "hang"}}])
+    await stage.publish(MANY)
+    yield
+    stage.start_well()
+
+
+@asynccontextmanager
+async def standstill(stage: Stage) -> AsyncIterator[None]:
+    """A process that gets no time."""
+    await stage.stand_still(6)
+    yield
+
+
+@asynccontextmanager
+async def fenced(stage: Stage) -> AsyncIterator[None]:
+    """Somebody else takes the producers of the lanes."""
+
+    async def fence() -> None:
+        while True:
+            await stage.fence()
+            await stage.publish(2 * PARTITIONS)
+            await asyncio.sleep(1)
+
+    fencing = asyncio.create_task(fence())
+    yield
+    fencing.cancel()
+
+
+@asynccontextmanager
+async def retention(stage: Stage) -> AsyncIterator[None]:
+    """Requests that are deleted before a worker is back to read them."""
+    stage.stop()
+    await stage.publish(100)
+    await stage.delete_requests()
+    stage.start_well()
+    yield
+
+
+@asynccontextmanager
+async def frozen_broker(stage: Stage) -> AsyncIterator[None]:
+    """Kafka answers nothing while calls are in flight."""
+    stage.start([{"reply": ANSWERED, "latency_s": 2.0}])
+    await stage.opened()
+    await stage.publish(200)
+    with stage.silent_broker():
+        yield
+    stage.start_well()
+
+
+@asynccontextmanager
+async def wrong_clock(stage: Stage) -> AsyncIterator[None]:
+    """A machine whose clock is ahead."""
+    with stage.wrong_clock():
+        yield
+    stage.start_well()
+
+
+@asynccontextmanager
+async def no_topic(stage: Stage) -> AsyncIterator[None]:
+    """The requests topic is gone."""
+    await stage.delete_topic()
+    yield
+    await stage.create_topic()
+
+
+@asynccontextmanager
+async def no_worker(stage: Stage) -> AsyncIterator[None]:
+    """Nobody works."""
+    stage.stop()
+    yield
+    stage.start_well()
+
+
+FAULTS = (
+    (
+        providers,
+        *("ProfileSick", "ProviderSilent", "DeadLettersGrowing", "SpendHigh", "DeadlineMisses"),
+        *("RefusalsHigh", "RepairsHigh"),
+    ),
+    (standstill, "LoopStalls"),
+    (fenced, "LanesReopen"),
+    (wrong_clock, "ClockOff"),
+    (retention, "RequestsLost"),
+    (backlog, "Lag"),
+    (frozen_broker, "KafkaAway", "LaneStuck"),
+    (no_worker, "NoWorker"),
+    (no_topic, "RequestsNotRead"),
+)
+
+
+class Unseen(Exception):
+    """An alert did not fire, or was not resolved, within its limit."""
+
+
+async def seconds_until(
+    server: Prometheus, alerts: Iterable[str], state: str, limit_s: float
+) -> dict[str, float]:
+    """When each was first in that state, from now on. Raises Unseen."""
+    began, found = time.monotonic(), dict[str, float]()
+    missing = set(alerts)
+    while missing:
+        now = server.alerts()
+        took_s = time.monotonic() - began
+        reached = {name for name in missing if now[name] == state}
+        found |= dict.fromkeys(reached, took_s)
+        missing -= reached
+        if missing and took_s > limit_s:
+            raise Unseen(f"not {state} within {limit_s:.0f} s: {sorted(missing)}; {now}")
+        await asyncio.sleep(0.2)
+    return found
+
+
+async def tried(
+    server: Prometheus, stage: Stage, say: Callable[[str], None], only: Collection[str]
+) -> None:
+    """Each alert is quiet, fires by its fault, and is resolved. Raises Unseen."""
+    for fault, *short in FAULTS:
+        if only and fault.__name__ not in only:
+            continue
+        alerts = [f"Answerbus{name}" for name in short]
+        await seconds_until(server, alerts, "inactive", RESOLVE_LIMIT_S)
+        async with fault(stage):
+            fired = await seconds_until(server, alerts, "firing", FIRE_LIMIT_S)
+        resolved = await seconds_until(server, alerts, "inactive", RESOLVE_LIMIT_S)
+        for name in alerts:
+            say(f"{name:28} fired after {fired[name]:5.1f} s, resolved after {resolved[name]:5.1f}")
+
+
+def asked(server: Prometheus) -> tuple[int, int]:
+    """The dashboard's queries: how many there are, and how many have an answer now."""
+    panels = json.loads((ROOT / "infra/grafana/answerbus.json").read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    told = [server.ask("query", query=one.replace("$instance", ".*"))["result"] for one in queries]
+    return len(told), sum(map(bool, told))
+
+
+async def main(say: Callable[[str], None], only: Collection[str] = ()) -> None:
+    """All of it, or some faults by name. Raises Unseen, SetupError."""
+    covered = {f"Answerbus{name}" for _, *short in FAULTS for name in short}
+    assert covered == set(names()), covered ^ set(names())
+    with tempfile.TemporaryDirectory(prefix="alerts-") as place:
+        folder = Path(place)
+        with start_broker(folder / "kafka") as broker:
+            stage = Stage(broker, folder)
+            await stage.set_up()
+            stage.start_well()
+            try:
+                with prometheus(folder, quick_rules(), [stage.address]) as server:
+                    await stage.publish(50)
+                    await tried(server, stage, say, only)
+                    there, answered = asked(server)
+                    say(f"dashboard: {answered} of {there} queries have an answer now")
+            finally:
+                stage.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Console(highlight=False, soft_wrap=True).print, sys.argv[1:]))

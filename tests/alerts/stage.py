@@ -1,0 +1,142 @@
+"""One broker, one worker at a fixed address, and the faults that alerts are about."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from answerbus.client.bounded import close
+from answerbus.topics import REQUESTS
+from infra.kafka import Broker
+from infra.ports import LOOPBACK, free_ports
+from tests.integration import fake_time
+from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
+
+PARTITIONS = 8
+CLOCK_SHIFT = "+90s"
+OPEN_LIMIT_S = 60.0
+
+
+class Stage:
+    """See the module."""
+
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self.broker = broker
+        self.bus = Bus(broker.bootstrap_servers, "alerts", PARTITIONS, folder)
+        (self._port,) = free_ports(1)
+        self._worker: Worker | None = None
+        self._published = 0
+
+    @property
+    def address(self) -> str:
+        """Where `/metrics` is, whichever worker runs."""
+        return f"{LOOPBACK}:{self._port}"
+
+    async def set_up(self) -> None:
+        await create_topics(self.bus)
+
+    def start(self, rules: list[dict[str, Any]], profiles: str = "", **worker: Any) -> None:
+        """A worker with this script; there is none beside it."""
+        self.stop()
+        settings = {"health": self.address, "stuck_after_s": 5, "drain_s": 5, **worker}
+        self._worker = self.bus.start_worker(self.bus.config(rules, profiles, settings))
+
+    def start_well(self) -> None:
+        """A worker to which everything is answered at once."""
+        names = ("sick", "silent", "costly", "refusing", "broken", "slow")
+        profiles = "".join(self.bus.scripted(name) for name in names)
+        self.start([{"reply": ANSWERED}], profiles)
+
+    async def opened(self) -> None:
+        """Wait until the worker has all lanes, and they are open."""
+
+        def is_open() -> bool:
+            assert self._worker is not None
+            return self._worker.get("/metrics").count(b'state="open"} 1') == PARTITIONS
+
+        await until(is_open, "all lanes are open", OPEN_LIMIT_S)
+
+    def stop(self) -> None:
+        """End the worker, without waiting for its calls."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    async def publish(self, count: int, **more: Any) -> None:
+        """Requests, each of a workflow of its own."""
+        numbers = range(self._published, self._published + count)
+        self._published += count
+        await self.bus.publish(request(f"r-{n}", f"w-{n}", **more) for n in numbers)
+
+    async def stand_still(self, seconds: float) -> None:
+        """The worker's process gets no time."""
+        assert self._worker is not None
+        self._worker.process.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        self._worker.process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def silent_broker(self) -> Iterator[None]:
+        """Connections stay, and nothing answers."""
+        os.kill(self.broker.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.broker.pid, signal.SIGCONT)
+
+    async def fence(self) -> None:
+        """Take each lane's producer away, as another worker would."""
+        for partition in range(PARTITIONS):
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self.bus.bootstrap,
+                transactional_id=f"{self.bus.prefix}.lane.{partition}",
+            )
+            await producer.start()
+            await close(producer.stop())
+
+    async def delete_requests(self) -> None:
+        """What retention does: nobody can read them any more."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.bootstrap)
+        await admin.start()
+        try:
+            topic = self.bus.topic(REQUESTS)
+            await admin.delete_records(
+                {TopicPartition(topic, n): RecordsToDelete(-1) for n in range(PARTITIONS)}
+            )
+        finally:
+            await admin.close()
+
+    async def delete_topic(self) -> None:
+        """Take the requests topic away."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.bootstrap)
+        await admin.start()
+        try:
+            await admin.delete_topics([self.bus.topic(REQUESTS)])
+        finally:
+            await admin.close()
+
+    async def create_topic(self) -> None:
+        """Give it back, empty."""
+        await create_topics(self.bus, topics=[REQUESTS])
+
+    @contextmanager
+    def wrong_clock(self) -> Iterator[None]:
+        """A worker whose clock is ahead."""
+        library = fake_time.find_library()
+        if library is None:
+            raise RuntimeError("no libfaketime works here: pip install libfaketime")
+        given: Mapping[str, str] = fake_time.variables(library, CLOCK_SHIFT)
+        os.environ.update(given)  # noqa: TID251 - for a child
+        try:
+            self.start([{"reply": ANSWERED}])
+            yield
+        finally:
+            for name in given:
+                del os.environ[name]  # noqa: TID251
