@@ -6,8 +6,12 @@ from pathlib import Path
 import yaml
 
 from answerbus.topics import TOPICS
+from services.topics.rights.formats import Grantee, rendered
+from services.topics.rights.roles import ROLES, ResourceNames, Role, rights_of
 
 CHART = Path("infra/helm/answerbus")
+# What the chart puts names in the place of.
+_NAMES = ResourceNames("@PREFIX@", "@GROUP@", "@APP@", toolset="@TOOLSET@")
 
 
 def chart_files() -> Mapping[Path, str]:
@@ -18,12 +22,19 @@ def chart_files() -> Mapping[Path, str]:
             encoding="utf-8"
         ),
         CHART / "files/topics.yaml": _topics(),
+        CHART / "files/rights.yaml": yaml.safe_dump({role: _rights(role) for role in ROLES}),
     }
 
 
 def _topics() -> str:
     topics = [{"name": topic.name, "config": dict(topic.settings())} for topic in TOPICS]
     return yaml.safe_dump({"topics": topics}, sort_keys=False)
+
+
+def _rights(role: Role) -> object:
+    """As Strimzi's KafkaUser has them."""
+    user = rendered("strimzi", Grantee(role, role), rights_of(role, _NAMES))
+    return yaml.safe_load(user)["spec"]["authorization"]["acls"]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ import yaml
 
 from services.settings import WorkerSettings, load
 from services.telemetry.metrics import METRICS
+from services.topics.rights.formats import Grantee
+from services.topics.rights.formats import rendered as rendered_rights
+from services.topics.rights.roles import ResourceNames, Role, rights_of
 from tests.infra.chart import (
     CHART,
     EXAMPLES,
@@ -30,7 +33,6 @@ from tests.infra.test_distributions import version_of
 
 AFTER_DRAIN_S = 20
 USER = 10001
-PROVIDER_KEYS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"}
 all_workloads = pytest.mark.parametrize(
     ("example", "workload"),
     [pytest.param(e, w, id=f"{e}-{w['metadata']['name']}") for e, w in workloads()],
@@ -133,6 +135,26 @@ def test_no_secret_stands_in_a_manifest(example: str, workload: Manifest) -> Non
         for variable in one.get("env") or []:
             if variable["name"] in values_of(example).get("secretVariables", {}):
                 assert "secretKeyRef" in variable["valueFrom"]
+
+
+@pytest.mark.parametrize(
+    ("example", "name", "variables"),
+    [
+        ("secured", "topics", {"KAFKA_PASSWORD"}),
+        ("console", "console", {"CONSOLE_OPERATOR", "CONSOLE_VIEWER"}),
+        ("tools", "tools-orders", {"ORDERS_TOKEN"}),
+        ("strimzi", "tools-orders", {"KAFKA_PASSWORD"}),
+    ],
+)
+def test_what_calls_no_provider_has_no_key_of_one(
+    example: str, name: str, variables: set[str]
+) -> None:
+    found = of_kind(example, "Deployment", "Job")
+    (workload,) = (one for one in found if component(one) == name)
+    (container,) = containers(workload)
+    secret = {one["name"] for one in container["env"] if "valueFrom" in one}
+
+    assert secret == variables
 
 
 @all_examples
@@ -294,6 +316,26 @@ def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_ta
     assert {one["spec"]["partitions"] for one in topics} == {48}
 
 
+def test_each_kafka_user_of_strimzi_has_the_rights_of_its_role_and_no_others() -> None:
+    users = {one["metadata"]["name"]: one["spec"] for one in of_kind("strimzi", "KafkaUser")}
+    roles: dict[str, Role] = {
+        "worker": "worker",
+        "console": "console",
+        "auditor": "auditor",
+        "app": "app",
+        "tools-orders": "tools",
+    }
+    names = ResourceNames("Acme_eu", "Acme_eu.worker", "Acme_eu.app", toolset="orders")
+
+    assert users.keys() == {f"prod-{name}" for name in roles}
+    for name, role in roles.items():
+        printed = rendered_rights("strimzi", Grantee(role, name), rights_of(role, names))
+        assert (
+            users[f"prod-{name}"]["authorization"]
+            == yaml.safe_load(printed)["spec"]["authorization"]
+        )
+
+
 def changed(example: str, **sections: Any) -> dict[str, Any]:
     values = values_of(example)
     for name, section in sections.items():
@@ -309,7 +351,7 @@ def changed(example: str, **sections: Any) -> dict[str, Any]:
         (changed("autoscaled", autoscaling={"minReplicas": 0}), "minReplicas"),
         (changed("autoscaled", autoscaling={"prometheus": ""}), "needs autoscaling.prometheus"),
         (changed("autoscaled", workers={"kind": "StatefulSet"}), "needs workers.kind Deployment"),
-        (changed("strimzi", strimzi={"cluster": ""}), "needs strimzi.cluster"),
+        (changed("strimzi", strimzi={"cluster": ""}), "strimzi needs strimzi.cluster"),
         (changed("minimal", console={"enabled": True}), "needs a token"),
         (changed("minimal", workers={"replica": 1}), "replica"),
         (changed("minimal", image={"digest": "sha256:1"}), "digest"),

@@ -111,7 +111,7 @@ def test_the_operators_of_others_take_it() -> None:
             found += told(manifest, validator.iter_errors(manifest))
             checked.add(manifest["kind"])
     assert found == []
-    assert checked == {"KafkaTopic", "PodMonitor", "PrometheusRule", "ScaledObject"}
+    assert checked == {"KafkaTopic", "KafkaUser", "PodMonitor", "PrometheusRule", "ScaledObject"}
 
 
 def test_the_linter_has_nothing_to_say() -> None:

@@ -46,8 +46,8 @@
 {{- fail "autoscaling needs autoscaling.prometheus, the address that KEDA asks." -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.strimzi.topics (not .Values.strimzi.cluster) -}}
-{{- fail "strimzi.topics needs strimzi.cluster, the name of the Kafka resource." -}}
+{{- if and (or .Values.strimzi.topics .Values.strimzi.users) (not .Values.strimzi.cluster) -}}
+{{- fail "strimzi needs strimzi.cluster, the name of the Kafka resource." -}}
 {{- end -}}
 {{- if and .Values.console.enabled (not (.Values.settings.console).operator_token_env) (not (.Values.settings.console).operators) -}}
 {{- fail "The console needs a token: settings.console.operator_token_env." -}}
