@@ -47,6 +47,19 @@ _PARTS = {
         "ask",
         "Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time.",
     ),
+    "chat": _Part(
+        "services.commands.chat",
+        "chat",
+        "Talk to an agent, a line a turn, until Ctrl-D. Exit code 1: a turn had no answer.",
+    ),
+    "approvals": _Part(
+        "services.commands.approvals", "app", "Tool calls that await a person's approval."
+    ),
+    "cancel": _Part(
+        "services.commands.cancel",
+        "cancel",
+        "End an open request, or all of a workflow. Exit code 1: nothing was open.",
+    ),
     "watch": _Part(
         "services.commands.watch",
         "watch",

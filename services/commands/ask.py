@@ -1,10 +1,13 @@
 """`answerbus ask`: its options. What it does is in asking.py, whose libraries take long to load."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from services.command_line import AsJson, Config
+
+if TYPE_CHECKING:
+    from services.commands.asking import How
 
 WAIT_S_DEFAULT = 120.0
 
@@ -31,6 +34,19 @@ Attempts = Annotated[int | None, typer.Option(help="The workflow's budget in att
 Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in tokens.")]
 TimeToLive = Annotated[
     int | None, typer.Option(help="Seconds after which the answer is no longer needed.")
+]
+AgentName = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="NAME", help="An agent works on it, as support or support.v3."),
+]
+Tools = Annotated[
+    _Texts,
+    typer.Option(
+        "--tool", metavar="TOOLSET.TOOL", help="Of the agent's tools only this one; repeatable."
+    ),
+]
+FollowRun = Annotated[
+    bool, typer.Option("--follow", help="Show what the agent does, step by step.")
 ]
 Bare = Annotated[
     bool, typer.Option("--bare", help="With --schema: the answer alone, without a way to decline.")
@@ -80,6 +96,9 @@ def ask(
     label: Labels = None,
     timeout: Timeout = WAIT_S_DEFAULT,
     no_wait: NoWait = False,
+    agent: AgentName = None,
+    tool: Tools = None,
+    follow: FollowRun = False,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
@@ -103,6 +122,11 @@ def ask(
         bare,
         at_last,
         tuple(policy or ()),
+        agent,
+        tuple(tool or ()),
     )
-    if not ask_once(line, request, config, timeout, no_wait=no_wait, as_json=as_json):
+    if follow and no_wait:
+        raise typer.BadParameter("Give --follow or --no-wait, not both.")
+    how: How = "follow" if follow else "publish" if no_wait else "wait"
+    if not ask_once(line, request, config, timeout, how=how, as_json=as_json):
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ import typer
 from pydantic import JsonValue, ValidationError
 
 from answerbus import json_text
+from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.envelope import Undecodable, decode_request
 from answerbus.problems import pointer
@@ -51,6 +52,8 @@ class AskArguments:
     bare: bool = False
     at_last: str | None = None
     policy: Sequence[str] = ()
+    agent: str | None = None
+    tools: Sequence[str] = ()
 
 
 def request_of_arguments(
@@ -69,9 +72,13 @@ def request_of_arguments(
                 facts=tuple(Fact(name=name, value=_value(text, read)) for name, text in facts),
             ),
             labels=dict(_pair("--label", text) for text in arguments.labels),
-            budget=_budget(arguments),
             policy=_policy(arguments),
-            **_given(profile=arguments.profile, ttl_s=arguments.ttl),
+            **_given(
+                profile=arguments.profile,
+                ttl_s=arguments.ttl,
+                agent=_agent(arguments),
+                budget=_budget(arguments),
+            ),
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -107,12 +114,30 @@ def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRe
     return InlineRef(name=name, json_schema=parsed.value, wrapped=not arguments.bare)
 
 
-def _budget(arguments: AskArguments) -> Budget:
+def _agent(arguments: AskArguments) -> AgentRef | None:
+    if arguments.agent is None:
+        if arguments.tools:
+            _refuse("--tool goes with --agent: it leaves out the agent's other tools.")
+        return None
+    tools = tuple(arguments.tools) or None
+    return agent_of(arguments.agent, tools)
+
+
+def agent_of(text: str, tools: tuple[str, ...] | None = None) -> AgentRef:
+    """An agent by name, or by name and version as `support.v3`. Raises ValidationError."""
+    name, dot_v, digits = text.rpartition(".v")
+    if dot_v and digits.isdecimal() and int(digits):
+        return AgentRef(name=name, version=int(digits), tools=tools)
+    return AgentRef(name=text, tools=tools)
+
+
+def _budget(arguments: AskArguments) -> Budget | None:
+    """None where nothing is said of it: a run then has its agent's."""
     micro_usd = None if arguments.money is None else micro_usd_of(arguments.money)
     if arguments.money is not None and micro_usd is None:
         _refuse(f"--money takes US dollars such as 0.25, not {arguments.money!r}.")
     given = _given(attempts=arguments.attempts, tokens=arguments.tokens, micro_usd=micro_usd)
-    return Budget(**given)
+    return Budget(**given) if given else None
 
 
 def _policy(arguments: AskArguments) -> Policy:

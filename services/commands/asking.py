@@ -6,10 +6,11 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import typer
 
-from answerbus.client import Client, NoAnswerYet, uuid7
+from answerbus.client import NoAnswerYet, uuid7
 from answerbus.client.request_id import RANDOM_BYTES
 from answerbus.event import Terminal
 from answerbus.outcome import Result
@@ -19,10 +20,13 @@ from services import plugins
 from services.command_line import bus_of, stderr, stdout
 from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
+from services.commands.client_of import client_of
+from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
 from services.escaping import json_line, plain, plain_json
-from services.kafka import client_options, option_names
 from services.settings import KafkaSettings, from_environment
+
+How = Literal["publish", "wait", "follow"]
 
 
 def ask_once(
@@ -31,18 +35,21 @@ def ask_once(
     config: Path | None,
     timeout_s: float,
     *,
-    no_wait: bool,
+    how: How,
     as_json: bool,
 ) -> bool:
     """Whether there is a result; it is printed. Raises typer.BadParameter, SetUpError."""
     registry = plugins.registry()
     prepared = _prepared(arguments, request_file, registry)
     settings = from_environment(config).kafka
-    if no_wait:
+    if how == "publish":
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
-    terminal = asyncio.run(_wait(settings, registry, prepared, timeout_s))
-    if as_json:
+    waiting = _follow if how == "follow" else _wait
+    terminal = asyncio.run(waiting(settings, registry, prepared, timeout_s, as_json=as_json))
+    if how == "follow" and as_json:
+        pass  # its line was the last one
+    elif as_json:
         typer.echo(plain_json(terminal.model_dump_json()))
     else:
         show(terminal, stdout(), stderr())
@@ -68,7 +75,7 @@ def _read(path: str) -> bytes:
 async def _publish(
     settings: KafkaSettings, registry: Registry, request: Request, *, as_json: bool
 ) -> None:
-    async with _client(settings, registry) as client:
+    async with client_of(settings, registry) as client:
         published = await client.publish(request)
     if as_json:
         typer.echo(json_line(asdict(published)))
@@ -77,29 +84,44 @@ async def _publish(
 
 
 async def _wait(
-    settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
+    settings: KafkaSettings,
+    registry: Registry,
+    request: Request,
+    timeout_s: float,
+    *,
+    as_json: bool,  # noqa: ARG001 - the outcome alone is shown so
 ) -> Terminal:
-    console = stderr()
-    shown = waiting_shown(bus_of(settings), request, console)
+    shown = waiting_shown(bus_of(settings), request, stderr())
     try:
-        async with _client(settings, registry) as client, shown:
+        async with client_of(settings, registry) as client, shown:
             return await client.ask_request(request, timeout_s=timeout_s)
     except NoAnswerYet:
-        console.print(
-            f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
-            f"`answerbus watch --workflow {request.workflow_id} --from-start` shows it.",
-            style="yellow",
-            markup=False,
-        )
-        raise typer.Exit(1) from None
+        raise _no_answer(request, timeout_s) from None
 
 
-def _client(settings: KafkaSettings, registry: Registry) -> Client:
-    options = client_options(settings)
-    return Client(
-        **options,
-        topic_prefix=settings.topic_prefix,
-        client_rack=settings.client_rack,
-        registry=registry,
-        option_names=option_names(settings),
+async def _follow(
+    settings: KafkaSettings,
+    registry: Registry,
+    request: Request,
+    timeout_s: float,
+    *,
+    as_json: bool,
+) -> Terminal:
+    try:
+        async with client_of(settings, registry) as client:
+            if as_json:
+                return await follow_to_end(client, request, timeout_s, show_json)
+            with RunView(stderr(), request) as view:
+                return await follow_to_end(client, request, timeout_s, view.show)
+    except NoAnswerYet:
+        raise _no_answer(request, timeout_s) from None
+
+
+def _no_answer(request: Request, timeout_s: float) -> typer.Exit:
+    stderr().print(
+        f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
+        f"`answerbus watch --workflow {request.workflow_id} --from-start` shows it.",
+        style="yellow",
+        markup=False,
     )
+    return typer.Exit(1)

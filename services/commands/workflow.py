@@ -14,17 +14,24 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.broker_time import moment
 from answerbus.client.bus import Bus
+from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
-from answerbus.topics import TOPICS
+from answerbus.step import Step, ToolEnded
+from answerbus.topics import CONTROLS, STEPS, TOPICS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.terminal.workflow_bars import bars
 from services.console.views.waterfall import waterfall
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
 from services.operators.records.stored import Place, Stored
+from services.operators.runs.fold import RunFold
+from services.operators.runs.rendering import as_data as run_data
+from services.operators.runs.rendering import tree_of
+from services.operators.runs.tree import RunNode
 from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
 from services.operators.timeline.rendering import as_data, line_of
@@ -44,11 +51,14 @@ ShowContent = Annotated[
     bool, typer.Option("--show-content", help="Also contexts, answers and what the model said.")
 ]
 
+OnlyTree = Annotated[bool, typer.Option("--tree", help="The runs of agents alone, as trees.")]
+
 
 def workflow(
     workflow_id: WorkflowId,
     *,
     show_content: ShowContent = False,
+    tree: OnlyTree = False,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
@@ -57,14 +67,19 @@ def workflow(
     with stderr().status("reading"):
         records = asyncio.run(_records(bus_of(settings), workflow_id))
     entries = timeline(workflow_id, records)
-    if as_json:
+    runs = _runs(workflow_id, records)
+    if tree and as_json:
+        typer.echo(json_lines([run_data(run, show_content=show_content) for run in runs]))
+    elif as_json:
         data = [as_data(one, show_content=show_content) for one in entries]
         typer.echo(json_lines(data))
     else:
-        picture = waterfall(entries, moment(int(time.time() * 1000)))
+        for run in runs:
+            stdout().print(tree_of(run, show_content=show_content))
+        picture = None if tree else waterfall(entries, moment(int(time.time() * 1000)))
         for line in bars(picture) if picture else ():
             stdout().print(line)
-        _show(stdout(), entries, show_content=show_content)
+        _show(stdout(), () if tree else entries, show_content=show_content)
     if not entries:
         said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
         stderr().print(said, markup=False, soft_wrap=True)
@@ -73,7 +88,8 @@ def workflow(
 
 async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
     """What may concern the workflow, and where forwarded copies stood first."""
-    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+    topics = (*TOPICS, *await bus.present(STEPS, CONTROLS))
+    async with reading(bus, topics, workflow_id=workflow_id) as reader:
         found = [
             stored
             async for batch in reader.to_end()
@@ -82,6 +98,14 @@ async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
         ]
     origins = {origin for stored in found if (origin := origin_of(stored))}
     return found + await _picked(bus, origins) if origins else found
+
+
+def _runs(workflow_id: str, records: Iterable[Stored]) -> tuple[RunNode, ...]:
+    fold = RunFold()
+    for seen in map(decoded, records):
+        if seen.workflow_id == workflow_id:
+            fold.take(seen.event, seen.at)
+    return fold.runs()
 
 
 async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
@@ -123,6 +147,12 @@ def _content_of(entry: TimelineEntry) -> JsonValue:
             return {"unvalidated_answer": answer}
         case RetryRequest(prior=prior) | DeadLetter(prior=prior):
             return {"prior": [earlier.model_dump(mode="json") for earlier in prior]}
+        case Step() as step:
+            return step.model_dump(mode="json", include={"said", "calls"})
+        case ApprovalRequested(args=args):
+            return {"args": args}
+        case ToolEnded(outcome=outcome):
+            return outcome.model_dump(mode="json")
         case Attempt() as attempt:
             return attempt.model_dump(mode="json", exclude_none=True)
         case _:

@@ -3,27 +3,30 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from answerbus.agent import AgentRef
 from answerbus.client import BusUnavailable, Client, Followed, PublishedControl
 from answerbus.client.follow import StepEvent
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.envelope import decode, encode
 from answerbus.event import Event
 from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
-from answerbus.topics import CONTROLS, RUN_TOPICS, TOPIC_OF_KIND
-from tests.integration.answering import result, write
+from answerbus.topics import CONTROLS, REQUESTS, RUN_TOPICS, TOPIC_OF_KIND
+from tests.integration.answering import NOW, result, write
 from tests.integration.bus import Bus, create_topics
+from tests.integration.command_line import Ended, answerbus
 from tests.unit.operators.stored_examples import body_of
 
 pytestmark = pytest.mark.kafka
 
 RUN_ID, WORKFLOW, CALL = "r-1", "order-4711", "r-1.call.3.1"
+LATER = "2096-11-21T10:00:00.000Z"
 REQUEST = Request(
     request_id=RUN_ID,
     workflow_id=WORKFLOW,
@@ -34,8 +37,8 @@ REQUEST = Request(
 
 
 def step_event(example: str, **changes: Any) -> StepEvent:
-    about = {"request_id": RUN_ID, "workflow_id": WORKFLOW}
-    event = decode(json.dumps(body_of(example, **about, **changes)).encode())
+    about = {"request_id": RUN_ID, "workflow_id": WORKFLOW, "expires_at": LATER, **changes}
+    event = decode(json.dumps(body_of(example, **about)).encode())
     assert isinstance(event, StepEvent)
     return event
 
@@ -129,6 +132,88 @@ async def test_a_run_is_followed_and_people_speak_to_it(bus: Bus) -> None:
         assert [it.event.kind for it in since][-3:] == kinds[-3:]
         again = await _all(client.follow(RUN_ID, WORKFLOW, after=since[-1].position))
         assert again == since[-1:]
+
+
+@asynccontextmanager
+async def playing_worker(bus: Bus) -> AsyncIterator[None]:
+    """Each request takes one step and is answered; each control comes to what it says."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bus.bootstrap, auto_offset_reset="latest")
+    producer = AIOKafkaProducer(bootstrap_servers=bus.bootstrap)
+    async with consumer, producer:
+        topics = [bus.topic(topic) for topic in (REQUESTS, CONTROLS)]
+        places = [TopicPartition(name, p) for name in topics for p in range(bus.partitions)]
+        consumer.assign(places)
+        await consumer.seek_to_end(*places)
+        task = asyncio.create_task(_play(bus, consumer, producer))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _play(bus: Bus, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer) -> None:
+    async for record in consumer:
+        event = decode(record.value, record.headers)
+        match event:
+            case Request():
+                about = {"request_id": event.request_id, "workflow_id": event.workflow_id}
+                last = event.context.messages[-1:]
+                heard = last[0].content if last else event.context.instructions
+                said = f"heard {heard}"
+                step = step_event("step/calls", **about, said=[said])
+                answers: list[Event] = [step, result(event, said)]
+            case Approval() | Cancel():
+                effect = event.decision if isinstance(event, Approval) else "cancelled"
+                published = PublishedControl(event, record.partition, record.offset, NOW)
+                told = applied(published, effect)
+                answers = [told.model_copy(update={"workflow_id": event.workflow_id})]
+            case _:
+                raise AssertionError(event)
+        for answer in answers:
+            await write(bus, producer, record.partition, answer)
+
+
+async def test_people_speak_to_runs_by_commands(bus: Bus) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
+    lane = partition_of(WORKFLOW, bus.partitions)
+
+    async def run(*arguments: str, stdin: bytes = b"") -> Ended:
+        return await answerbus(bus.bootstrap, bus.prefix, *arguments, stdin=stdin)
+
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as worker:
+        for event in (REQUEST, step_event("step/calls"), approval_requested()):
+            await write(bus, worker, lane, event)
+    listed = await run("approvals", "list")
+    assert listed.code == 0, listed.err
+    assert CALL in listed.out
+    assert "orders.refund" in listed.out
+
+    async with playing_worker(bus):
+        asked, talked, approved, again, cancelled = await asyncio.gather(
+            run("ask", "Where is it?", "--agent", "support.v3", "--follow", "--json"),
+            run("chat", "support", stdin=b"Hello\nAnd my order?\n"),
+            run("approvals", "approve", CALL, "--reason", "phoned", "--by", "me", "--yes"),
+            run("approvals", "deny", "r-9.call.1.0", "--reason", "no", "--yes"),
+            run("cancel", RUN_ID, "--reason", "enough", "--yes", "--json"),
+        )
+    kinds = [json.loads(line)["event"]["kind"] for line in asked.out.splitlines()]
+    assert kinds == ["step", "result"], asked.err
+    assert asked.code == 0
+    assert talked.out.splitlines() == ["heard Hello", "heard And my order?"], talked.err
+    assert "step 2 calls orders.get_order" in talked.err
+    assert approved.out == f"The call {CALL} is approved.\n", approved.err
+    assert (again.code, "No call" in again.err) == (1, True)
+    done = json.loads(cancelled.out)
+    assert (done["workflow_id"], done["effect"]) == (WORKFLOW, "cancelled")
+
+    nothing = await run("approvals", "list", "--json")
+    assert json.loads(nothing.out) == []
+    tree = await run("workflow", WORKFLOW, "--tree")
+    assert "r-1 support v3 · 1 step" in tree.out, tree.err
+    assert "approved by me: phoned" in tree.out
+    assert "cancelled by " in tree.out
 
 
 async def _all(events: AsyncIterator[Followed]) -> list[Followed]:

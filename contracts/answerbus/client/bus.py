@@ -131,6 +131,11 @@ class Bus:
         """How many partitions each of the topics has; BusUnavailable if one is missing."""
         return self._of(await self._counts(), topics)
 
+    async def present(self, *topics: Topic) -> tuple[Topic, ...]:
+        """Those of the topics that are there: not every deployment has agents."""
+        there = await self._counts()
+        return tuple(topic for topic in topics if topic.full_name(self.prefix) in there)
+
     async def layout(self, *topics: Topic) -> Layout:
         """How many partitions the deployment uses, of as many as its topics have or more.
 

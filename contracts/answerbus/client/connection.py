@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaProducer
 from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import NoAnswerYet
-from answerbus.client.follow import Followed, follow
+from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.history import find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, told
 from answerbus.client.terminals import Terminals
@@ -95,6 +95,11 @@ class Connection:
         self._open()
         homes = self._layout.homes(workflow_id)
         return follow(self._bus, request_id, homes, after, since)
+
+    async def position(self, workflow_id: str) -> str:
+        """See `Client.position`."""
+        self._open()
+        return await position_now(self._bus, self._layout.homes(workflow_id))
 
     async def control(self, control: Approval | Cancel) -> PublishedControl:
         """Say something to open requests."""

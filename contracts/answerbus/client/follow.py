@@ -66,6 +66,21 @@ async def follow(
             yield followed
 
 
+async def position_now(bus: Bus, partitions: Collection[int]) -> str:
+    """The position behind all that is there by now. Raises BusUnavailable."""
+    await bus.counts(*FOLLOWED_TOPICS)
+    names = {
+        bus.place(topic, number): (topic.name, number)
+        for topic in FOLLOWED_TOPICS
+        for number in partitions
+    }
+    consumer = bus.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+    async with bus.running(consumer):
+        with bus.explained():
+            ends = await consumer.end_offsets(list(names))
+    return position_of({names[place]: end for place, end in ends.items()})
+
+
 async def _start(
     consumer: RecordConsumer,
     places: Mapping[TopicPartition, tuple[str, int]],

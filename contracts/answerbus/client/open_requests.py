@@ -35,6 +35,10 @@ class OpenRequests:
         """
         return self._connection.follow(request_id, workflow_id, after, since)
 
+    async def position(self, workflow_id: str) -> str:
+        """Where `follow` begins, as its `after`, to give nothing that is there by now."""
+        return await self._connection.position(workflow_id)
+
     async def cancel(
         self, request_id: str, workflow_id: str, *, by: str, reason: str
     ) -> PublishedControl:

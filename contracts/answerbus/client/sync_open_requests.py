@@ -30,6 +30,10 @@ class SyncOpenRequests:
         while (followed := self._thread.call(_next(events))) is not None:
             yield followed
 
+    def position(self, workflow_id: str) -> str:
+        """See `Client.position`."""
+        return self._thread.call(self._client.position(workflow_id))
+
     def cancel(
         self, request_id: str, workflow_id: str, *, by: str, reason: str
     ) -> PublishedControl:

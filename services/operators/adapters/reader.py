@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 from aiokafka import TopicPartition
 
@@ -107,8 +108,11 @@ async def reading(
     *,
     workflow_id: str | None = None,
     from_start: bool = True,
+    since: datetime | None = None,
 ) -> AsyncIterator[Reader]:
     """A reader of the topics (of a workflow's partitions alone), from retention's start or now.
+
+    With `since` from that moment on, by Kafka's clock.
 
     When the block is entered, the reader is in place. Raises BusUnavailable.
     """
@@ -129,5 +133,17 @@ async def reading(
         with bus.explained():
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end
             await seek(*places)
+            if since is not None:
+                await _seek_to(consumer, places, since)
         names = {topic.full_name(bus.prefix): topic for topic in topics}
         yield Reader(bus, consumer, names)
+
+
+async def _seek_to(
+    consumer: RecordConsumer, places: Sequence[TopicPartition], since: datetime
+) -> None:
+    at_ms = int(since.timestamp() * 1000)
+    ends = await consumer.end_offsets(places)  # first: what comes meanwhile stands there
+    found = await consumer.offsets_for_times(dict.fromkeys(places, at_ms))
+    for place in places:
+        consumer.seek(place, found[place].offset if found.get(place) else ends[place])

@@ -37,7 +37,18 @@ from services.operators.records.tool_text import tool_text
 
 LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(
-    {**OUTCOME_STYLES, "request": "bold", "attempt": "cyan", "in_flight": "bold cyan"}
+    {
+        **OUTCOME_STYLES,
+        "request": "bold",
+        "attempt": "cyan",
+        "in_flight": "bold cyan",
+        "step": "cyan",
+        "tool_ended": "cyan",
+        "approval_requested": "yellow",
+        "control_applied": "magenta",
+        "approval": "magenta",
+        "cancel": "magenta",
+    }
 )
 
 

@@ -1,6 +1,7 @@
 """Everything that happened to a workflow, from the records of all topics, in one order; pure."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from answerbus.attempt import Attempt
+from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
@@ -21,7 +23,7 @@ from answerbus.private.ledger import (
 from answerbus.private.runs import RunStepRecord
 from answerbus.request import Request
 from answerbus.run_event import RunEvent
-from answerbus.step import Step
+from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
@@ -32,6 +34,7 @@ from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
+_OF_A_CALL = re.compile(r"\.call\.(\d{1,9})\.\d+\Z", re.ASCII)
 _SIGNS_MAX = 64  # workflows
 _AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is no cause of what follows
 
@@ -187,7 +190,9 @@ def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:
     return *_step(entry.seen), entry.at, entry.seen.offset
 
 
-def _step(record: DecodedRecord) -> tuple[float, int]:  # noqa: C901 - one arm for each event
+def _step(  # noqa: C901, PLR0912 - one arm for each event
+    record: DecodedRecord,
+) -> tuple[float, int]:
     match record.event:
         case Request() | Undecodable() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return 0, 0
@@ -209,7 +214,17 @@ def _step(record: DecodedRecord) -> tuple[float, int]:  # noqa: C901 - one arm f
             return math.inf, 4
         case (ToolCallRecord() | Step() | RunStepRecord()) as event:
             return event.attempt, 1
+        case ApprovalRequested(call_id=call_id):
+            return _attempt_of(call_id), 2
+        case ToolEnded(call_id=call_id):
+            return _attempt_of(call_id), 3
         case other if isinstance(other, RunEvent):
             return math.inf, 0
         case other:
             assert_never(other)
+
+
+def _attempt_of(call_id: str) -> float:
+    """The attempt whose answer asked for the call; its id says it."""
+    found = _OF_A_CALL.search(call_id)
+    return float(found.group(1)) if found else math.inf

@@ -96,6 +96,12 @@ class FakeConnection(Connection):
             raise NoAnswerYet(request_id, workflow_id, None)
         yield Followed(terminal, _position(len(records)))
 
+    async def position(self, workflow_id: str) -> str:  # noqa: ARG002 - all stand in one partition
+        """See Connection."""
+        self._check_open()
+        await asyncio.sleep(0)
+        return _position(len(self._fake.outcomes))
+
     async def control(self, control: Approval | Cancel) -> PublishedControl:
         """See Connection; a test says by `deliver_step` what comes of it."""
         self._check_open()

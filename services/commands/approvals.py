@@ -1,0 +1,159 @@
+"""`answerbus approvals`: which tool calls await a person, and what that person decides."""
+
+import asyncio
+from typing import Annotated, Literal, assert_never
+
+import typer
+from rich.table import Table
+
+from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.topics import STEPS
+from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
+from services.commands.client_of import client_of
+from services.escaping import json_line, json_lines, plain_line
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
+from services.operators.runs.open_approvals import (
+    APPROVAL_AGE_MAX,
+    OpenApprovals,
+    may_concern_approvals,
+)
+from services.operators.runs.run_words import cut
+from services.replay.confirmation import confirm
+from services.replay.options import By, Reason, Yes, now, operator
+from services.settings import KafkaSettings, from_environment
+
+EXIT_NOT_DONE = 1
+EFFECT_S_MAX = 30.0
+
+app = typer.Typer(help="Tool calls that await a person's approval.", no_args_is_help=True)
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as `list` says.")]
+Workflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="ID", help="Of this workflow: finds it faster.")
+]
+Decision = Literal["approved", "denied"]
+
+
+@app.command("list")
+def list_approvals(
+    *, workflow: Workflow = None, as_json: AsJson = False, config: Config = None
+) -> None:
+    """Show the calls that await approval, with their arguments, the oldest first."""
+    settings = from_environment(config).kafka
+    waiting = asyncio.run(_load(settings, workflow)).waiting(now())
+    if as_json:
+        typer.echo(json_lines([asked.model_dump(mode="json") for asked in waiting]))
+        return
+    table = Table("since", "call", "tool", "arguments", "workflow", "until", box=None)
+    for asked in waiting:
+        since, until = (f"{at.astimezone():%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
+        cells = (asked.call_id, asked.tool, cut(json_line(asked.args)), asked.workflow_id)
+        table.add_row(since, *map(plain_line, cells), until)
+    if waiting:
+        stdout().print(table)
+    else:
+        stderr().print("No call awaits approval.")
+
+
+@app.command()
+def approve(
+    call: CallId,
+    *,
+    reason: Reason,
+    workflow: Workflow = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Let the call run, once, with the arguments it has now. Exit code 1: it awaits nothing."""
+    _decide("approved", call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
+
+
+@app.command()
+def deny(
+    call: CallId,
+    *,
+    reason: Reason,
+    workflow: Workflow = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Refuse the call; its run is told, and goes on. Exit code 1: it awaits nothing."""
+    _decide("denied", call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
+
+
+def _decide(
+    decision: Decision,
+    call_id: str,
+    reason: str,
+    workflow: str | None,
+    by: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+    config: Config,
+) -> None:
+    settings, who = from_environment(config).kafka, operator(by)
+    asked = asyncio.run(_load(settings, workflow)).get(call_id, now())
+    if asked is None:
+        stderr().print(f"No call {plain_line(call_id)} awaits approval.", style="red", markup=False)
+        raise typer.Exit(EXIT_NOT_DONE)
+    if not yes:
+        _show(asked)
+        word = "Approve" if decision == "approved" else "Deny"
+        confirm(f"{word} this call of {plain_line(asked.tool)} as {plain_line(who)}?")
+    published, applied = asyncio.run(_publish(settings, decision, asked, who, reason))
+    if as_json:
+        effect = applied and applied.effect
+        typer.echo(json_lines({"call_id": call_id, "effect": effect, **published}))
+    else:
+        stdout().print(plain_line(_said(asked, applied)), markup=False)
+    if applied is None or applied.effect != decision:
+        raise typer.Exit(EXIT_NOT_DONE)
+
+
+def _show(asked: ApprovalRequested) -> None:
+    console = stderr()
+    about = f"{asked.tool}, call {asked.call_id} of workflow {asked.workflow_id}, with"
+    console.print(plain_line(about), markup=False)
+    console.print(json_shown(asked.args))
+
+
+def _said(asked: ApprovalRequested, applied: ControlApplied | None) -> str:
+    if applied is None:
+        return (
+            f"The decision about {asked.call_id} is written; no worker has read it within "
+            f"{EFFECT_S_MAX:g} s. `answerbus workflow {asked.workflow_id}` shows what comes of it."
+        )
+    match applied.effect:
+        case "approved" | "denied":
+            return f"The call {asked.call_id} is {applied.effect}."
+        case "nothing" | "cancelled" | "remembered":
+            return f"The call {asked.call_id} was decided before, or its run is over."
+        case _:
+            assert_never(applied.effect)
+
+
+async def _load(settings: KafkaSettings, workflow_id: str | None) -> OpenApprovals:
+    found, bus = OpenApprovals(), bus_of(settings)
+    since = now() - APPROVAL_AGE_MAX
+    async with reading(bus, (STEPS,), workflow_id=workflow_id, since=since) as reader:
+        async for batch in reader.to_end():
+            for stored in filter(may_concern_approvals, batch):
+                found.take(decoded(stored).event)
+    return found
+
+
+async def _publish(
+    settings: KafkaSettings, decision: Decision, asked: ApprovalRequested, by: str, reason: str
+) -> tuple[dict[str, object], ControlApplied | None]:
+    async with client_of(settings) as client:
+        send = client.approve if decision == "approved" else client.deny
+        published = await send(asked, by=by, reason=reason)
+        applied = await client.effect_of(published, timeout_s=EFFECT_S_MAX)
+    place: dict[str, object] = {"partition": published.partition, "offset": published.offset}
+    return place, applied

@@ -1,0 +1,111 @@
+"""`answerbus cancel`: end an open request, a run or not, or all of a workflow."""
+
+import asyncio
+from datetime import timedelta
+from typing import Annotated, assert_never
+
+import typer
+
+from answerbus.client.bus import Bus
+from answerbus.control import ControlApplied
+from answerbus.limits import RUN_TTL_S_MAX
+from answerbus.request import Request
+from answerbus.topics import REQUESTS
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.client_of import client_of
+from services.escaping import json_lines, plain_line
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
+from services.replay.confirmation import confirm
+from services.replay.options import By, Reason, Yes, now, operator
+from services.settings import KafkaSettings, from_environment
+
+EXIT_NOT_DONE = 1
+EFFECT_S_MAX = 30.0
+REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is not open any more
+
+RequestId = Annotated[str | None, typer.Argument(metavar="REQUEST", help="The id of a request.")]
+Workflow = Annotated[
+    str | None,
+    typer.Option("--workflow", metavar="ID", help="Its workflow; alone: all that it has open."),
+]
+
+
+def cancel(
+    request: RequestId = None,
+    *,
+    reason: Reason,
+    workflow: Workflow = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """End an open request, or all of a workflow. Exit code 1: nothing was open."""
+    settings, who = from_environment(config).kafka, operator(by)
+    if request is None and workflow is None:
+        raise typer.BadParameter("Name a request, or a workflow with --workflow.")
+    found = workflow or asyncio.run(_workflow_of(bus_of(settings), request or ""))
+    if found is None:
+        said = f"No request {plain_line(request or '')} is kept: name its --workflow."
+        stderr().print(said, style="red", markup=False)
+        raise typer.Exit(EXIT_NOT_DONE)
+    what = f"the request {request}" if request else f"all open requests of the workflow {found}"
+    if not yes:
+        confirm(f"Cancel {plain_line(what)} as {plain_line(who)}?")
+    applied = asyncio.run(_cancel(settings, request, found, who, reason))
+    if as_json:
+        data = {
+            "request_id": request,
+            "workflow_id": found,
+            "effect": applied and applied.effect,
+            "requests": list(applied.requests) if applied else [],
+        }
+        typer.echo(json_lines(data))
+    else:
+        stdout().print(plain_line(_said(what, found, applied)), markup=False)
+    if applied is None or applied.effect not in ("cancelled", "remembered"):
+        raise typer.Exit(EXIT_NOT_DONE)
+
+
+def _said(what: str, workflow_id: str, applied: ControlApplied | None) -> str:
+    if applied is None:
+        return (
+            f"The cancellation of {what} is written; no worker has read it within "
+            f"{EFFECT_S_MAX:g} s. `answerbus workflow {workflow_id}` shows what comes of it."
+        )
+    match applied.effect:
+        case "cancelled":
+            count = len(applied.requests)
+            return f"{count:,} request{'' if count == 1 else 's'} cancelled."
+        case "remembered":
+            return "No worker has read the request yet: it is cancelled as soon as one does."
+        case "nothing" | "approved" | "denied":
+            return f"Nothing was open of {what}."
+        case _:
+            assert_never(applied.effect)
+
+
+async def _workflow_of(bus: Bus, request_id: str) -> str | None:
+    """Which workflow a request belongs to, as it was asked."""
+    wanted = request_id.encode()
+    async with reading(bus, (REQUESTS,), since=now() - REQUEST_AGE_MAX) as reader:
+        async for batch in reader.to_end():
+            for stored in batch:
+                if wanted not in (stored.value or b""):
+                    continue
+                event = decoded(stored).event
+                if isinstance(event, Request) and event.request_id == request_id:
+                    return event.workflow_id
+    return None
+
+
+async def _cancel(
+    settings: KafkaSettings, request_id: str | None, workflow_id: str, by: str, reason: str
+) -> ControlApplied | None:
+    async with client_of(settings) as client:
+        if request_id is None:
+            published = await client.cancel_workflow(workflow_id, by=by, reason=reason)
+        else:
+            published = await client.cancel(request_id, workflow_id, by=by, reason=reason)
+        return await client.effect_of(published, timeout_s=EFFECT_S_MAX)

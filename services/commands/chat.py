@@ -1,0 +1,39 @@
+"""`answerbus chat`: a conversation with an agent, each turn a run of one workflow."""
+
+from typing import Annotated
+
+import typer
+
+from services.command_line import AsJson, Config
+
+TIMEOUT_S_DEFAULT = 600.0
+ATTEMPTS_DEFAULT = 1_000  # a workflow has one budget, and a conversation many turns
+
+AgentName = Annotated[
+    str, typer.Argument(metavar="AGENT", help="An agent of the workers, as support or support.v3.")
+]
+Workflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="ID", help="Of all turns. Else, a new one.")
+]
+Profile = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
+Attempts = Annotated[int, typer.Option(min=1, help="Its budget in attempts, over all turns.")]
+Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for each turn.")]
+
+
+def chat(
+    agent: AgentName,
+    *,
+    workflow: Workflow = None,
+    profile: Profile = None,
+    attempts: Attempts = ATTEMPTS_DEFAULT,
+    timeout: Timeout = TIMEOUT_S_DEFAULT,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Talk to an agent, a line a turn, until Ctrl-D. Exit code 1: a turn had no answer."""
+    from services.commands.chatting import Chat, converse  # noqa: PLC0415 - Kafka's client
+
+    conversation = Chat.of(agent, workflow, profile, attempts)
+    is_well = converse(conversation, config, timeout, as_json=as_json)
+    if not is_well:
+        raise typer.Exit(1)

@@ -1,0 +1,129 @@
+"""What `answerbus chat` does: it reads a line, asks the agent with all that was said, and shows."""
+
+import asyncio
+import secrets
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import typer
+from pydantic import ValidationError
+
+from answerbus.agent import AgentRef
+from answerbus.budget import Budget
+from answerbus.client import Client, NoAnswerYet, uuid7
+from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.event import Terminal
+from answerbus.limits import KIB, MESSAGES_MAX
+from answerbus.outcome import Result
+from answerbus.request import Context, Message, Request, TextRef
+from services.command_line import stderr, stdout
+from services.commands.ask_request import agent_of
+from services.commands.client_of import client_of
+from services.commands.following import RunView, follow_to_end, show_json
+from services.commands.show_terminal import show
+from services.settings import from_environment
+
+SAID_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
+INSTRUCTIONS = "Answer the last message of the conversation."
+
+
+@dataclass(slots=True)
+class Chat:
+    """What was said so far, and how the next turn is asked.
+
+    What the person types is trusted, as instructions are; earlier answers may repeat data.
+    """
+
+    agent: AgentRef
+    workflow_id: str
+    budget: Budget
+    profile: str | None = None
+    said: list[Message] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, agent: str, workflow_id: str | None, profile: str | None, attempts: int) -> Self:
+        """As the command line says; raises typer.BadParameter."""
+        try:
+            budget = Budget(attempts=attempts)
+            return cls(agent_of(agent), workflow_id or f"chat-{new_id()}", budget, profile)
+        except ValidationError as error:
+            raise typer.BadParameter(str(error.errors()[0]["msg"])) from None
+
+    def turn(self, text: str, request_id: str) -> Request:
+        """The request of the next turn."""
+        self.said.append(Message(role="user", content=text, trust="trusted"))
+        self._forget()
+        given: dict[str, Any] = {} if self.profile is None else {"profile": self.profile}
+        return Request(
+            request_id=request_id,
+            workflow_id=self.workflow_id,
+            answer_schema=TextRef(),
+            context=Context(instructions=INSTRUCTIONS, messages=tuple(self.said)),
+            agent=self.agent,
+            budget=self.budget,
+            **given,
+        )
+
+    def take(self, terminal: Terminal | None) -> bool:
+        """An answer is remembered; a turn without one is not, and may be said again."""
+        if isinstance(terminal, Result):
+            self.said.append(Message(role="assistant", content=str(terminal.answer)))
+            return True
+        self.said.pop()
+        return False
+
+    def _forget(self) -> None:
+        size = sum(len(message.content.encode()) for message in self.said)
+        while len(self.said) > 1 and (size > SAID_BYTES_MAX or len(self.said) > MESSAGES_MAX):
+            size -= len(self.said.pop(0).content.encode())
+
+
+def converse(chat: Chat, config: Path | None, timeout_s: float, *, as_json: bool) -> bool:
+    """Until the input ends; whether each turn had an answer. Raises SetUpError, BusUnavailable."""
+    client = client_of(from_environment(config).kafka)
+    stderr().print(f"Workflow {chat.workflow_id}. Ctrl-D ends the conversation.", style="dim")
+    with asyncio.Runner() as runner:
+        runner.run(client.__aenter__())
+        try:
+            is_well = True
+            while (typed := _typed()) is not None:
+                if text := typed.strip():
+                    turn = _turn(client, chat, text, timeout_s, as_json=as_json)
+                    is_well = runner.run(turn) and is_well
+            return is_well
+        finally:
+            runner.run(client.__aexit__())
+
+
+async def _turn(client: Client, chat: Chat, text: str, timeout_s: float, *, as_json: bool) -> bool:
+    request = chat.turn(text, new_id())
+    terminal: Terminal | None = None
+    try:
+        if as_json:
+            terminal = await follow_to_end(client, request, timeout_s, show_json)
+        else:
+            with RunView(stderr(), request) as view:
+                terminal = await follow_to_end(client, request, timeout_s, view.show)
+            show(terminal, stdout(), stderr())
+    except NoAnswerYet:
+        said = f"No answer within {timeout_s:g} s; request {request.request_id} goes on."
+        stderr().print(said, style="yellow", markup=False)
+    return chat.take(terminal)
+
+
+def _typed() -> str | None:
+    """The next line; None at the end of the input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline() or None
+    try:
+        return input("> ")
+    except EOFError:
+        return None
+
+
+def new_id() -> str:
+    """For a request."""
+    return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))

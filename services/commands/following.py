@@ -1,0 +1,85 @@
+"""A run that someone waits for: shown as a tree while it lasts, or as lines of JSON."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Self
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from answerbus.client import Client, Followed, NoAnswerYet
+from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.event import Terminal
+from answerbus.request import Request
+from answerbus.step import Step, ToolEnded
+from services.escaping import json_line
+from services.operators.records.run_text import run_text as event_text
+from services.operators.runs.fold import RunFold
+from services.operators.runs.rendering import tree_of
+
+Show = Callable[[Followed], None]
+
+
+async def follow_to_end(client: Client, request: Request, timeout_s: float, show: Show) -> Terminal:
+    """Publish, and show what the run does until its terminal; raises NoAnswerYet."""
+    limit = asyncio.timeout(timeout_s)
+    try:
+        async with limit:
+            after = await client.position(request.workflow_id)
+            await client.publish(request)
+            events = client.follow(request.request_id, request.workflow_id, after=after)
+            return await _terminal(events, show)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+
+
+async def _terminal(events: AsyncIterator[Followed], show: Show) -> Terminal:
+    async for followed in events:
+        show(followed)
+        match followed.event:
+            case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+                pass
+            case terminal:
+                return terminal
+    raise RuntimeError("a run was followed, and had no end")
+
+
+def show_json(followed: Followed) -> None:
+    """One line for a program."""
+    event = followed.event.model_dump(mode="json")
+    typer.echo(json_line({"position": followed.position, "event": event}))
+
+
+class RunView:
+    """The tree of a run on a terminal, drawn anew with each event; elsewhere a line for each."""
+
+    def __init__(self, console: Console, request: Request) -> None:
+        self._console, self._fold = console, RunFold()
+        self._fold.take(request)
+        self._live = Live(console=console, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+            self._draw()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._live.stop()
+
+    def show(self, followed: Followed) -> None:
+        """One more event."""
+        event = followed.event
+        self._fold.take(event)
+        if self._console.is_terminal:
+            self._draw()
+        elif isinstance(event, Step | ToolEnded | ApprovalRequested | ControlApplied):
+            self._console.print(event_text(event), markup=False)
+
+    def _draw(self) -> None:
+        trees = [tree_of(run, show_content=True) for run in self._fold.runs()]
+        self._live.update(Group(*trees) if trees else Text("asked"), refresh=True)

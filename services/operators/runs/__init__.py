@@ -1,0 +1,1 @@
+"""Runs of agents as people see them: a tree of steps, calls and children; pure."""

@@ -1,0 +1,216 @@
+"""From the events of one workflow to the trees of its runs, in whatever order they come; pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from answerbus.agent import ParentId
+from answerbus.attempt import Attempt
+from answerbus.budget import AccountState
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.dead_letter import ConflictingId, DeadLetter
+from answerbus.envelope import Undecodable
+from answerbus.event import Event, Terminal
+from answerbus.limits import DEPTH_MAX
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.request import Request
+from answerbus.step import Step, StepCall, ToolEnded
+from services.operators.records.stored import RetryEnded
+from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
+
+NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: anybody may say so
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of one request."""
+
+    request: Request | None = None
+    began: datetime | None = None
+    parent: ParentId | None = None
+    steps: dict[int, Step] = field(default_factory=dict)  # by their numbers
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    terminal: Terminal | None = None
+    cancel: ControlApplied | None = None
+
+    @property
+    def is_run(self) -> bool:
+        asked = self.request is not None and self.request.agent is not None
+        ran = self.terminal is not None and self.terminal.run is not None
+        return bool(self.steps) or asked or ran
+
+
+@dataclass(slots=True)
+class RunFold:
+    """Takes each event once; an event that is given twice counts once."""
+
+    _requests: dict[str, _Found] = field(default_factory=lambda: defaultdict(_Found))
+    _ended: dict[str, ToolEnded] = field(default_factory=dict)
+    _approvals: dict[str, ApprovalRequested] = field(default_factory=dict)
+    _decisions: dict[str, ControlApplied] = field(default_factory=dict)
+
+    def take(self, event: Event | RetryEnded | Undecodable, at: datetime | None = None) -> None:
+        """One event, and Kafka's time of its record."""
+        match event:
+            case Request():
+                found = self._requests[event.request_id]
+                found.request = found.request or event
+                found.began = found.began or at
+                found.parent = found.parent or event.parent_id
+            case Step():
+                self._requests[event.request_id].steps.setdefault(event.n, event)
+            case Attempt():
+                self._requests[event.request_id].attempts.setdefault(event.attempt, event)
+            case ToolEnded():
+                self._ended.setdefault(event.call_id, event)
+            case ApprovalRequested():
+                self._approvals.setdefault(event.call_id, event)
+            case ControlApplied():
+                self._take_control(event)
+            case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
+                self._take_terminal(event)
+            case _:
+                pass
+
+    def runs(self) -> tuple[RunNode, ...]:
+        """Those that no other run asked, in the order in which they began."""
+        children: dict[str, list[str]] = defaultdict(list)
+        roots: list[str] = []
+        for request_id, found in self._requests.items():
+            call_id = self._parent_call(request_id)
+            if call_id is not None:
+                children[call_id].append(request_id)
+            elif found.is_run:
+                roots.append(request_id)
+        return tuple(self._run(name, children) for name in self._in_order(roots))
+
+    def _take_control(self, event: ControlApplied) -> None:
+        match event.control:
+            case Approval(call_id=call_id) if event.effect in ("approved", "denied"):
+                self._decisions.setdefault(call_id, event)
+            case Cancel() if event.effect == "cancelled":
+                for request_id in event.requests:
+                    found = self._requests[request_id]
+                    found.cancel = found.cancel or event
+            case _:
+                pass
+
+    def _take_terminal(self, event: Terminal) -> None:
+        if event.request_id is None or (
+            isinstance(event, DeadLetter) and isinstance(event.cause, ConflictingId)
+        ):
+            return
+        found = self._requests[event.request_id]
+        found.terminal = found.terminal or event
+        found.parent = found.parent or event.parent
+
+    def _parent_call(self, request_id: str) -> str | None:
+        """The call that it was asked by, if that stands in a tree of this workflow."""
+        own, name, depth = self._requests[request_id].parent, request_id, 0
+        parent = own
+        while parent is not None:
+            depth += 1
+            above = self._requests.get(parent.request_id)
+            if above is None or depth > NESTED_MAX or not _asks(above, parent.call_id):
+                return None
+            name, parent = parent.request_id, above.parent
+        return own.call_id if own and self._requests[name].is_run else None
+
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        def began(name: str) -> tuple[bool, float, str]:
+            moment = _began(self._requests[name])
+            return moment is None, moment.timestamp() if moment else 0.0, name
+
+        return sorted(names, key=began)
+
+    def _run(self, request_id: str, children: dict[str, list[str]]) -> RunNode:
+        found = self._requests[request_id]
+        steps = tuple(self._step(found, found.steps[n], children) for n in sorted(found.steps))
+        state, since = _state(found, steps)
+        cancel = found.cancel.control if found.cancel else None
+        return RunNode(
+            request_id=request_id,
+            agent=_agent(found),
+            state=state,
+            began=_began(found),
+            since=since,
+            attempts=sum(attempt.counted for attempt in found.attempts.values()),
+            account=_account(found),
+            steps=steps,
+            terminal=found.terminal,
+            cancel=cancel if isinstance(cancel, Cancel) else None,
+        )
+
+    def _step(self, found: _Found, step: Step, children: dict[str, list[str]]) -> StepNode:
+        attempt = found.attempts.get(step.attempt)
+        calls = tuple(self._call(found, call, children) for call in step.calls)
+        took_ms = attempt.duration_ms if attempt else None
+        return StepNode(step.n, step.attempt, step.at, took_ms, step.said, calls)
+
+    def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:
+        ended = self._ended.get(call.call_id)
+        decision = self._decisions.get(call.call_id)
+        status: CallStatus = call.state
+        if ended is not None or found.terminal is not None:
+            status = "ended"
+        elif status == "awaits_approval" and decision is not None:
+            status = "called"
+        return CallNode(
+            call_id=call.call_id,
+            tool=call.tool,
+            args=call.args,
+            status=status,
+            outcome=ended.outcome if ended else None,
+            took_ms=ended.took_ms if ended else None,
+            ended_at=ended.at if ended else None,
+            approval=self._approvals.get(call.call_id),
+            decision=decision,
+            children=tuple(
+                self._run(name, children) for name in self._in_order(children.get(call.call_id, ()))
+            ),
+        )
+
+
+def _asks(found: _Found, call_id: str) -> bool:
+    return any(call.call_id == call_id for step in found.steps.values() for call in step.calls)
+
+
+def _began(found: _Found) -> datetime | None:
+    if found.began is not None:
+        return found.began
+    return min((step.at for step in found.steps.values()), default=None)
+
+
+def _agent(found: _Found) -> str | None:
+    """As it was in the run, else as it was asked for."""
+    run = found.terminal.run if found.terminal else None
+    told = next(iter(found.steps.values())).agent if found.steps else run and run.agent
+    if told:
+        return f"{told.name} v{told.version}"
+    asked = found.request.agent if found.request else None
+    if asked is None:
+        return None
+    return asked.name if asked.version is None else f"{asked.name} v{asked.version}"
+
+
+def _account(found: _Found) -> AccountState | None:
+    if found.terminal is not None and found.terminal.account is not None:
+        return found.terminal.account
+    return found.steps[max(found.steps)].account if found.steps else None
+
+
+def _state(found: _Found, steps: tuple[StepNode, ...]) -> tuple[RunState, datetime | None]:
+    terminal = found.terminal
+    if terminal is not None:
+        at = terminal.at if isinstance(terminal, DeadLetter) else terminal.finished_at
+        return "ended", at
+    open_calls = [call for step in steps for call in step.calls if call.status != "ended"]
+    awaited = [call.approval for call in open_calls if call.status == "awaits_approval"]
+    if awaited:
+        return "awaits_approval", min((it.at for it in awaited if it), default=steps[-1].at)
+    if open_calls:
+        return "waiting", steps[-1].at
+    ends = (call.ended_at for step in steps for call in step.calls if call.ended_at)
+    begun = steps[-1].at if steps else _began(found)
+    return "working", max(ends, default=begun)

@@ -1,0 +1,77 @@
+"""The tree of a run on a screen, and as JSON data for programs; pure."""
+
+from collections.abc import Mapping
+
+from pydantic_core import to_jsonable_python
+from rich.text import Text
+from rich.tree import Tree
+
+from services.operators.runs.run_words import call_text, run_text, step_text
+from services.operators.runs.tree import CallNode, RunNode, StepNode
+
+_STYLES = {"working": "cyan", "waiting": "cyan", "awaits_approval": "yellow", "ended": "bold"}
+
+
+def tree_of(run: RunNode, *, show_content: bool) -> Tree:
+    """For people; arguments, values and what the model said only with `show_content`."""
+    return _below(Tree(Text(run_text(run), _STYLES[run.state])), run, show_content=show_content)
+
+
+def as_data(run: RunNode, *, show_content: bool) -> Mapping[str, object]:
+    """For programs."""
+    terminal, cancel = run.terminal, run.cancel
+    return {
+        "request_id": run.request_id,
+        "agent": run.agent,
+        "state": run.state,
+        "began": to_jsonable_python(run.began),
+        "since": to_jsonable_python(run.since),
+        "attempts": run.attempts,
+        "account": run.account and run.account.model_dump(mode="json"),
+        "outcome": terminal and terminal.kind,
+        "cancelled_by": cancel and cancel.by,
+        "steps": [_step_data(step, show_content=show_content) for step in run.steps],
+    }
+
+
+def _below(tree: Tree, run: RunNode, *, show_content: bool) -> Tree:
+    for step in run.steps:
+        branch = tree.add(Text(step_text(step, show_content=show_content)))
+        for call in step.calls:
+            style = "yellow" if call.status == "awaits_approval" else ""
+            leaf = branch.add(Text(call_text(call, show_content=show_content), style))
+            if call.status == "awaits_approval":
+                leaf.add(Text(f"answerbus approvals approve {call.call_id} --reason …", "dim"))
+            for child in call.children:
+                line = Text(run_text(child), _STYLES[child.state])
+                _below(leaf.add(line), child, show_content=show_content)
+    return tree
+
+
+def _step_data(step: StepNode, *, show_content: bool) -> Mapping[str, object]:
+    return {
+        "n": step.n,
+        "attempt": step.attempt,
+        "at": to_jsonable_python(step.at),
+        "took_ms": step.took_ms,
+        **({"said": list(step.said)} if show_content else {}),
+        "calls": [_call_data(call, show_content=show_content) for call in step.calls],
+    }
+
+
+def _call_data(call: CallNode, *, show_content: bool) -> Mapping[str, object]:
+    decision = call.decision
+    shown: dict[str, object] = {
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "status": call.status,
+        "outcome": call.outcome and call.outcome.kind,
+        "took_ms": call.took_ms,
+        "decision": decision and decision.effect,
+        "decided_by": decision and decision.control.by,
+        "children": [as_data(child, show_content=show_content) for child in call.children],
+    }
+    if show_content:
+        shown["args"] = to_jsonable_python(call.args)
+        shown["ended"] = call.outcome and call.outcome.model_dump(mode="json")
+    return shown

@@ -1,0 +1,145 @@
+"""What a run, a step and a call say of themselves in a tree, in words for people; pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import assert_never
+
+from answerbus import call_outcome as outcomes
+from answerbus.dead_letter import DeadLetter
+from answerbus.explain import problems_text
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from services.escaping import json_line, plain_line
+from services.operators.explain import cause_text
+from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
+
+ARGS_CHARS_MAX = 200
+_MICRO = 1_000_000
+_WAITING: Mapping[CallStatus, str] = MappingProxyType(
+    {
+        "called": "called",
+        "waiting": "waits for its turn",
+        "awaits_approval": "awaits approval",
+        "ended": "ended with its run",
+    }
+)
+
+
+def run_text(run: RunNode) -> str:
+    """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`."""
+    parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
+    if run.agent:
+        parts.append(_count(len(run.steps), "step"))
+    account = run.account
+    if account is None:
+        parts.append(_count(run.attempts, "attempt"))
+    else:
+        parts.append(f"{_count(account.spent.attempts, 'attempt')} of {account.limit.attempts}")
+        if account.spent.micro_usd:
+            parts.append(f"${account.spent.micro_usd / _MICRO:.4f}")
+    parts.append(state_text(run))
+    if run.cancel:
+        parts.append(f"cancelled by {run.cancel.by}: {run.cancel.reason}")
+    return plain_line(" · ".join(parts))
+
+
+def state_text(run: RunNode) -> str:
+    """How it stands, and since when."""
+    since = f" since {run.since.astimezone():%Y-%m-%d %H:%M:%S}" if run.since else ""
+    match run.state:
+        case "working":
+            return f"works on its next step{since}"
+        case "waiting":
+            return f"waits for tools{since}"
+        case "awaits_approval":
+            return f"waits for approval{since}"
+        case "ended":
+            return _ended(run)
+        case _:
+            assert_never(run.state)
+
+
+def _ended(run: RunNode) -> str:
+    terminal = run.terminal
+    match terminal:
+        case None:
+            return "ended"
+        case Result():
+            how = "answered"
+        case UnvalidatedResult():
+            how = "answered, not valid"
+        case Refusal():
+            how = f"declined by the {terminal.by}"
+        case DeadLetter():
+            how = f"dead letter: {cause_text(terminal.cause)}"
+        case _:
+            assert_never(terminal)
+    if run.began is None or run.since is None:
+        return how
+    return f"{how} after {max(0.0, (run.since - run.began).total_seconds()):.1f} s"
+
+
+def step_text(step: StepNode, *, show_content: bool) -> str:
+    """Which attempt it was, how long it took, and what the model said."""
+    took = "" if step.took_ms is None else f"  {step.took_ms / 1000:.1f} s"
+    said = "".join(f'  said "{text}"' for text in step.said) if show_content else ""
+    return plain_line(f"step {step.n}  attempt {step.attempt}{took}{said}")
+
+
+def call_text(call: CallNode, *, show_content: bool) -> str:
+    """Which tool, with which arguments, how it ended, and how long it took."""
+    args = f" {cut(json_line(call.args))}" if show_content else ""
+    how = _WAITING[call.status]
+    if call.outcome is not None:
+        how = outcome_text(call.outcome, show_content=show_content)
+    value = ""
+    if show_content and isinstance(call.outcome, outcomes.CallOk):
+        value = f" {cut(json_line(call.outcome.value))}"
+    took = "" if call.took_ms is None else f"  {call.took_ms:,} ms"
+    decided = ""
+    if call.decision is not None:
+        control = call.decision.control
+        decided = f"  {call.decision.effect} by {control.by}: {control.reason}"
+    return plain_line(f"{call.tool}{args}  {how}{value}{took}{decided}")
+
+
+def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
+    outcome: outcomes.CallOutcome, *, show_content: bool
+) -> str:
+    """How a call ended; what tools and models said of it only with `show_content`."""
+    match outcome:
+        case outcomes.CallOk():
+            return "ok"
+        case outcomes.CallError():
+            return f"error {outcome.code}" + (f": {outcome.message}" if show_content else "")
+        case outcomes.UnknownTool():
+            return "no such tool"
+        case outcomes.InvalidArgs():
+            return f"arguments are not valid: {problems_text(outcome.problems)}"
+        case outcomes.Denied():
+            return f"denied by {outcome.by}: {outcome.reason}"
+        case outcomes.ApprovalExpired():
+            return "was not approved in time"
+        case outcomes.CallTimedOut():
+            ran = "it did not run" if outcome.ran == "no" else "it may have run"
+            return f"no result within {outcome.after_s:g} s, {ran}"
+        case outcomes.ResultTooLarge():
+            return f"its result is too large: {outcome.bytes:,} bytes"
+        case outcomes.NotRun():
+            return f"not run: limit on {outcome.which}"
+        case outcomes.ChildDeclined():
+            return "declined" + (f": {outcome.reason}" if show_content else "")
+        case outcomes.ChildDeadLetter():
+            return f"dead letter: {outcome.cause}"
+        case outcomes.CallCancelled():
+            return f"cancelled by {outcome.by}: {outcome.reason}"
+        case _:
+            assert_never(outcome)
+
+
+def cut(text: str) -> str:
+    """At most so many characters; a longer text shows that it is cut."""
+    return text if len(text) <= ARGS_CHARS_MAX else f"{text[: ARGS_CHARS_MAX - 1]}…"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

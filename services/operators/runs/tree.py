@@ -1,0 +1,72 @@
+"""One run as a tree: its steps, the tool calls of each, and the children of each call; pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from answerbus.budget import AccountState
+from answerbus.call_outcome import CallOutcome
+from answerbus.control import ApprovalRequested, Cancel, ControlApplied
+from answerbus.event import Terminal
+
+RunState = Literal["working", "waiting", "awaits_approval", "ended"]
+CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode:
+    """A tool call: how it stands, who approved it, and what was asked on its behalf."""
+
+    call_id: str
+    tool: str
+    args: Mapping[str, Any]
+    status: CallStatus
+    outcome: CallOutcome | None = None
+    took_ms: int | None = None
+    ended_at: datetime | None = None
+    approval: ApprovalRequested | None = None
+    decision: ControlApplied | None = None
+    children: tuple["RunNode", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepNode:
+    """A step: what the model said, and which tools it called; `took_ms` is of its attempt."""
+
+    n: int
+    attempt: int
+    at: datetime
+    took_ms: int | None
+    said: tuple[str, ...]
+    calls: tuple[CallNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunNode:
+    """A run, or a plain request that a run asked; `since` is when it came to how it stands."""
+
+    request_id: str
+    agent: str | None
+    state: RunState
+    began: datetime | None
+    since: datetime | None
+    attempts: int
+    account: AccountState | None
+    steps: tuple[StepNode, ...]
+    terminal: Terminal | None = None
+    cancel: Cancel | None = None
+
+    @property
+    def calls(self) -> Iterator[CallNode]:
+        """Those of all steps."""
+        return (call for step in self.steps for call in step.calls)
+
+    @property
+    def awaiting(self) -> Iterator[ApprovalRequested]:
+        """What a person is to decide, in this run and those below it."""
+        for call in self.calls:
+            if call.status == "awaits_approval" and call.approval is not None:
+                yield call.approval
+            for child in call.children:
+                yield from child.awaiting

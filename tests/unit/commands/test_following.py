@@ -1,0 +1,131 @@
+"""What `ask --follow` and `chat` show and remember, on a FakeClient."""
+
+import json
+
+import pytest
+import typer
+
+from answerbus.agent import AgentRef
+from answerbus.client import Followed, NoAnswerYet
+from answerbus.client.follow import StepEvent
+from answerbus.client.testing import FakeClient, answered, dead_letter, silence
+from answerbus.dead_letter import UnknownAgent
+from answerbus.limits import MESSAGES_MAX
+from answerbus.outcome import Result
+from services.command_line import PlainConsole
+from services.commands.chatting import SAID_BYTES_MAX, Chat
+from services.commands.following import RunView, follow_to_end, show_json
+from tests.unit.operators.runs.events import approval_asked, call, ended, event, step
+
+TIMEOUT_S = 60.0
+HOSTILE = "\x1b[31mred"
+
+
+def a_chat() -> Chat:
+    return Chat.of("support.v3", "w", None, 100)
+
+
+def deliver(fake: FakeClient, *events: object) -> None:
+    for one in events:
+        assert isinstance(one, StepEvent)
+        fake.deliver_step(one)
+
+
+async def test_each_turn_is_a_run_of_one_workflow_that_knows_what_was_said() -> None:
+    fake, chat = FakeClient(), a_chat()
+    fake.prepare(
+        answered("Good evening."), dead_letter(UnknownAgent()), answered("It was shipped.")
+    )
+    for number, text in enumerate(["Hello", "Lost", "Where is order 4711?"]):
+        request = chat.turn(text, f"t-{number}")
+        chat.take(await follow_to_end(fake, request, TIMEOUT_S, lambda _: None))
+
+    assert {request.workflow_id for request in fake.requests} == {"w"}
+    assert {request.agent for request in fake.requests} == {AgentRef(name="support", version=3)}
+    last = fake.requests[-1].context.messages
+    assert [(one.role, one.content, one.trust) for one in last] == [
+        ("user", "Hello", "trusted"),
+        ("assistant", "Good evening.", "untrusted"),
+        ("user", "Where is order 4711?", "trusted"),  # the turn without an answer is not there
+    ]
+    assert chat.said[-1].content == "It was shipped."
+
+
+def test_what_was_said_first_is_left_out_of_a_long_conversation() -> None:
+    chat = a_chat()
+    for number in range(MESSAGES_MAX):
+        chat.turn(f"{number} ".ljust(1_000, "x"), f"t-{number}")
+        messages = chat.turn("again", f"a-{number}").context.messages
+
+        assert sum(len(one.content) for one in messages) <= SAID_BYTES_MAX
+        assert messages[-1].content == "again"
+    assert len(chat.turn("x" * SAID_BYTES_MAX, "large").context.messages) == 1
+
+
+@pytest.mark.parametrize("agent", ["no such name", ""])
+def test_what_names_no_agent_is_refused_before_anything_is_asked(agent: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        Chat.of(agent, None, None, 1)
+
+
+async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = {}
+    for shown in ("json", "text"):
+        fake, request = FakeClient(), a_chat().turn(HOSTILE, "r-1")
+        deliver(fake, step("r-1", 1), ended("r-1.call.1.0"))
+        fake.prepare(answered(HOSTILE))
+        # What was there before is not shown: the run begins when it is asked.
+        if shown == "json":
+            terminal = await follow_to_end(_Late(fake), request, TIMEOUT_S, show_json)
+        else:
+            with RunView(PlainConsole(), request) as view:
+                terminal = await follow_to_end(_Late(fake), request, TIMEOUT_S, view.show)
+        assert isinstance(terminal, Result)
+        lines[shown] = capsys.readouterr().out.splitlines()
+
+    events = [json.loads(line) for line in lines["json"]]
+    assert [one["event"]["kind"] for one in events] == ["step", "tool_ended", "result"]
+    assert all(one["position"] for one in events)
+    assert len(lines["text"]) == 2
+    assert "\x1b" not in str(lines)
+
+
+class _Late(FakeClient):
+    """Shows from the start what a test has delivered before."""
+
+    def __init__(self, fake: FakeClient) -> None:
+        super().__init__()
+        self._fake, self._connection = fake._fake, fake._connection
+
+    async def position(self, workflow_id: str) -> str:
+        await super().position(workflow_id)
+        return "0:0.0.0.0"
+
+
+def test_a_terminal_shows_the_tree() -> None:
+    request = a_chat().turn("Refund it.", "r-1")
+    console = PlainConsole(force_terminal=True, width=120)
+    refund = call("r-1", 1, tool="orders.refund", state="awaits_approval")
+    with console.capture() as capture, RunView(console, request) as view:
+        for one in (step("r-1", 1, refund), approval_asked("r-1.call.1.0")):
+            assert isinstance(one, StepEvent)
+            view.show(Followed(one, "0:0.0.0.0"))
+
+    shown = capture.get()
+    assert "support v3 · 1 step" in shown
+    assert "answerbus approvals approve r-1.call.1.0" in shown
+
+
+async def test_no_outcome_in_time_is_said_as_it_is() -> None:
+    fake, chat = FakeClient(), a_chat()
+    fake.prepare(silence())
+    with pytest.raises(NoAnswerYet):
+        await follow_to_end(fake, chat.turn("Hello", "t"), TIMEOUT_S, lambda _: None)
+    assert not chat.take(None)
+    assert chat.said == []
+
+
+def test_events_of_a_run_are_events_of_steps() -> None:
+    assert isinstance(event("control_applied/nothing"), StepEvent)
