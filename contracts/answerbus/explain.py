@@ -82,7 +82,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
         case causes.AnswerTooLarge():
             return "The answer is larger than a result may be."
         case causes.BudgetExhausted():
-            return f"The workflow's budget of {cause.which} is spent."
+            which = "dollars" if cause.which == "micro_usd" else cause.which
+            return f"The workflow's budget of {which} is spent."
         case causes.DeadlinePassed():
             return "The deadline has passed."
         case causes.InvalidAnswer():

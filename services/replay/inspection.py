@@ -23,8 +23,9 @@ from services.operators.adapters.reader import reading
 from services.operators.dead_letters import index
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.prepare_replay import Rejection
+from services.operators.dead_letters.remedy import remedy_of
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
+from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
@@ -114,7 +115,7 @@ def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
         yield Text(plain(body.text), "red")
     else:
         yield Panel(
-            Group(Text(cause_text(body.cause), "bold"), Text(remedy(body.cause))),
+            Group(Text(cause_text(body.cause), "bold"), Text(remedy_of(body))),
             title=Text(plain_line(letter.id)),
             border_style="red",
             title_align="left",

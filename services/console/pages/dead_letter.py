@@ -1,24 +1,48 @@
-"""One dead letter: why it died, what was asked, and what can be done."""
+"""One dead letter: why it died, what was asked and written, and what can be done."""
 
 import base64
 import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import decode
+from answerbus.failure import Invalid
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, Prior
 from answerbus.wire import clip
 from services.console.context import CONTEXT
+from services.console.form import known_names
 from services.console.pages.render import page
+from services.console.views.marked_json import CodeLine, difference, marked_json, schema_around
 from services.console.views.replay_form import ReplayForm
+from services.console.views.schema_place import schema_place
 from services.escaping import plain_json
-from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
+from services.operators.dead_letters.estimate import estimated_cost
+from services.operators.dead_letters.remedy import remedy_of
+from services.operators.explain import cause_text, failure_text, problem_text, written_text
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
+_OUTPUT = "/output"  # where a wrapped answer holds what obeys the schema
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptTab:
+    """One attempt: what was written with its faults, the rules beside it, and what has changed."""
+
+    prior: Prior
+    problems: Sequence[str]
+    answer: Sequence[CodeLine]
+    rules: Sequence[CodeLine]
+    changed: Sequence[CodeLine] | None
 
 
 async def letter(request: web.Request) -> web.Response:
-    """By id; its bodies are read again from where they stand."""
+    """By id; its bodies are read again from where they stand. `attempt` chooses a tab."""
+    known_names(request, "id", "attempt")
     context = request.app[CONTEXT]
     letters = context.feed.state.dead_letters
     found = letters.get(request.query.get("id", ""))
@@ -33,17 +57,57 @@ async def letter(request: web.Request) -> web.Response:
         "dead_letter.html",
         letter=found,
         body=body,
+        tab=_tab(body, request.query.get("attempt"), context.registry) if body else None,
         outcome=letters.replay_outcome(found),
         raw=_readable(body.raw) if body and body.raw else None,
         asked=_asked(body) if body else None,
+        remedy=remedy_of(body) if body else None,
         cause_text=cause_text,
-        remedy=remedy,
         failure_text=failure_text,
-        problem_text=problem_text,
         written_text=written_text,
+        cost=estimated_cost([found]),
         replay_form=ReplayForm(),
         profiles=sorted(context.settings.profiles),
     )
+
+
+def _tab(letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTab | None:
+    """The attempt that is asked for; else the last one. Raises HTTPBadRequest."""
+    if not letter.prior:
+        return None
+    places = [n for n, prior in enumerate(letter.prior) if str(prior.attempt) == asked]
+    if asked is not None and not places:
+        raise web.HTTPBadRequest(text=f"This letter has no attempt {clip(asked, 64)!r}.")
+    at = places[0] if places else len(letter.prior) - 1
+    prior, before = letter.prior[at], letter.prior[at - 1] if at else None
+    problems = prior.failure.problems if isinstance(prior.failure, Invalid) else ()
+    texts = [problem_text(problem) for problem in problems]
+    answer = changed = None
+    if prior.answer is not None:
+        marks = zip((problem.path for problem in problems), texts, strict=True)
+        answer = marked_json(prior.answer, marks)
+        if before is not None and before.answer is not None:
+            changed = difference(before.answer, prior.answer)
+    rules = _rules(letter, [problem.path for problem in problems], registry)
+    return AttemptTab(prior, texts, answer or (), rules, changed)
+
+
+def _rules(letter: DeadLetter, paths: Sequence[str], registry: Registry) -> list[CodeLine]:
+    """What the schema says of those places; nothing where there is no schema, or no problem."""
+    schema: Any = None
+    match letter.request and letter.request.answer_schema:
+        case ContractRef() as ref:
+            contract = registry.find(ref)
+            schema = contract.schema() if contract else None
+        case InlineRef() as ref:
+            schema = ref.json_schema
+            if ref.wrapped:
+                paths = [path.removeprefix(_OUTPUT) for path in paths]
+        case _:
+            pass
+    if schema is None or not paths:
+        return []
+    return schema_around(schema, {schema_place(schema, path) for path in paths})
 
 
 def _asked(body: DeadLetter) -> str | None:

@@ -34,7 +34,7 @@ def frame_values(request: web.Request, context: ConsoleContext, now_ms: int) -> 
         "themes": THEMES,
         "theme": theme if theme in THEMES else THEMES[0],
         "address": request.path_qs if request.method == "GET" else "/letters",
-        "clock": lambda at_ms: clock(at_ms, zone),
+        "clock": lambda at_ms, exact=False: clock(at_ms, zone, exact=exact),
         "zone": zone,
     }
 
@@ -64,11 +64,15 @@ def status_of(context: ConsoleContext, now_ms: int, *, operator: bool) -> BusSta
     )
 
 
-def clock(at_ms: int, zone: ZoneInfo | None) -> Markup:
-    """A time in UTC, and beside it in the zone of the browser, where that is another."""
+def clock(at_ms: int, zone: ZoneInfo | None, *, exact: bool = False) -> Markup:
+    """A time in UTC, and beside it in the zone of the browser, where that is another.
+
+    `exact` is with milliseconds.
+    """
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     found = Markup('<time datetime="{}">{}</time>').format(
-        at.isoformat(timespec="milliseconds"), f"{at:%Y-%m-%d %H:%M:%S}"
+        at.isoformat(timespec="milliseconds"),
+        f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at_ms % 1000:03d}" if exact else ""),
     )
     local = at.astimezone(zone) if zone else at
     if not local.utcoffset():

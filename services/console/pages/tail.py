@@ -1,38 +1,81 @@
 """The live tail: the newest records, without anything that was said in them."""
 
-from itertools import islice
+from urllib.parse import urlencode
 
 from aiohttp import web
 
 from services.console.context import CONTEXT
 from services.console.form import known_names
 from services.console.pages.render import page
+from services.console.views.chips import FilterChip
+from services.console.views.filters import ANY
 from services.console.views.record_line import what_of
+from services.console.views.tail_filter import TailFilter
+from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.operators.records.record_filter import RecordFilter
 
-SHOWN_MAX = 100
+PAGE_RECORDS = 60
 KINDS = (
     *("request", "attempt", "retry_request", "retry_ended"),
     *("result", "unvalidated_result", "refusal", "dead_letter"),
     *("replayed", "dismissed", "undecodable"),
 )
+_NAMES = ("q", "workflow", "since", "kind")
 
 
 async def tail(request: web.Request) -> web.Response:
-    """All kinds, or those asked for."""
-    known_names(request, "kind", "workflow")
-    kinds = frozenset(request.query.getall("kind", []))
-    if unknown := sorted(kinds.difference(KINDS)):
-        raise web.HTTPBadRequest(text=f"kind={unknown[0]!r} is none of {', '.join(KINDS)}.")
-    workflow_id = request.query.get("workflow", "").strip()
-    wanted = RecordFilter(workflow_id or None, kinds=kinds or None)
-    found = filter(wanted.admits, request.app[CONTEXT].feed.state.tail())
+    """All records, or those asked for."""
+    known_names(request, *_NAMES, "page")
+    wanted = _wanted(request)
+    found = [one for one in request.app[CONTEXT].feed.state.tail() if wanted.admits(one)]
+    last = max(0, (len(found) - 1) // PAGE_RECORDS)
+    asked = request.query.get("page", "0")
+    number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
+    given = _given(request)
     return page(
         request,
         "tail.html",
-        seen=list(islice(found, SHOWN_MAX)),
+        seen=found[number * PAGE_RECORDS :][:PAGE_RECORDS],
         what_of=what_of,
         kinds=KINDS,
-        wanted=kinds,
-        workflow=workflow_id,
+        wanted=wanted.records.kinds or (),
+        workflow=wanted.records.workflow_id or "",
+        text=wanted.text,
+        since=request.query.get("since", ANY),
+        chips=[
+            FilterChip(
+                name, value.replace("_", " ") if name == "kind" else value, _without(given, n)
+            )
+            for n, (name, value) in enumerate(given)
+        ],
+        query=urlencode(given),
+        number=number,
+        last=last,
     )
+
+
+def _wanted(request: web.Request) -> TailFilter:
+    """Raises HTTPBadRequest for a kind that is none, and for a time that is none."""
+    kinds = frozenset(request.query.getall("kind", []))
+    if unknown := sorted(kinds.difference(KINDS)):
+        raise web.HTTPBadRequest(text=f"kind={unknown[0]!r} is none of {', '.join(KINDS)}.")
+    since = request.query.get("since", ANY)
+    since_ms = moment_ms(since, int(request.app[CONTEXT].now() * 1000))
+    if since != ANY and since_ms is None:
+        raise web.HTTPBadRequest(text=f"since={since!r} is no time, such as {EXAMPLES}.")
+    workflow_id = request.query.get("workflow", "").strip()
+    records = RecordFilter(workflow_id or None, kinds=kinds or None)
+    return TailFilter(records, request.query.get("q", "").strip(), since_ms)
+
+
+def _given(request: web.Request) -> list[tuple[str, str]]:
+    """The filters that are in use."""
+    return [
+        (name, value)
+        for name, value in request.query.items()
+        if name in _NAMES and value.strip() and (name, value) != ("since", ANY)
+    ]
+
+
+def _without(given: list[tuple[str, str]], left_out: int) -> str:
+    return f"/tail?{urlencode([pair for n, pair in enumerate(given) if n != left_out])}"

@@ -12,9 +12,11 @@ from answerbus.topics import LEDGER
 from answerbus.wire import clip
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
+from services.console.form import known_names
 from services.console.guard import session_of
 from services.console.pages.render import page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.escaping import plain_json
 from services.operators.records.stored import Place, RetryEnded
@@ -38,6 +40,7 @@ class Entry:
     """A line of the page; `text` and `body` are None for those who may not see them."""
 
     at_ms: int
+    after_ms: int | None
     kind: str
     request_id: str | None
     place: str
@@ -47,7 +50,11 @@ class Entry:
 
 
 async def workflow(request: web.Request) -> web.Response:
-    """By id. What a dead letter's or a request's id leads to is looked up in its records."""
+    """By id, and by `request` if that is given.
+
+    What a dead letter's or a request's id leads to is looked up in its records.
+    """
+    known_names(request, "id", "request")
     context = request.app[CONTEXT]
     workflow_id = request.query.get("id", "").strip()
     index = context.feed.state.workflows
@@ -58,7 +65,10 @@ async def workflow(request: web.Request) -> web.Response:
     if more:
         found = timeline(workflow_id, [*stored, *more])
     operator = session_of(request).role is Role.OPERATOR
-    entries = [entry(one, operator=operator) for one in found]
+    requests = list(dict.fromkeys(one.request_id for one in found if one.request_id))
+    chosen = request.query.get("request")
+    shown = [one for one in found if chosen is None or one.request_id == chosen]
+    entries = [entry(row, operator=operator) for row in timeline_rows(shown)]
     left_out = len(own) - len(stored)
     status = 200 if entries else 404
     return page(
@@ -66,14 +76,17 @@ async def workflow(request: web.Request) -> web.Response:
         "workflow.html",
         status,
         workflow=workflow_id,
+        requests=requests,
+        chosen=chosen,
         entries=entries,
         left_out=left_out,
-        picture=waterfall(found, datetime.fromtimestamp(context.now(), UTC)),
+        picture=waterfall(shown, datetime.fromtimestamp(context.now(), UTC)),
     )
 
 
-def entry(found: TimelineEntry, *, operator: bool) -> Entry:
+def entry(row: TimelineRow, *, operator: bool) -> Entry:
     """What may be seen of something that happened."""
+    found = row.entry
     event = found.seen.event
     body = None
     if not isinstance(event, Undecodable | RetryEnded):
@@ -82,10 +95,11 @@ def entry(found: TimelineEntry, *, operator: bool) -> Entry:
     place = found.place
     return Entry(
         int(found.at.timestamp() * 1000),
+        row.after_ms,
         found.kind,
         found.request_id,
         f"{place.topic.name} {place.partition}@{place.offset}",
-        found.text if shown else None,
+        row.text if shown else None,
         found.said if operator else None,
         clip(body, BODY_BYTES_MAX) if operator and body else None,
     )

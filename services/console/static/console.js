@@ -25,7 +25,7 @@
 
   // Title and icon follow the status, which is loaded again and again.
   const status = document.getElementById("status");
-  const title = document.title.replace(/^(Amber|Red): .*? · /, "");
+  const title = document.title.replace(/^Red: .*? · /, "");
   const follow = () => {
     const said = status.querySelector("[data-level]");
     if (said === null) {
@@ -34,8 +34,7 @@
     const { level, headline } = said.dataset;
     status.className = `status ${level}`;
     document.getElementById("icon").href = `/static/icon-${level}.svg`;
-    const word = level.charAt(0).toUpperCase() + level.slice(1);
-    document.title = level === "green" ? title : `${word}: ${headline} · ${title}`;
+    document.title = level === "red" ? `Red: ${headline} · ${title}` : title;
   };
   if (status !== null) {
     new MutationObserver(follow).observe(status, { childList: true, subtree: true });

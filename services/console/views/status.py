@@ -27,7 +27,7 @@ _WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "silent": ("No word from profile {}", "No word from {} profiles"),
     }
 )
-_UNANSWERED = ("No answered call to profile {}", "No answered call to {} profiles")
+_UNANSWERED = ("Profile {} gives no answers", "{} profiles give no answers")
 _OTHER = ("Profile {} is unhealthy", "{} profiles are unhealthy")
 
 
@@ -91,10 +91,8 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
         )
     yield from _profiles(facts)
     if facts.unanswered:
-        named = _named(
-            "No recent call to profile {}", "No recent call to {} profiles", facts.unanswered
-        )
-        yield StatusFinding("red", named[0], f" was answered, as the attempts tell{named[1]}")
+        headline, names = _named(*_UNANSWERED, facts.unanswered)
+        yield StatusFinding("red", headline, f", as the attempts tell{names}")
     yield from _workers(facts)
     if facts.waiting and facts.standing_s >= STANDING_S and not facts.trouble:
         said = f"; none ended for {age_text(facts.standing_s)}"
@@ -145,7 +143,7 @@ def _workers(facts: StatusFacts) -> Iterator[StatusFinding]:
 def _dead(facts: StatusFacts) -> Iterator[StatusFinding]:
     if facts.dead < DEAD_MIN or facts.dead < DEAD_SHARE_MIN * facts.ended:
         return
-    headline = f"{facts.dead:,} of {facts.ended:,} requests ended as dead letters"
+    headline = f"{facts.dead:,} of {facts.ended:,} requests died"
     mostly = f", most often: {facts.dead_mostly}" if facts.dead_mostly else ""
     rest = f" in the last {LATELY_MINUTES} min{mostly}"
     yield StatusFinding("amber", headline, rest, href=f"/letters?since={LATELY_MINUTES}m")

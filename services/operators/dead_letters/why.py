@@ -75,8 +75,7 @@ class Why:
 def why_of(letter: DeadLetterSummary) -> Why:
     """Of the last failure where trying ended, else of the cause itself."""
     cause = letter.cause
-    last = letter.prior[-1].failure if letter.prior else None
-    failure = cause.failure or last
+    failure = letter.last_failure
     if failure is not None and cause.kind in ENDINGS:
         return _why(failure, None if failure.status is None else str(failure.status))
     told = (cause.status, cause.code, cause.which)

@@ -21,11 +21,13 @@ from services.operators.records.event_parts import (
     AskedSummary,
     CauseSummary,
     Count,
+    FailureDetailSummary,
     FailureSummary,
     ModelSummary,
     Moment,
     Part,
     PriorSummary,
+    ProblemSummary,
     Reason,
     ReplaySummary,
     Text,
@@ -155,11 +157,19 @@ class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
         return self.request.answer_schema if self.request else None
 
     @property
-    def failure(self) -> str | None:
+    def last_failure(self) -> FailureDetailSummary | None:
         """That of the last attempt."""
-        last = self.prior[-1].failure if self.prior else None
-        failure = self.cause.failure or last
-        return failure.kind if failure else None
+        return self.cause.failure or (self.prior[-1].failure if self.prior else None)
+
+    @property
+    def failure(self) -> str | None:
+        """Its kind."""
+        return self.last_failure.kind if self.last_failure else None
+
+    @property
+    def problems(self) -> Sequence[ProblemSummary]:
+        """What was wrong with its last answer, or with the record itself."""
+        return self.cause.problems or (self.last_failure.problems if self.last_failure else ())
 
 
 class ReplayedSummary(_Event, frozen=True, gc=False, tag="replayed"):

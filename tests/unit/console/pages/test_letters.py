@@ -262,3 +262,39 @@ async def test_times_stand_beside_those_of_the_browsers_zone(zone: str, beside: 
     assert "2026-11-21 11:55:00</time>" in text
     assert (f'<small class="local">{beside}</small>' in text) == (beside is not None)
     assert ('class="local"' in text) == (beside is not None)
+
+
+def tried(*answers: dict[str, Any]) -> Stored:
+    """A letter with the answers of its attempts, each of which broke the schema."""
+    prior = [
+        {"attempt": n, "failure": INVALID, "answer": answer}
+        for n, answer in enumerate(answers, start=1)
+    ]
+    asked = {
+        **body_of("dead_letter/budget_exhausted_attempts")["request"],
+        "answer_schema": {"kind": "contract", "name": "agent_action", "version": 1},
+    }
+    return stored(
+        "dead_letter/budget_exhausted_attempts", dead_letter_id="d", request=asked, prior=prior
+    )
+
+
+async def test_a_letter_shows_what_was_written_beside_the_rule_and_what_has_changed() -> None:
+    first, last = ({"actions": [{"tool": "t", "args": text}]} for text in ("npm i", "npm ci"))
+    async with site(tried(first, last)) as here:
+        shown = await text_of(here, "/letters/one?id=d")
+        earlier = await text_of(here, "/letters/one?id=d&attempt=1")
+        viewer = await text_of(here, "/letters/one?id=d", VIEWER)
+        cookie = await here.log_in(OPERATOR)
+        assert (await here.get("/letters/one?id=d&attempt=9", cookie)).status == 400
+
+    wrong = r'<li class="marked">\s*&#34;args&#34;: &#34;npm ci&#34;</li><li class="fault">/actions'
+    assert re.search(wrong, shown)
+    assert re.search(r'<li class="rule">\s*&#34;args&#34;: {', shown)
+    assert re.search(r'<li class="less">-\s*&#34;args&#34;: &#34;npm i&#34;', shown)
+    assert re.search(r'<li class="more">\+\s*&#34;args&#34;: &#34;npm ci&#34;', shown)
+    assert "The last 2 attempts failed at the same place" in shown
+    assert "npm i&#34;" in earlier
+    assert "npm ci&#34;" not in earlier.partition("The whole request")[0]
+    assert "npm" not in viewer
+    assert PATH not in viewer

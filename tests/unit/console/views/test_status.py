@@ -70,7 +70,7 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
         ),
         (
             replace(WELL, unanswered=["claude"]),
-            ("red", "No recent call to profile claude was answered, as the attempts tell."),
+            ("red", "Profile claude gives no answers, as the attempts tell."),
         ),
         (
             replace(WELL, stuck=["w-1, lane 3: has been opening for 99 s"], workers=2),
@@ -89,7 +89,7 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
             (
                 "amber",
                 (
-                    "37 of 60 requests ended as dead letters in the last 15 min, most often: "
+                    "37 of 60 requests died in the last 15 min, most often: "
                     "/actions/0/args is no JSON."
                 ),
             ),

@@ -1,0 +1,67 @@
+"""Which part of a schema says what must stand at a path of an answer; pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+STEPS_MAX = 200  # of references and alternatives, for one path
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_Found = tuple[str, Any]
+
+
+def schema_place(schema: Any, path: str) -> str:
+    """The pointer of that part; of the nearest one around it that the schema has."""
+    place: _Found = ("", schema)
+    for token in path.split("/")[1:]:
+        inner = _inside(schema, place, token.replace("~1", "/").replace("~0", "~"))
+        if inner is None:
+            break
+        place = inner
+    return place[0]
+
+
+def _inside(root: Any, place: _Found, token: str) -> _Found | None:
+    waiting, steps = [place], 0
+    while waiting and steps < STEPS_MAX:
+        steps += 1
+        at, node = waiting.pop(0)
+        if not isinstance(node, dict):
+            continue
+        if found := _member(at, node, token):
+            return found
+        waiting += _meant(root, at, node)
+    return None
+
+
+def _member(at: str, node: dict[str, Any], token: str) -> _Found | None:
+    properties = node.get("properties")
+    if isinstance(properties, dict) and token in properties:
+        return f"{at}/properties/{_escaped(token)}", properties[token]
+    if token.isdecimal():
+        prefix = node.get("prefixItems")
+        if isinstance(prefix, list) and int(token) < len(prefix):
+            return f"{at}/prefixItems/{int(token)}", prefix[int(token)]
+        if "items" in node:
+            return f"{at}/items", node["items"]
+    if isinstance(node.get("additionalProperties"), dict):
+        return f"{at}/additionalProperties", node["additionalProperties"]
+    return None
+
+
+def _meant(root: Any, at: str, node: dict[str, Any]) -> Iterator[_Found]:
+    """What a reference names, and the alternatives."""
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        target = root
+        for token in reference.split("/")[1:]:
+            name = token.replace("~1", "/").replace("~0", "~")
+            target = target.get(name) if isinstance(target, dict) else None
+        yield reference[1:], target
+    for keyword in _ALTERNATIVES:
+        branches = node.get(keyword)
+        for number, branch in enumerate(branches if isinstance(branches, list) else ()):
+            yield f"{at}/{keyword}/{number}", branch
+
+
+def _escaped(token: str) -> str:
+    return token.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,34 @@
+"""Which of the newest records the tail shows: by kind, workflow, time and a text; pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from services.operators.records.event_summary import DeadLetterSummary
+from services.operators.records.record_filter import RecordFilter
+from services.operators.records.summary import RecordSummary
+
+
+@dataclass(frozen=True, slots=True)
+class TailFilter:
+    """`text` is looked for in ids, labels and codes, in upper or lower case; empty is any."""
+
+    records: RecordFilter
+    text: str = ""
+    since_ms: int | None = None
+
+    def admits(self, record: RecordSummary) -> bool:
+        """Whether a record is shown."""
+        if self.since_ms is not None and record.at_ms < self.since_ms:
+            return False
+        if not self.records.admits(record):
+            return False
+        wanted = self.text.lower()
+        return not wanted or any(wanted in said.lower() for said in _said(record))
+
+
+def _said(record: RecordSummary) -> Iterator[str]:
+    yield from filter(None, (record.workflow_id, record.request_id, record.dead_letter_id))
+    if isinstance(record.event, DeadLetterSummary):
+        for name, value in record.event.labels.items():
+            yield from (name, value)
+        yield from (problem.code for problem in record.event.problems)

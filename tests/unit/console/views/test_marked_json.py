@@ -1,0 +1,112 @@
+"""JSON in lines, marked where something is wrong, and what another answer has more and less."""
+
+import json
+
+import pytest
+from pydantic import JsonValue
+
+from answerbus.answers.agent_action import AGENT_ACTION
+from services.console.views.marked_json import (
+    COMPARED_LINES_MAX,
+    LINES_MAX,
+    CodeLine,
+    difference,
+    marked_json,
+    schema_around,
+)
+from services.console.views.schema_place import schema_place
+
+ANSWER: JsonValue = {"a/b": [{"x": 1, "y": []}, "t\u202e"], "c~": {}, "d": None}
+
+
+def lines(found: list[CodeLine], kind: str) -> list[str]:
+    return [line.text.strip() for line in found if line.kind == kind]
+
+
+@pytest.mark.parametrize("value", [ANSWER, [], {}, "text", None, 7, [[[1], 2], 3], {"": {"": 1}}])
+def test_the_lines_are_the_json(value: JsonValue) -> None:
+    found = marked_json(value, [])
+
+    assert json.loads("\n".join(line.text for line in found)) == value
+    assert "\n".join(line.text for line in found).isascii()
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/a~1b/0/x", '"x": 1,'),
+        ("/a~1b/1", '"t\\u202e"'),
+        ("/c~0", '"c~": {},'),
+        ("/d", '"d": null'),
+        ("", "{"),
+        ("/a~1b/0/missing", "{"),
+        ("/nowhere/at/all", "{"),
+        ("/a~1b/7", '"a/b": ['),
+    ],
+)
+def test_a_fault_stands_below_the_line_or_the_nearest_around_it(path: str, line: str) -> None:
+    found = marked_json(ANSWER, [(path, "wrong")])
+
+    assert lines(found, "marked") == [line]
+    assert lines(found, "fault") == ["wrong"]
+
+
+def test_a_long_answer_is_cut_and_says_so() -> None:
+    found = marked_json(list(range(2 * LINES_MAX)), [("/3", "wrong")])
+
+    assert len(found) == LINES_MAX + 2
+    assert found[-1] == CodeLine("… 1,002 more lines", "gap")
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "items": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+        "pair": {"prefixItems": [{"type": "string"}, {"type": "number"}]},
+        "map": {"additionalProperties": {"type": "integer"}},
+    },
+    "$defs": {"Item": {"anyOf": [{"type": "null"}, {"properties": {"x": {"type": "string"}}}]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("", ""),
+        ("/items", "/properties/items"),
+        ("/items/4", "/properties/items/items"),
+        ("/items/4/x", "/$defs/Item/anyOf/1/properties/x"),
+        ("/items/4/x/deeper", "/$defs/Item/anyOf/1/properties/x"),
+        ("/pair/1", "/properties/pair/prefixItems/1"),
+        ("/pair/9", "/properties/pair"),
+        ("/map/any", "/properties/map/additionalProperties"),
+        ("/unknown", ""),
+    ],
+)
+def test_a_path_leads_to_its_part_of_the_schema(path: str, place: str) -> None:
+    assert schema_place(SCHEMA, path) == place
+
+
+def test_references_in_circles_end() -> None:
+    circle = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 3}}}
+
+    assert schema_place(circle, "/x/y") == ""
+    assert schema_place(True, "/x") == ""
+
+
+def test_only_what_is_near_a_rule_is_shown() -> None:
+    schema = AGENT_ACTION.schema()
+    found = schema_around(schema, [schema_place(schema, "/actions/0/args")])
+
+    assert lines(found, "rule") == ['"args": {']
+    assert lines(found, "gap")
+    assert len(found) < len(json.dumps(schema, indent=2).splitlines())
+
+
+def test_a_difference_says_what_came_and_went() -> None:
+    found = difference({"a": 1, "b": 2}, {"a": 1, "b": 3})
+
+    assert found is not None
+    assert lines(found, "less") == ['-   "b": 2']
+    assert lines(found, "more") == ['+   "b": 3']
+    assert difference(list(range(COMPARED_LINES_MAX)), []) is None

@@ -1,0 +1,72 @@
+"""What to do about a dead letter, by what failed."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.explain import remedy
+from answerbus.failure import Failure
+from services.operators.dead_letters.remedy import remedy_of
+from tests.unit.operators.dead_letters.examples import letter_body
+from tests.unit.operators.dead_letters.test_why import INVALID, SPENT, TIMED_OUT
+
+OTHER = {"kind": "invalid", "problems": [{"path": "/x", "code": "type", "expected": "y"}]}
+FAILURES: dict[str, dict[str, Any]] = {
+    "malformed": {"position": 1, "excerpt": ""},
+    "invalid": {"problems": INVALID["problems"]},
+    "truncated": {"limit": 9},
+    "refused": {"reason": "no"},
+    "throttled": {"retry_after_s": None},
+    "unavailable": {"status": 503},
+    "timed_out": {"after_s": 1.0},
+    "unknown": {},
+}
+
+
+def letter(cause: dict[str, Any], *failures: dict[str, Any]) -> DeadLetter:
+    prior = [{"attempt": n, "failure": failure} for n, failure in enumerate(failures, start=1)]
+    return DeadLetter.model_validate_json(json.dumps(letter_body(cause=cause, prior=prior)))
+
+
+def test_equal_answers_need_no_larger_budget() -> None:
+    told = remedy_of(letter(SPENT, OTHER, INVALID, INVALID, INVALID))
+
+    assert told.startswith("The last 3 attempts failed at the same place")
+    assert "budget" not in told
+
+
+def test_different_answers_may_need_more_attempts() -> None:
+    assert remedy_of(letter(SPENT, INVALID, OTHER)).endswith("or allow more attempts.")
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_each_failure_has_a_remedy_of_its_own(kind: str) -> None:
+    kinds = {member.model_fields["kind"].default for member in get_args(get_args(Failure)[0])}
+    assert kinds == set(FAILURES)
+    told = {
+        name: remedy_of(letter(SPENT, {"kind": name, **more})) for name, more in FAILURES.items()
+    }
+
+    assert list(told.values()).count(told[kind]) == 1
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        {"kind": "crashed_worker", "openings": 3},
+        {"kind": "rejected", "status": 400, "code": None},
+        {"kind": "unknown_profile"},
+    ],
+)
+def test_what_did_not_simply_end_has_the_remedy_of_its_cause(cause: dict[str, Any]) -> None:
+    found = letter(cause, TIMED_OUT)
+
+    assert remedy_of(found) == remedy(found.cause)
+
+
+def test_without_any_attempt_it_is_the_cause() -> None:
+    found = letter({"kind": "deadline_passed"})
+
+    assert remedy_of(found) == remedy(found.cause)
