@@ -1,0 +1,119 @@
+"""The pictures of the console in a real browser: readable, reached by keyboard, live and steady."""
+
+import re
+from datetime import datetime, timedelta
+from typing import Literal
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+
+from tests.browser.console import OPERATOR, Console, console
+from tests.browser.test_console import DESKTOP, flaws, lived, log_in, shot
+from tests.integration.bus import Bus, request
+
+pytestmark = [pytest.mark.kafka, pytest.mark.browser]
+
+LIVE_MS = 30_000  # a stream looks every 2 s
+PHONE, WALL = ViewportSize(width=390, height=844), ViewportSize(width=1920, height=1080)
+PICTURES = {
+    "overview": "",
+    "profiles": "profiles",
+    "lanes": "lanes",
+    "money": "money",
+    "workflow": "workflow?id=order-0",
+    "topics": "topics",
+    "contracts": "contracts",
+    "actions": "actions",
+    "audit": "audit",
+}
+Look = tuple[ViewportSize, Literal["light", "dark"]]
+LOOKED_AT: tuple[Look, ...] = ((DESKTOP, "light"), (PHONE, "dark"))  # by axe: a second a page
+MEASURED: tuple[Look, ...] = ((DESKTOP, "dark"), (PHONE, "light"), (WALL, "light"))
+
+
+async def test_pictures_are_accessible_by_keyboard_live_and_steady(
+    bus: Bus, browser: Browser
+) -> None:
+    config = await lived(bus)
+    async with console(config) as at:
+        page = await browser.new_page(viewport=DESKTOP)
+        await log_in(page, at, OPERATOR)
+        await _read_a_chart_by_keyboard(page)
+        await _brush_a_time(page, at)
+        await _verify(page, at)
+        await _follow_the_tail(page, at, bus)
+        assert await _flaws_of_all(browser, at) == {}
+
+
+async def _read_a_chart_by_keyboard(page: Page) -> None:
+    """One stop of the Tab key, arrows between the columns, Enter to the time of one."""
+    chart = page.get_by_role("group", name="Outcomes per minute")
+    await expect(chart).to_be_visible()
+    assert await chart.locator("a[tabindex='0']").count() == 1
+    await chart.locator("a[tabindex='0']").focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(page.locator(".tip")).to_be_visible()
+    label = await chart.locator("a:focus").get_attribute("aria-label")
+    assert label == await page.locator(".tip").text_content()
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile("from=.*&to="))
+
+
+async def _brush_a_time(page: Page, at: Console) -> None:
+    """From one column to another, both included."""
+    await page.goto(at.url)
+    columns = page.get_by_role("group", name="Outcomes per minute").locator("a.col")
+    await columns.nth(10).hover()
+    await page.mouse.down()
+    await columns.nth(20).hover()
+    await page.mouse.up()
+    await expect(page.get_by_role("link", name=" UTC ×")).to_be_visible()
+    query = parse_qs(urlsplit(page.url).query)
+    begin, end = (datetime.fromisoformat(query[name][0]) for name in ("from", "to"))
+    assert end - begin == timedelta(minutes=11)
+
+
+async def _verify(page: Page, at: Console) -> None:
+    await page.goto(f"{at.url}audit")
+    await page.get_by_role("button", name="Verify now").click()
+    await expect(page.locator("#audit")).to_contain_text("whole", timeout=LIVE_MS)
+
+
+async def _follow_the_tail(page: Page, at: Console, bus: Bus) -> None:
+    """New records come without loading the page; what is selected stays until it is not."""
+    await page.goto(f"{at.url}tail")
+    await page.evaluate("window.isSamePage = true")
+    await bus.publish([request("live-1", "order-live")])
+    tail = page.locator("#tail")
+    await expect(tail).to_contain_text("live-1", timeout=LIVE_MS)
+
+    await page.evaluate(
+        "getSelection().selectAllChildren(document.querySelector('#tail tbody tr th, #tail td'))"
+    )
+    chosen = await page.evaluate("getSelection().toString()")
+    await bus.publish([request("live-2", "order-live")])
+    await expect(page.locator("#pause.waits")).to_be_visible(timeout=LIVE_MS)
+    assert await page.evaluate("getSelection().toString()") == chosen
+    await expect(tail).not_to_contain_text("live-2")
+    await page.evaluate("getSelection().removeAllRanges()")
+    await expect(tail).to_contain_text("live-2", timeout=LIVE_MS)
+    assert await page.evaluate("window.isSamePage")
+
+
+async def _flaws_of_all(browser: Browser, at: Console) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for size, scheme in (*LOOKED_AT, *MEASURED):
+        context = await browser.new_context(viewport=size, color_scheme=scheme)
+        page = await context.new_page()
+        await log_in(page, at, OPERATOR)
+        for title, path in PICTURES.items():
+            await page.goto(at.url + path)
+            name = f"{title}-{size['width']}-{scheme}"
+            if (size, scheme) in LOOKED_AT:
+                await shot(page, name)
+                found[name] = await flaws(page)
+            elif await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                found[name] = ["it is wider than its window"]
+        await context.close()
+    return {name: told for name, told in found.items() if told}
