@@ -30,6 +30,7 @@ class OpenLane:
     is_careful: bool
     stable_at: float  # loop time
     trials_from: float  # loop time
+    has_heard: bool = False  # all that was said to its runs before it opened
     packing: "asyncio.Future[float] | None" = None
     packs_at: float = 0.0  # loop time
 
@@ -72,13 +73,19 @@ class OpenLane:
         return [t for t in state.runs.take_stopped() if state.queue.run_at_once(t)]
 
     def write_overdue(self, now: datetime) -> None:
-        """Deliver calls again whose time is over, or end them."""
+        """Deliver calls again whose time is over, or end them: not before what was said is heard.
+
+        A result may have come while no worker was there, and its time may be over since.
+        """
+        if not self.has_heard:
+            return
         if written := overdue(self.lane_state, now):
             self.put(written)
 
     def next_moment(self) -> datetime | None:
         """When something is due by time alone."""
-        moments = self.lane_state.queue.next_moment(), self.lane_state.runs.next_moment()
+        due = self.lane_state.runs.next_moment() if self.has_heard else None
+        moments = self.lane_state.queue.next_moment(), due
         return min((moment for moment in moments if moment), default=None)
 
     def take_suspects(self, now: datetime) -> list[Ticket]:

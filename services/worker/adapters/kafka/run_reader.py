@@ -66,6 +66,10 @@ class RunConsumer(Protocol):
         """Where they end."""
         ...
 
+    def position(self, place: TopicPartition) -> Coroutine[Any, Any, int]:
+        """From where it is read next."""
+        ...
+
     def getmany(
         self, *, timeout_ms: int, max_records: int
     ) -> Coroutine[Any, Any, Mapping[TopicPartition, Sequence[Record]]]:
@@ -86,6 +90,7 @@ class RunReader:
         self._topics = {name_of(topic): topic for topic in SPEAKING}
         self._served: dict[int, OpenLane] = {}
         self._next: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}  # when its lane was opened
 
     async def run(self) -> None:
         """Read for ever; what fails is begun anew, where each lane has come to."""
@@ -110,6 +115,16 @@ class RunReader:
             asked = consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_PER_POLL_MAX)
             for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
                 self._hand_over(place, records)
+            await self._tell_who_has_heard(consumer)
+
+    async def _tell_who_has_heard(self, consumer: RunConsumer) -> None:
+        """Which lanes have all that was said before they were opened."""
+        for number, here in self._served.items():
+            places = [] if here.has_heard else self._places(number)
+            asked = [await bounded(consumer.position(place), ASK_TIMEOUT_S) for place in places]
+            here.has_heard = all(
+                position >= self._ends[place] for place, position in zip(places, asked, strict=True)
+            )
 
     async def _follow_lanes(self, consumer: RunConsumer) -> None:
         """Read for those that are open now; one that was opened again says anew where it stands."""
@@ -141,6 +156,7 @@ class RunReader:
             # A topic that was made anew ends before that.
             is_there = firsts[place] <= position <= ends[place]
             self._next[place] = position if is_there else firsts[place]
+            self._ends[place] = ends[place]
 
     def _places(self, number: int) -> list[TopicPartition]:
         return [TopicPartition(name, number) for name in self._topics]

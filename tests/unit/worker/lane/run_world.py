@@ -83,7 +83,7 @@ class ToolServers:
                 for record in log.records[read[number] :]:
                     self._take(json.loads(record.value or b"{}"))
                 read[number] = len(log.records)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
 
     def _take(self, event: Json) -> None:
         if event["kind"] == "tool_call":
@@ -136,6 +136,9 @@ class RunConsumer:
 
     async def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: self._log(place).end for place in places}
+
+    async def position(self, place: TopicPartition) -> int:
+        return self._next[place]
 
     async def getmany(
         self, *, timeout_ms: int, max_records: int

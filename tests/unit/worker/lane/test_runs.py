@@ -415,3 +415,21 @@ def test_a_run_without_a_budget_has_that_of_its_agent() -> None:
         assert final_account(stage.broker)["limit"]["attempts"] == 20
 
     run(main())
+
+
+def test_a_result_that_came_while_no_worker_was_there_is_heard_before_its_time_is_over() -> None:
+    async def main() -> None:
+        slow = [(10.0, {"kind": "ok", "value": "done"})]
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.tools.ran != [])
+        await stage.crash()
+        await asyncio.sleep(100)
+        await stage.worker.open()
+        await finished(stage)
+
+        assert stage.tools.ran == ["r-1.call.1.0/1"]
+        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["ok"]
+
+    run(main())
