@@ -48,7 +48,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         if resolved.malformed_is_text and (text := check_as_text(content, resolved)):
             return text
         # Which piece of an unreadable text is for auditors alone is not known.
-        excerpt = "" if resolved.audit_only else parsed.excerpt
+        excerpt = "" if resolved.hides_some else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
     may_nest = _may_nest(raw)
     if may_nest and nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
@@ -56,7 +56,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
     decoded = wire.read(parsed.value)
     answer = decoded.answer
     if isinstance(answer, failure.Invalid):
-        return _unquoted(answer) if resolved.audit_only else answer
+        return _unquoted(answer) if resolved.hides_some else answer
     # What came as JSON text is an answer's inside only now.
     if may_nest and nests_deeper(answer, ANSWER_DEPTH_MAX):
         return _TOO_DEEP

@@ -51,7 +51,7 @@ def kept_answer(plan: Plan, content: str) -> JsonValue:
     if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
         return None
     found = readable(plan, content)
-    if found is None and not plan.schema.audit_only:
+    if found is None and not plan.schema.hides_some:
         found = _written(content)
     return None if found is None else found.value
 
@@ -64,7 +64,7 @@ def readable(plan: Plan, content: str) -> json_text.Parsed | None:
     decoded = plan.wire.decode(parsed.value)
     if isinstance(decoded, failure.Invalid) or nests_deeper(decoded, ANSWER_DEPTH_MAX):
         return None
-    return json_text.Parsed(without(decoded, plan.schema.audit_only))
+    return json_text.Parsed(plan.schema.shown(without(decoded, plan.schema.audit_only)))
 
 
 def _written(content: str) -> json_text.Parsed | None:

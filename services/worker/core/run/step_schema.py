@@ -52,7 +52,7 @@ def resolve_step(
     if not isinstance(form, SchemaValidator):
         return Unusable(form)
     read = partial(_read, form, validators, final, show_thoughts=definition.show_thoughts)
-    return replace(
+    resolved = replace(
         final,
         name=NAME,
         description=AGENT_ACTION.summary,
@@ -62,6 +62,7 @@ def resolve_step(
         from_loose=AGENT_ACTION.from_loose,
         malformed_is_text=definition.malformed == "text",
     )
+    return resolved if definition.remember_thoughts else replace(resolved, shown=_without_thoughts)
 
 
 def _schema(validators: Validators, final: ResolvedSchema) -> JsonObject:
@@ -186,6 +187,15 @@ def _from_text(final: ResolvedSchema, text: str) -> Accepted | Invalid:
     if final.from_text is None:
         return _wrong("", "no_text", "a `finish` action")
     return final.from_text(text)
+
+
+def _without_thoughts(answer: JsonValue) -> JsonValue:
+    """What a later prompt and events may show of an answer that was not accepted."""
+    listed = answer.get("actions") if isinstance(answer, dict) else None
+    if not isinstance(listed, list):
+        return None
+    told = [one for one in listed if not isinstance(one, dict) or one.get("kind") != "thought"]
+    return {"actions": told} if told else None
 
 
 def _listed(value: JsonValue) -> list[JsonObject]:

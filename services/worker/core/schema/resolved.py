@@ -76,7 +76,7 @@ class ResolvedSchema:
     `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
     forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
     notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
-    such text at once.
+    such text at once. `shown` is what of an answer may be told again, beside audit-only fields.
     """
 
     id: SchemaId
@@ -89,6 +89,12 @@ class ResolvedSchema:
     from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
     add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = _without_notes
     malformed_is_text: bool = False
+    shown: Callable[[JsonValue], JsonValue] = _as_it_is
+
+    @property
+    def hides_some(self) -> bool:
+        """Whether a part of an answer is for auditors alone."""
+        return bool(self.audit_only) or self.shown is not _as_it_is
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ class OpenRuns:
             told = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in told]
             written += [self._null(key) for key in _keys(request_id, run)]
+            ticket.run = change.run  # what comes until this is committed finds no call open
         if self.cancels.pop(request_id, None):
             written.append(self._null(cancel_key(request_id)))
         return written
@@ -133,6 +134,8 @@ class OpenRuns:
     def mark(self, ticket: Ticket) -> None:
         """A ticket whose request was cancelled ends, at once or when its call is home."""
         found = self.cancels.get(ticket.request.request_id)
+        if found and found.workflow_id != ticket.request.workflow_id:
+            found = None
         ticket.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
         if found:
             self.stopped.append(ticket)

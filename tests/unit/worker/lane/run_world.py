@@ -83,7 +83,7 @@ class ToolServers:
                 for record in log.records[read[number] :]:
                     self._take(json.loads(record.value or b"{}"))
                 read[number] = len(log.records)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
     def _take(self, event: Json) -> None:
         if event["kind"] == "tool_call":
@@ -143,7 +143,7 @@ class RunConsumer:
     async def getmany(
         self, *, timeout_ms: int, max_records: int
     ) -> Mapping[TopicPartition, Sequence[Any]]:
-        await asyncio.sleep(timeout_ms / 10_000)
+        await asyncio.sleep(timeout_ms / 2_000)
         found: dict[TopicPartition, list[Kept]] = {}
         for place, position in self._next.items():
             new = [record for record in self._log(place).records if record.offset >= position]
