@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.tool_servers import ROOT, ToolBus, ending, wait_until
+from tests.integration.tool_servers import LIMIT_S, ROOT, ToolBus, ending, wait_until
 
 pytestmark = pytest.mark.kafka
 
 ECHO = ("echo", {"phrase": "Hello"})
+PATIENCE = ("--timeout-s", str(LIMIT_S / 2))
 
 
 @pytest.fixture
@@ -50,13 +51,13 @@ async def test_the_first_tool_of_the_page_is_served_called_and_checked(tools: To
     server = tools.serve("serve", "weather:weather", PYTHONPATH=folders)
     await tools.announced("weather")
 
-    called = tools.command("call", "weather.get_weather", '{"city": "Oslo"}')
+    called = tools.command("call", "weather.get_weather", '{"city": "Oslo"}', *PATIENCE)
     assert (called.returncode, json.loads(called.stdout)["sky"]) == (0, "clear"), called.stderr
-    refused = tools.command("call", "weather.get_weather", '{"city": "Bergen"}')
+    refused = tools.command("call", "weather.get_weather", '{"city": "Bergen"}', *PATIENCE)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "unknown_city: there is no station in Bergen" in refused.stderr
     topic, sample = f"{tools.prefix}.tools.weather.v1", ("get_weather", '{"city": "Oslo"}')
-    checked = tools.command("check", topic, "--json", "--call", *sample)
+    checked = tools.command("check", topic, "--json", *PATIENCE, "--call", *sample)
     assert checked.returncode == 0, checked.stdout
     assert {ruling["verdict"] for ruling in json.loads(checked.stdout)} == {"ok"}
     listed = tools.command("list")

@@ -26,7 +26,7 @@ from services.tools.checking import check_now
 from services.worker.adapters.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 90.0
+LIMIT_S = 120.0
 TOKEN = "AAAAAAAAAAAAAAAAAAAAAA=="
 SESSION_MS = "6000"  # the least that brokers accept by default
 

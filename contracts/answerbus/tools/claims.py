@@ -7,6 +7,9 @@ from contextlib import suppress
 from answerbus.tools.channel import Channel, ClaimLost
 from answerbus.tools.core.positions import PartitionPositions, Position
 
+RecordPlace = tuple[PartitionPositions, int]
+"""Where the end of a record is marked: its partition's positions, and its offset."""
+
 
 class Claims:
     """Which records are done, as the broker is told: see `PartitionPositions`."""
@@ -39,11 +42,13 @@ class Claims:
         positions.finish(offset)
         self._marked += 1
 
-    async def claim(self, partition: int, positions: PartitionPositions, offset: int) -> None:
+    async def claim(self, partition: int, places: Sequence[RecordPlace]) -> None:
         """Finish, and commit that: no other server works on it then. Raises ClaimLost."""
+        positions, _ = places[-1]
         if self._partitions.get(partition) is not positions:
             raise ClaimLost
-        self.finish(positions, offset)
+        for place in places:
+            self.finish(*place)
         await self._commit_up_to(self._marked, partition, positions)
 
     async def commit(self) -> None:

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.channel import Channel, ClaimLost, Received, Unanswerable
-from answerbus.tools.claims import Claims
+from answerbus.tools.claims import Claims, RecordPlace
 from answerbus.tools.core.intake import Cancel, Drop, DropReason, Offered, Refuse, Run, take
 from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions
 from answerbus.tools.replies import ProgressWriter, Replies
@@ -31,11 +31,15 @@ class ServerStuckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A record that is worked on, and where its end is marked."""
+    """A call that is worked on."""
 
     received: Received
     positions: PartitionPositions
     record: ToolCallRecord
+
+    @property
+    def place(self) -> RecordPlace:
+        return self.positions, self.received.offset
 
 
 @dataclass(slots=True)
@@ -45,6 +49,7 @@ class _Running:
     task: "asyncio.Task[None]"
     args_digest: str
     has_begun: bool = False
+    places: list[RecordPlace] = field(default_factory=list)  # all that are done when it is
 
 
 class ToolServer:
@@ -102,13 +107,14 @@ class ToolServer:
         positions = self.claims.begin(received.partition, received.offset, received.end)
         if positions is None:
             return  # done before, by this server or another
+        place = (positions, received.offset)
         match take(received.value, self._offered, self._now()):
             case Drop(reason=reason):
-                self._drop(reason, positions, received.offset)
+                self._drop(reason, place)
             case Cancel(call_id=call_id):
                 if running := self._running.get(call_id):
                     running.task.cancel()
-                self.claims.finish(positions, received.offset)
+                self.claims.finish(*place)
             case Refuse(record=record, failure=failure):
                 self._begin(_Taken(received, positions, record), failure)
             case Run(record=record) as what:
@@ -116,30 +122,28 @@ class ToolServer:
 
     def _begin(self, taken: _Taken, what: "Run | Outcome") -> None:
         record = taken.record
-        if reason := self._known_otherwise(record):
-            self._drop(reason, taken.positions, taken.received.offset)
+        running, found = self._running.get(record.call_id), self._replies.answered.find(record)
+        known = running.args_digest if running else found[0] if found else record.args_digest
+        if known != record.args_digest:
+            self._drop("conflicting", taken.place)
             return
-        if found := self._replies.answered.find(record):
-            what = found[1].outcome
-        task = asyncio.create_task(self._serve(taken, what))
-        self._running[record.call_id] = _Running(task, record.args_digest)
+        if running:  # also after a partition went and came back: done is what has its answer
+            self.counts["repeated"] += 1
+            running.places.append(taken.place)
+            return
+        task = asyncio.create_task(self._serve(taken, found[1].outcome if found else what))
+        self._running[record.call_id] = _Running(task, record.args_digest, places=[taken.place])
         task.add_done_callback(lambda _: self._running.pop(record.call_id))
 
-    def _known_otherwise(self, record: ToolCallRecord) -> DropReason | None:
-        """Whether its answer comes anyway, or its id stands for another call."""
-        running = self._running.get(record.call_id)
-        answered = self._replies.answered.find(record)
-        known = running.args_digest if running else answered[0] if answered else record.args_digest
-        if known != record.args_digest:
-            return "conflicting"
-        return "repeated" if running else None
-
-    def _drop(self, reason: DropReason, positions: PartitionPositions, offset: int) -> None:
+    def _drop(self, reason: DropReason, *places: RecordPlace) -> None:
         self.counts[reason] += 1
-        self.claims.finish(positions, offset)
+        for place in places:
+            self.claims.finish(*place)
+
+    def _places(self, taken: _Taken) -> list[RecordPlace]:
+        return self._running[taken.record.call_id].places
 
     async def _serve(self, taken: _Taken, what: "Run | Outcome") -> None:
-        positions, offset = taken.positions, taken.received.offset
         try:
             if isinstance(what, Run):
                 await self._run_and_reply(taken, what)
@@ -149,10 +153,10 @@ class ToolServer:
             self.counts["not_claimed"] += 1
         except Unanswerable as error:
             _log.warning("the call %s has no place for its answer: %s", taken.record.call_id, error)
-            self._drop("unanswerable", positions, offset)
+            self._drop("unanswerable", *self._places(taken))
         except asyncio.CancelledError:
             if not self._stopping.is_set():  # else it is left to the next server
-                self._drop("cancelled", positions, offset)
+                self._drop("cancelled", *self._places(taken))
 
     async def _run_and_reply(self, taken: _Taken, what: Run) -> None:
         record, card = what.record, what.tool.card
@@ -163,11 +167,10 @@ class ToolServer:
             if self._stopping.is_set():
                 return  # left to the next server
             if record.expires_at <= self._now():
-                self._drop("expired", taken.positions, taken.received.offset)
+                self._drop("expired", *self._places(taken))
                 return
             if card.delivery == "at_most_once":
-                place = taken.received
-                await self.claims.claim(place.partition, taken.positions, place.offset)
+                await self._claim(taken)
             self._running[record.call_id].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             teller = ProgressWriter(self._replies, record, limit)
@@ -178,6 +181,19 @@ class ToolServer:
         finally:
             self._release(finished)
         await self._reply(taken, finished.outcome, call.notes, loop.time() - since)
+
+    async def _claim(self, taken: _Taken) -> None:
+        """All records of the call; again, if the partition went and came back meanwhile."""
+        places = self._places(taken)
+        while True:
+            known = len(places)
+            try:
+                await self.claims.claim(taken.received.partition, places)
+            except ClaimLost:
+                if len(places) == known:
+                    raise
+            else:
+                return
 
     def _release(self, finished: RunEnded | None) -> None:
         """A tool that hangs keeps its slot until it ends."""
@@ -199,7 +215,8 @@ class ToolServer:
     ) -> None:
         await self._replies.result(taken.record, outcome, taken.received, notes, took_s)
         self.counts[outcome.kind if outcome.kind == "ok" else outcome.code] += 1
-        self.claims.finish(taken.positions, taken.received.offset)
+        for place in self._places(taken):
+            self.claims.finish(*place)
 
     async def _commit_often(self) -> None:
         while True:

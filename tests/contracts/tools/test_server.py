@@ -344,3 +344,60 @@ async def test_a_stopped_server_lets_what_runs_end_and_leaves_the_rest() -> None
     again = Serving(deeds.toolset, broker)
     await until(lambda: len(broker.results) == 3)
     await again.stop()
+
+
+async def test_a_partition_that_comes_back_leaves_undone_what_still_runs() -> None:
+    """Or a crash from then on would lose the call."""
+    broker, deeds = Broker(), Deeds()
+    broker.put(call_body("c-1"))
+    serving = Serving(deeds.toolset, broker)
+    await until(lambda: deeds.ran)
+
+    await serving.server.claims.revoked([0])
+    serving.channel.seek(broker.committed.offset)
+    serving.server.claims.assigned({0: broker.committed})
+    await until(lambda: serving.server.counts["repeated"])
+    await serving.server.claims.commit()
+    assert broker.committed.offset == 0
+    deeds.may_end.set()
+    await until(lambda: broker.results)
+    await serving.stop()
+
+    assert deeds.ran == {"c-1": 1}
+    assert broker.committed.offset == 1
+
+
+async def test_a_call_that_waits_is_claimed_for_the_partition_that_came_back() -> None:
+    broker, deeds = Broker(), Deeds("at_most_once")
+    broker.put(call_body("c-1"), call_body("c-2"))
+    serving = Serving(deeds.toolset, broker, concurrency=1)
+    await until(lambda: deeds.ran == {"c-1": 1})
+
+    await serving.server.claims.revoked([0])
+    serving.channel.seek(broker.committed.offset)
+    serving.server.claims.assigned({0: broker.committed})
+    await until(lambda: serving.server.counts["repeated"])
+    deeds.may_end.set()
+    await until(lambda: len(broker.results) == 2)
+    await serving.stop()
+
+    assert deeds.ran == {"c-1": 1, "c-2": 1}
+    assert broker.committed.offset == 2
+
+
+async def test_a_call_that_stands_twice_is_claimed_twice() -> None:
+    """Or the second record would run it again after a crash."""
+    broker, deeds = Broker(), Deeds("at_most_once")
+    broker.put(call_body("first"), call_body("c-1"), call_body("c-1"))
+    serving = Serving(deeds.toolset, broker, concurrency=1)
+    await until(lambda: serving.server.counts["repeated"])
+    deeds.may_end.set()
+    await until(lambda: deeds.ran["c-1"])
+    await serving.kill()
+
+    serving = Serving(deeds.toolset, broker)
+    broker.put(call_body("last"))
+    await until(lambda: "last" in {result["call_id"] for result in broker.results})
+    await serving.stop()
+
+    assert set(deeds.ran.values()) == {1}
