@@ -1,10 +1,13 @@
 """A record's time as Kafka has it: milliseconds since 1970, which any producer may have written."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 EARLIEST_MS: Final = 0  # Kafka says -1 for no time
 LATEST_MS: Final = 221_845_392_000_000  # the year 9000: a deadline added to it is still a date
+
+MOMENTS_MAX: Final = 64  # all records of a batch may have one, and a hundred thousand are held
 
 
 def bounded_ms(milliseconds: int) -> int:
@@ -12,6 +15,7 @@ def bounded_ms(milliseconds: int) -> int:
     return min(max(milliseconds, EARLIEST_MS), LATEST_MS)
 
 
+@lru_cache(MOMENTS_MAX)
 def moment(milliseconds: int) -> datetime:
     """That time, in UTC."""
     return datetime.fromtimestamp(bounded_ms(milliseconds) / 1000, UTC)

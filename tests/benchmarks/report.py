@@ -5,6 +5,7 @@
 Lines given are added to docs/benchmarks/figures.jsonl; of each figure the latest is shown.
 """
 
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from tests.benchmarks.tables import markdown, written
 DOCS = Path(__file__).parents[2] / "docs"
 METHOD = Path(__file__).with_name("method.md")
 LINES = "benchmarks/figures.jsonl"
+SOAK = DOCS / "soak/soak.json"
 AXES = {
     "in flight over time": ("seconds since the first call", "calls in flight", 0.0),
     "added by percentile": ("percentile", "added latency (ms)", 500.0),
@@ -38,6 +40,8 @@ def page(lines: Sequence[str]) -> tuple[str, dict[str, str]]:
             return _charts(name, curve, chosen, charts)
         if kind == "shares":
             return _shares(chosen)
+        if name == "soak":
+            return _soak()
         if name == "runs":
             return _runs([run for _, run in entries])
         return markdown(chosen) if chosen else "*Not measured yet.*"
@@ -70,6 +74,19 @@ def _shares(figures: Sequence[Figure]) -> str:
         ]
         tables.append("\n".join([f"| {case} | share |", "| --- | ---: |", *rows]))
     return "\n\n".join(tables) or "*Not measured yet.*"
+
+
+def _soak() -> str:
+    """What the last long run said, which has a file of its own."""
+    if not SOAK.exists():
+        return "*Not measured yet.*"
+    found = json.loads(SOAK.read_text(encoding="utf-8"))
+    rows = [f"| {name} | {100 * share:+.1f} % |" for name, share in found["grown"].items()]
+    table = ["| from the middle third to the last | |", "| --- | ---: |", *rows]
+    return (
+        "\n".join(table) + f"\n\n`{found['command']}`, {found['answered']:,} answers of the "
+        f"provider, on {found['about']}.\n\n![a long run](soak/soak.svg)"
+    )
 
 
 def _runs(runs: Sequence[Mapping[str, Any]]) -> str:

@@ -10,11 +10,13 @@ Exit codes: 0 all of it is flat, 1 something grows.
 """
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -184,6 +186,13 @@ def main(
     raise typer.Exit(1 if any(grown[name] > GROWTH_MAX for name in judged) else 0)
 
 
+def about() -> str:
+    """When, and on how busy a machine."""
+    day = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
+    cores, busy = os.cpu_count(), os.getloadavg()[2]
+    return f"{day}, {cores} cores, load of the last 15 minutes {busy:.1f}"
+
+
 def write(out: Path, watch: Watch, command: str, answered: int, grown: Mapping[str, float]) -> None:
     """The figure, and what it was made of."""
     lines = {
@@ -196,7 +205,13 @@ def write(out: Path, watch: Watch, command: str, answered: int, grown: Mapping[s
     )
     (out / "soak.json").write_text(
         json.dumps(
-            {"command": command, "answered": answered, "grown": dict(grown), "seen": watch.seen}
+            {
+                "command": command,
+                "about": about(),
+                "answered": answered,
+                "grown": dict(grown),
+                "seen": watch.seen,
+            }
         ),
         encoding="utf-8",
     )

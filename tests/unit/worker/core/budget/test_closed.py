@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.private.ledger import LEDGER_RECORD, ClosedIdsRecord, ClosedRecord
+from answerbus.private.ledger import LEDGER_RECORD, ClosedIdsRecord, ClosedRecord, Skipped
 from answerbus.topics import LEDGER
 from services.digest import bytes_digest
 from services.worker.core.budget.closed import (
@@ -200,6 +200,45 @@ def test_a_chunk_that_is_missing_keeps_the_lane_shut_and_says_so() -> None:
     with pytest.raises(UnreadableState, match=r"ledger, offset 1, .* chunk 1, .* are missing"):
         read([first, *rest])
     read(rest)  # those before the first that is there were ended, as far as anyone can tell
+
+
+def skipped(offset: int, value: bytes | None) -> tuple[bytes, bytes | None]:
+    """As `answerbus lanes skip` writes it, for what is missing before that offset."""
+    encoded = encode(
+        Skipped(
+            offset=offset,
+            digest=bytes_digest(value or b""),
+            problem="chunk 1 is missing",
+            by="an operator",
+            reason="the disk is gone",
+            at=NOW,
+        )
+    )
+    return encoded.key, encoded.value
+
+
+def test_a_chunk_that_is_missing_and_accepted_keeps_no_lane_shut() -> None:
+    first, _, third = packed()[:3]
+
+    state = read([first, third, skipped(1, third[1])])
+
+    known = [n for n in range(12) if knows(state.ledger.closed, f"r-{n}")]
+    assert 0 < len(known) < 12, "what is left is known, and no more"
+    assert known[0] == 0
+
+
+def test_an_accepted_loss_accepts_no_other() -> None:
+    chunks = [*packed(), renumbered(packed()[-1], 9)]
+
+    with pytest.raises(UnreadableState, match="are missing"):
+        read([chunks[0], *chunks[2:], skipped(1, chunks[2][1])])
+
+
+def renumbered(entry: tuple[bytes, bytes | None], number: int) -> tuple[bytes, bytes | None]:
+    chunk = LEDGER_RECORD.validate_json(entry[1] or b"")
+    assert isinstance(chunk, ClosedIdsRecord)
+    encoded = encode(chunk.model_copy(update={"chunk": str(number)}))
+    return encoded.key, encoded.value
 
 
 @pytest.mark.parametrize(
