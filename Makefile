@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate alerts autoscaling fuzz bench soak bench-docs survey check clean
+	up down console demo recording chaos simulate alerts autoscaling fuzz bench soak test-upgrade bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -130,6 +130,9 @@ fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what i
 bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
 	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) --match "$(MATCH)" \
 		--size $(or $(SIZE),full) --seed $(or $(SEED),1) --out $(BENCH_LINES)
+
+test-upgrade: install  ## Workers of this version beside those of OLD=a2f2ce1, out of the history
+	@OLD_VERSION=$(or $(OLD),a2f2ce1) $(RUN) -m pytest -q tests/integration/test_upgrade.py
 
 soak: install  ## A worker under load, for MINUTES=30: memory, files and tasks must stay flat; docs/soak/soak.svg
 	@$(RUN) -m tests.benchmarks.soak --minutes $(or $(MINUTES),30)

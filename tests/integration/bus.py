@@ -134,15 +134,20 @@ class Bus:
         lines = self.journal.read_text().splitlines() if self.journal.exists() else []
         return [entry for entry in map(json.loads, lines) if entry["event"] == event]
 
-    def start_worker(self, config: Path, *options: str) -> Worker:
-        """Start a worker and wait until it says that it is ready to be assigned partitions."""
+    def start_worker(self, config: Path, *options: str, tree: Path | None = None) -> Worker:
+        """Start a worker and wait until it says that it is ready to be assigned partitions.
+
+        `tree` is a checkout of another version, which it is then of.
+        """
         log_file = self.folder / f"worker-{len(self.workers)}.log"
         inherited = os.environ.items()  # noqa: TID251 - all but settings
         environment = {name: v for name, v in inherited if not name.startswith("ANSWERBUS_")}
+        if tree:
+            environment["PYTHONPATH"] = f"{tree}:{tree / 'contracts'}"
         with log_file.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "services.cli", "worker", "--config", str(config), *options],
-                cwd=ROOT,
+                cwd=tree or ROOT,
                 stderr=log,
                 stdout=log,
                 env=environment,
