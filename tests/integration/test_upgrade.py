@@ -1,4 +1,4 @@
-"""`make test-upgrade`: a rolling upgrade from a version of the history loses and doubles nothing."""
+"""`make test-upgrade`: a rolling upgrade out of the history loses and doubles nothing."""
 
 import asyncio
 import os
