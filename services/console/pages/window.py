@@ -38,7 +38,7 @@ def asked_time(request: web.Request) -> AskedTime:
     if isinstance(found, FilterFault):
         raise web.HTTPBadRequest(text=found.reason)
     board, minutes = context.feed.state.board, found.charted_minutes
-    window = board.window(found.end_ms, minutes, found.steps)
+    window = board.window(found.charted_end_ms - 1, minutes, found.steps)
     is_kept = now_ms - window.first_ms + minutes * MINUTE_MS <= KEPT_MINUTES * MINUTE_MS
     before = board.window(window.first_ms - 1, minutes, 1).total if is_kept else None
     return AskedTime(found, window, before)

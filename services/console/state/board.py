@@ -34,6 +34,8 @@ from services.operators.records.summary import RecordSummary, UndecodableRecord
 
 MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60
+OPEN_MINUTES = 2  # the newest, in which records are still expected
+SUMS_MAX = 1_000
 ACCOUNTS_MAX = 20_000  # whose spend so far is remembered, to know what one outcome adds
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
@@ -76,6 +78,7 @@ class Board:
         self.waits = Waiting()
         self._minutes: dict[int, Minute] = {}
         self._newest = 0
+        self._sums: dict[tuple[int, int], Minute] = {}
         self._contracts = NameLimit[str](50)
         self._profiles = NameLimit[str](30)
         self._spenders = NameLimit[tuple[str, str]](100)
@@ -114,15 +117,18 @@ class Board:
         """The `minutes` up to `end_ms` in `steps` equal steps; `steps` divides `minutes`."""
         step = minutes // steps
         first = end_ms // MINUTE_MS - minutes + 1
-        found = tuple(
-            added(
-                self._minutes[n]
-                for n in range(first + i * step, first + (i + 1) * step)
-                if n in self._minutes
-            )
-            for i in range(steps)
-        )
+        found = tuple(self._sum(first + i * step, step) for i in range(steps))
         return Window(first * MINUTE_MS, step, found, added(found))
+
+    def _sum(self, first: int, count: int) -> Minute:
+        """These minutes as one; remembered once they are over, since pages ask again and again."""
+        known = self._sums.get((first, count))
+        if known is None:
+            minutes = range(first, first + count)
+            known = added(self._minutes[n] for n in minutes if n in self._minutes)
+            if first + count <= self._newest - OPEN_MINUTES:
+                self._sums[first, count] = known
+        return known
 
     def unhealthy(self, now_ms: int) -> tuple[str, ...]:
         """Profiles whose last calls had no word, or all of the last UNHEALTHY_MINUTES no answer."""
@@ -195,6 +201,8 @@ class Board:
         number = at_ms // MINUTE_MS
         if number <= self._newest - KEPT_MINUTES:
             return Minute()
+        if number < self._newest - OPEN_MINUTES or len(self._sums) > SUMS_MAX:
+            self._sums.clear()
         found = self._minutes.get(number)
         if found is None:
             found = self._minutes[number] = Minute()

@@ -47,8 +47,7 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
     cells, columns = [], []
     for number, step in enumerate(counts):
         found = [(n, step[n]) for n in range(first, last + 1) if step[n]]
-        told = ", ".join(f"{count:,} in up to {duration(edges_ms[n])}" for n, count in found)
-        column = axis.column(number, told or "nothing")
+        column = axis.column(number, _told(found, edges_ms))
         columns.append(column)
         cells += [
             Cell(column.x, (last - n) * ROW_PX, column.width, _level(count, highest))
@@ -64,3 +63,13 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
 def _level(count: int, highest: int) -> int:
     """By the logarithm, so that few calls beside many are seen."""
     return 1 + min(LEVELS - 1, int(LEVELS * math.log1p(count) / math.log1p(highest) * 0.999))
+
+
+def _told(found: Sequence[tuple[int, int]], edges_ms: Sequence[float]) -> str:
+    """How many there are, and in what most of them ended."""
+    if not found:
+        return "nothing"
+    bucket, most = max(found, key=lambda pair: pair[1])
+    count = sum(count for _, count in found)
+    longest = duration(edges_ms[found[-1][0]])
+    return f"{count:,} calls, {most:,} in up to {duration(edges_ms[bucket])}, all in {longest}"

@@ -44,9 +44,26 @@ class TimeRange:
         return next((step for step in STEP_MINUTES if self.minutes <= step * STEPS_MAX), 30)
 
     @property
+    def _step_ms(self) -> int:
+        return self.step_minutes * MINUTE_MS
+
+    @property
+    def charted_end_ms(self) -> int:
+        """Where the last column ends: columns begin at round times, so that they stay."""
+        return (self.end_ms // self._step_ms + 1) * self._step_ms
+
+    @property
+    def first_ms(self) -> int:
+        """Where the first column begins."""
+        if self.name is not None:
+            return self.charted_end_ms - -(-self.minutes // self.step_minutes) * self._step_ms
+        first_ms = (self.end_ms // MINUTE_MS - self.minutes + 1) * MINUTE_MS
+        return first_ms // self._step_ms * self._step_ms
+
+    @property
     def steps(self) -> int:
         """How many columns a chart has."""
-        return -(-self.minutes // self.step_minutes)
+        return (self.charted_end_ms - self.first_ms) // self._step_ms
 
     @property
     def charted_minutes(self) -> int:
@@ -54,23 +71,18 @@ class TimeRange:
         return self.steps * self.step_minutes
 
     @property
-    def first_ms(self) -> int:
-        """Where the first column begins."""
-        return (self.end_ms // MINUTE_MS - self.charted_minutes + 1) * MINUTE_MS
-
-    @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """As parameters of an address."""
         if self.name is not None:
             return (("range", self.name),)
-        return span_pairs(self.first_ms, self.end_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS)
+        return span_pairs(self.first_ms, self.charted_end_ms)
 
     @property
     def title(self) -> str:
         """For people."""
         if self.name is not None:
             return _SPOKEN[self.name]
-        begin, end = as_text(self.first_ms), as_text(self.end_ms + MINUTE_MS)
+        begin, end = as_text(self.first_ms), as_text(self.charted_end_ms)
         return f"{begin[:10]} {begin[11:16]} to {end[11:16]}"
 
 

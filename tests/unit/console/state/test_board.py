@@ -177,3 +177,20 @@ def test_names_from_outside_do_not_grow_it_without_end() -> None:
     assert all(size <= 101 for size in sizes)
     assert total.contracts[OTHERS].ended + len(total.contracts) - 1 == many
     assert sum(profile.made for profile in total.profiles.values()) == many
+
+
+def test_sums_of_the_past_are_remembered_until_a_record_of_the_past_comes() -> None:
+    old_ms = NOON_MS - 30 * MINUTE_MS
+    board = board_of(stored("result/dep_bump", old_ms), stored("result/dep_bump", NOON_MS))
+
+    def counted() -> list[int]:
+        return [step.outcomes["result"] for step in board.window(NOON_MS, 40, 4).steps]
+
+    assert counted() == [1, 0, 0, 1]
+    first = board.window(NOON_MS, 40, 4).steps[0]
+    assert board.window(NOON_MS, 40, 4).steps[0] is first
+
+    board.take(summarize(stored("result/dep_bump", NOON_MS)))
+    assert counted() == [1, 0, 0, 2]
+    board.take(summarize(stored("result/dep_bump", old_ms)))
+    assert counted() == [2, 0, 0, 2]

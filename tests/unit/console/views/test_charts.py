@@ -78,7 +78,7 @@ def test_a_heat_map_has_rows_only_where_something_is_and_the_longest_above() -> 
     assert found.height == 2 * ROW_PX
     assert (short_one.y, long_one.y) == (ROW_PX, 0)
     assert short_one.level < long_one.level == LEVELS
-    assert found.columns[1].label.endswith("100 in up to 1.0 s")
+    assert found.columns[1].label.endswith("100 calls, 100 in up to 1.0 s, all in 1.0 s")
 
 
 def test_ribbons_add_up_to_their_ends_and_the_smallest_is_seen() -> None:

@@ -29,8 +29,11 @@ def test_a_time_is_a_name_or_from_and_to(query: dict[str, str], minutes: int) ->
     found = range_of(**query)
 
     assert found.minutes == minutes
-    assert found.steps <= STEPS_MAX
-    assert found.steps * found.step_minutes == found.charted_minutes >= minutes
+    assert found.steps <= STEPS_MAX + 1
+    assert found.first_ms % (found.step_minutes * MINUTE_MS) == 0
+    assert found.charted_end_ms - found.step_minutes * MINUTE_MS <= found.end_ms
+    assert found.end_ms < found.charted_end_ms
+    assert found.charted_minutes > minutes - found.step_minutes
 
 
 @pytest.mark.parametrize(
