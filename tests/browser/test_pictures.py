@@ -1,8 +1,12 @@
 """The pictures of the console in a real browser: readable, reached by keyboard, live and steady."""
 
+import asyncio
+import json
 import re
+import sys
 from datetime import datetime, timedelta
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -10,7 +14,7 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.console import OPERATOR, Console, console
 from tests.browser.test_console import DESKTOP, flaws, lived, log_in, shot
-from tests.integration.bus import Bus, request
+from tests.integration.bus import ROOT, Bus, request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 
@@ -43,7 +47,26 @@ async def test_pictures_are_accessible_by_keyboard_live_and_steady(
         await _brush_a_time(page, at)
         await _verify(page, at)
         await _follow_the_tail(page, at, bus)
+        await page.goto(f"{at.url}topics")
+        await expect(page.locator("#groups")).to_contain_text("the workers", timeout=LIVE_MS)
         assert await _flaws_of_all(browser, at) == {}
+    found = await _top(config)
+    assert found["outcomes"] | {"dead": 6} == found["outcomes"]
+    assert sum(found["open_letters"].values()) == 6
+    assert found["lag"] is not None
+
+
+async def _top(config: Path) -> dict[str, Any]:
+    """The same bus in a terminal, once, for programs."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "services.cli", "top", "--json", "--config", str(config)),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
 async def _read_a_chart_by_keyboard(page: Page) -> None:
