@@ -9,7 +9,7 @@ from services.console.views.scale import Tick
 from services.console.views.units import duration
 
 LEVELS = 6
-ROW_PX = 14
+ROW_PX = 20
 
 
 @dataclass(frozen=True, slots=True)
