@@ -26,10 +26,9 @@ PAGES = {
     "topics": "topics",
     "nothing": "workflow?id=nobody",
 }
+# test_frame.py looks at the pages of operators in all sizes and colours, without Kafka.
 LOOKS: tuple[tuple[ViewportSize, Literal["light", "dark"]], ...] = (
     (DESKTOP, "light"),
-    (DESKTOP, "dark"),
-    (PHONE, "light"),
     (PHONE, "dark"),
 )
 SERIOUS = ("serious", "critical")

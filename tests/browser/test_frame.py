@@ -1,0 +1,186 @@
+"""What stands on every page, in a real browser: status, menu, colours, keys, two-line rows."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+
+from services.console.guard import COOKIE
+from tests.browser.made_up import BAD, PATH, made_up
+from tests.browser.test_console import flaws, shot
+from tests.unit.console.context import Site
+
+pytestmark = pytest.mark.browser
+
+DESKTOP = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
+WALL = ViewportSize(width=1920, height=1080)
+SCREENS_MAX = 6
+KEYS_MAX = 12
+PAGES = {
+    "overview": "/",
+    "groups": "/letters",
+    "letters": "/letters/list?q=order&since=6h&cause=budget_exhausted",
+    "letter": "/letters/one?id=order-1.step-4.dead-letter",
+    "workflow": "/workflow?id=order-1",
+    "tail": "/tail",
+}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+@asynccontextmanager
+async def opened(
+    browser: Browser, here: Site, cookie: str, size: ViewportSize = DESKTOP, **more: Any
+) -> AsyncIterator[Page]:
+    """A page of someone who is logged in."""
+    context = await browser.new_context(viewport=size, base_url=here.url, **more)
+    await context.add_cookies([{"name": COOKIE, "value": cookie, "url": here.url}])
+    yield await context.new_page()
+    await context.close()
+
+
+async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(
+    browser: Browser,
+) -> None:
+    found: dict[str, list[str]] = {}
+    async with made_up() as (here, cookie):
+        for size in (PHONE, DESKTOP, WALL):
+            for scheme in SCHEMES:
+                async with opened(browser, here, cookie, size, color_scheme=scheme) as page:
+                    for name, path in PAGES.items():
+                        await page.goto(path)
+                        look = f"{name}-{size['width']}-{scheme}"
+                        await shot(page, look)
+                        found[look] = await flaws(page)
+                        height = await page.evaluate("document.documentElement.scrollHeight")
+                        if size is PHONE and height > SCREENS_MAX * PHONE["height"]:
+                            found[look].append(f"{height} px high")
+
+    assert {look: told for look, told in found.items() if told} == {}
+
+
+async def test_the_status_stands_first_with_counts_and_in_title_and_icon(browser: Browser) -> None:
+    sentence = (
+        "No connection to 5 profiles since 11:58 UTC: claude, default, gemini, openai, small; "
+        "500 requests waiting, the oldest 95 s."
+    )
+    async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
+        for path in PAGES.values():
+            await page.goto(path)
+            await expect(page.locator("#status")).to_contain_text(sentence)
+            assert (await page.title()).startswith("Red: No connection to 5 profiles · ")
+            assert await page.locator("#icon").get_attribute("href") == "/static/icon-red.svg"
+
+        here.context.poller.results.workers = []
+        await page.goto("/tail")
+        await expect(page.locator("#status")).to_have_class("status amber")
+        assert await page.title() == "Live tail · answerbus"
+
+
+async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Browser) -> None:
+    async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
+        await page.goto("/")
+        steps: list[tuple[str, ...]] = [("s", "g", "d"), ("n", "Enter"), ("n", "x", "Enter")]
+        headings = ["Dead letters", f"What to do with {BAD} letters", f"Dry run of {BAD} letters"]
+        for keys, heading in zip(steps, headings, strict=True):
+            for key in keys:
+                await page.keyboard.press(key)
+            await expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        last = ("n", "Enter")
+        for key in last:
+            await page.keyboard.press(key)
+        await expect(page.get_by_role("heading", level=1)).to_have_text(f"Replay of {BAD} letters")
+        job = here.context.jobs.get(2)
+
+    assert sum(map(len, steps)) + len(last) <= KEYS_MAX
+    assert job is not None
+    assert (job.action, len(job.ids), job.order.reason) == ("replay", BAD, "x")
+
+
+async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(
+    browser: Browser,
+) -> None:
+    async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
+        await page.goto("/")
+        await page.keyboard.press("/")
+        await expect(page.locator("#palette")).to_be_visible()
+        await page.keyboard.type("tai")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Live tail")).to_be_visible()
+
+        await page.keyboard.press("/")
+        await page.keyboard.type("order-1.step-4.dead-letter")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text(
+            "Letter order-1.step-4.dead-letter"
+        )
+
+        await page.keyboard.press("/")
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#palette")).to_be_hidden()
+        await page.get_by_role("button", name="Shortcuts").click()
+        await page.get_by_label("Shortcuts of one key").uncheck()
+        await page.get_by_role("button", name="Close").click()
+        await page.keyboard.press("/")
+        await page.reload()
+        await page.keyboard.press("/")
+        await expect(page.locator("#palette")).to_be_hidden()
+
+
+async def test_colours_are_chosen_and_kept_without_scripts(browser: Browser) -> None:
+    back = "getComputedStyle(document.body).backgroundColor"
+    async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
+        await page.goto("/letters?by=why")
+        light = await page.evaluate(back)
+        await page.get_by_role("button", name="Dark").click()
+        await page.wait_for_url("**/letters?by=why")
+        dark = await page.evaluate(back)
+        await page.goto("/tail")
+
+        assert light == "rgb(255, 255, 255)"
+        assert dark != light
+        assert await page.evaluate(back) == dark
+
+    async with (
+        made_up() as (here, cookie),
+        opened(browser, here, cookie, PHONE, java_script_enabled=False) as page,
+    ):
+        await page.goto("/")
+        tail = page.get_by_role("link", name="Tail", exact=True)
+        await expect(tail).to_be_hidden()
+        await page.get_by_role("button", name="Menu").click()
+        await tail.click()
+        await page.get_by_role("button", name="Dark").click()
+        await page.wait_for_url("**/tail")
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_times_stand_beside_those_of_the_browser(browser: Browser) -> None:
+    async with (
+        made_up() as (here, cookie),
+        opened(browser, here, cookie, timezone_id="Europe/Berlin") as page,
+    ):
+        await page.goto("/letters/list")
+        await page.reload()
+        await expect(page.locator("time + .local").first).to_contain_text("CET")
+
+
+async def test_filters_are_chips_and_attempts_are_tabs(browser: Browser) -> None:
+    async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
+        await page.goto("/letters")
+        await page.get_by_label("Text", exact=True).fill("order-1.")
+        await page.get_by_label("Died").select_option("last hour")
+        await page.get_by_role("button", name="Show").first.click()
+        await expect(page.locator("#groups")).to_contain_text("3 dead letters")
+        await page.get_by_role("link", name="without text").click()
+        await expect(page.locator("#groups")).not_to_contain_text("3 dead letters")
+        assert "since=1h" in page.url
+
+        await page.goto("/letters/one?id=order-1.step-4.dead-letter")
+        await expect(page.locator("#attempt .marked")).to_contain_text("npm up")
+        await expect(page.locator("#attempt .fault")).to_contain_text(PATH)
+        await expect(page.locator("#attempt .rule")).to_contain_text("args")
+        await page.get_by_role("link", name="Attempt 1").click()
+        await expect(page.locator("#attempt .marked")).to_contain_text("npm i")
