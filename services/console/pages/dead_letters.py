@@ -1,6 +1,6 @@
 """Dead letters, in groups and one by one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import urlencode
 
@@ -31,13 +31,7 @@ GROUP_SORTS: Mapping[str, Callable[[Group], int]] = MappingProxyType(
         "spent": lambda group: -(group.spent.micro_usd or 0),
     }
 )
-LETTER_SORTS: Mapping[str, Callable[[DeadLetterRow], int]] = MappingProxyType(
-    {
-        "oldest": lambda letter: letter.at_ms,
-        "newest": lambda letter: -letter.at_ms,
-        "spent": lambda letter: -((letter.spent and letter.spent.micro_usd) or 0),
-    }
-)
+LETTER_SORTS = ("oldest", "newest", "spent")  # the first is how they are selected
 
 
 async def groups(request: web.Request) -> web.Response:
@@ -75,8 +69,10 @@ async def listed(request: web.Request) -> web.Response:
     sort = _sort(request, LETTER_SORTS)
     letters = request.app[CONTEXT].feed.state.dead_letters
     found = select(letters, filters.selection)
-    if sort != next(iter(LETTER_SORTS)):
-        found.sort(key=LETTER_SORTS[sort])
+    if sort == "newest":
+        found.reverse()
+    elif sort == "spent":
+        found.sort(key=_unspent)
     last = max(0, (len(found) - 1) // PAGE_LETTERS)
     asked = request.query.get("page", "0")
     number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
@@ -91,7 +87,7 @@ async def listed(request: web.Request) -> web.Response:
         again=again,
         query=urlencode([*filters.address, *again]),
         statuses=STATUSES,
-        sorts=tuple(LETTER_SORTS),
+        sorts=LETTER_SORTS,
         sort=sort,
         count=len(found),
         shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],
@@ -118,7 +114,12 @@ def _offered(request: web.Request) -> Sequence[str]:
     return [key for key in KEYS if key not in OPERATORS_KEYS]
 
 
-def _sort(request: web.Request, sorts: Mapping[str, object]) -> str:
+def _unspent(letter: DeadLetterRow) -> int:
+    """What cost most comes first."""
+    return -((letter.spent and letter.spent.micro_usd) or 0)
+
+
+def _sort(request: web.Request, sorts: Collection[str]) -> str:
     """The order that is asked for; by default the first. Raises HTTPBadRequest."""
     sort = request.query.get("sort", next(iter(sorts)))
     if sort not in sorts:
