@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate alerts autoscaling fuzz bench soak test-upgrade bench-docs survey check clean
+	up down console demo recording chaos simulate alerts autoscaling compose fuzz bench soak test-upgrade bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ alerts: install  ## Each alert made to fire by a fault, and resolved, in a real 
 
 autoscaling: install  ## 1 to 4 to 1 workers under a wave of load, as the chart's autoscaler does it (2 minutes)
 	@$(RUN) -m tests.autoscaling.run
+
+compose: install  ## The cluster of docker-compose.yml without an engine: its own commands, and an answer (1 minute)
+	@$(RUN) -m tests.compose.run
 
 fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test
 	@$(RUN) -m tests.fuzz --seconds $$(( $(or $(MINUTES),1) * 60 )) --keep
