@@ -138,23 +138,33 @@ def test_no_secret_stands_in_a_manifest(example: str, workload: Manifest) -> Non
 
 
 @pytest.mark.parametrize(
-    ("example", "name", "variables"),
+    ("example", "name", "secrets"),
     [
-        ("secured", "topics", {"KAFKA_PASSWORD"}),
-        ("console", "console", {"CONSOLE_OPERATOR", "CONSOLE_VIEWER"}),
-        ("tools", "tools-orders", {"ORDERS_TOKEN"}),
-        ("strimzi", "tools-orders", {"KAFKA_PASSWORD"}),
+        ("secured", "topics", {"kafka-cluster-ca-cert", "acme-admin"}),
+        ("console", "console", {"console"}),
+        ("tools", "tools-orders", {"orders"}),
+        ("strimzi", "tools-orders", {"main-cluster-ca-cert", "prod-tools-orders"}),
     ],
 )
 def test_what_calls_no_provider_has_no_key_of_one(
-    example: str, name: str, variables: set[str]
+    example: str, name: str, secrets: set[str]
 ) -> None:
     found = of_kind(example, "Deployment", "Job")
     (workload,) = (one for one in found if component(one) == name)
     (container,) = containers(workload)
-    secret = {one["name"] for one in container["env"] if "valueFrom" in one}
+    variables = [one["valueFrom"] for one in container["env"] or [] if "valueFrom" in one]
+    mounted = [one["secret"]["secretName"] for one in pod(workload)["volumes"] if "secret" in one]
 
-    assert secret == variables
+    assert {one["secretKeyRef"]["name"] for one in variables} | set(mounted) == secrets
+
+
+@all_examples
+def test_each_file_that_the_settings_name_is_mounted(example: str, tmp_path: Path) -> None:
+    text = toml_of(example, tmp_path).read_text(encoding="utf-8")
+    named = re.findall(r'_(?:cafile|certfile|keyfile|file) = "(/[^"]+)/[^/"]+"', text)
+    (worker,) = containers(workers(example))
+
+    assert set(named) <= {mount["mountPath"] for mount in worker["volumeMounts"]}
 
 
 @all_examples

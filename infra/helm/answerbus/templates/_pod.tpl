@@ -20,18 +20,19 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{- /* The secretFiles of a pod. */ -}}
 {{- define "answerbus.mounts" -}}
 - {name: settings, mountPath: /etc/answerbus/settings, readOnly: true}
-{{- range $name, $_ := .Values.secretFiles }}
+{{- range $name, $_ := . }}
 - {name: secret-{{ $name }}, mountPath: /etc/answerbus/secrets/{{ $name }}, readOnly: true}
 {{- end }}
 {{- end }}
 
-{{- /* (dict "root" . "settings" "name of the ConfigMap") */ -}}
+{{- /* (dict "files" .Values.secretFiles "settings" "name of the ConfigMap") */ -}}
 {{- define "answerbus.volumes" -}}
 - name: settings
   configMap: {name: {{ .settings }}}
-{{- range $name, $from := .root.Values.secretFiles }}
+{{- range $name, $from := .files }}
 - name: secret-{{ $name }}
   secret: {secretName: {{ $from.secret }}, defaultMode: 0440}
 {{- end }}
@@ -112,6 +113,6 @@ spec:
         failureThreshold: 3
       resources: {{- include "answerbus.workerResources" . | nindent 8 }}
       securityContext: {{- include "answerbus.containerSecurity" . | nindent 8 }}
-      volumeMounts: {{- include "answerbus.mounts" . | nindent 8 }}
-  volumes: {{- include "answerbus.volumes" (dict "root" . "settings" (printf "%s-settings" (include "answerbus.name" .))) | nindent 4 }}
+      volumeMounts: {{- include "answerbus.mounts" .Values.secretFiles | nindent 8 }}
+  volumes: {{- include "answerbus.volumes" (dict "files" .Values.secretFiles "settings" (printf "%s-settings" (include "answerbus.name" .))) | nindent 4 }}
 {{- end }}
