@@ -23,6 +23,7 @@ class _Profile(Section):
     max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    scope: Literal["group", "worker"] = "group"  # of the three limits
     price: Price | None = None
 
 

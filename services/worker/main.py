@@ -5,7 +5,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -44,6 +44,7 @@ from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.context import Context, Limits, RunSetup
 from services.worker.core.budget.closed import IdMemory
+from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.handle import handle
@@ -130,7 +131,7 @@ async def _serve(
         shard = shards_of(names, clock, context.partitions)
         return new_lifecycle(partition, context, intake, shard, handle)
 
-    membership = Membership(consumer.current, new_life)
+    membership = Membership(consumer.current, new_life, partial(_share_out, context))
     inbox = Inbox(consumer.current, membership)
     broker = RequestBroker(kafka, consumer)
     subscriber = subscribe(broker, kafka, topic, membership, inbox.take)
@@ -189,6 +190,10 @@ async def _reading_for_runs(
         return []
     options = connection_options(settings.kafka).at(servers(settings.kafka))
     return await reading_for_runs(settings.kafka, options, tools, lambda: membership.lifecycles)
+
+
+def _share_out(context: Context, assigned: Collection[int]) -> None:
+    context.planner.share_out(GroupShare.of(assigned, context.partitions))
 
 
 async def _run(application: FastStream, kafka: KafkaSettings, coordinator: Coordinator) -> None:

@@ -16,6 +16,7 @@ from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan, ProfileFacts
+from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
 from services.worker.core.run.asking import asking
 from services.worker.core.run.repeats import must_finish
@@ -69,6 +70,11 @@ class Planner:
 
     def _is_paused(self, name: str) -> bool:
         return name in self.backends and self.backends[name].limiter.breaker.is_open
+
+    def share_out(self, share: GroupShare) -> None:
+        """Give each profile this worker's part of what its limits allow the group."""
+        for backend in self.backends.values():
+            backend.limiter.share_out(share)
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""

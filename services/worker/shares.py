@@ -39,6 +39,8 @@ def _worker(worker: WorkerSettings, number: int, processes: int) -> WorkerSettin
 
 
 def _profile(name: str, profile: Profile, number: int, processes: int) -> Profile:
+    if profile.scope == "group":  # each process is a worker of the group, and has its lanes' part
+        return profile
     limits = ("max_in_flight", "requests_per_minute", "tokens_per_minute")
     stated = {limit: getattr(profile, limit) for limit in limits}
     parts = {

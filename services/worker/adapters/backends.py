@@ -156,7 +156,11 @@ def _backend(
         show_schema=_shows_schema(profile),
     )
     limiter = ProfileLimiter(
-        profile.max_in_flight, profile.requests_per_minute, profile.tokens_per_minute, server
+        profile.max_in_flight,
+        profile.requests_per_minute,
+        profile.tokens_per_minute,
+        server,
+        is_of_group=profile.scope == "group",
     )
     return Backend(facts, _dialect(profile), provider, limiter)
 

@@ -15,6 +15,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.core.limits.breaker import Breaker
 from services.worker.core.limits.concurrency import Concurrency
+from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.limits.profile_problem import ProfileProblem
 from services.worker.core.limits.rate import TokenBucket
 from services.worker.core.limits.reachability import Reachability
@@ -35,8 +36,14 @@ class ProfileLimiter(Slots):
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
         server: Reachability | None = None,
+        *,
+        is_of_group: bool = False,
     ) -> None:
+        """The limits are those of the whole group if `is_of_group`, see `share_out`."""
         super().__init__(slots)
+        self._group_limits = (
+            (slots, requests_per_minute, tokens_per_minute) if is_of_group else None
+        )
         self.breaker = Breaker()
         self.server = server or Reachability("its server")
         self._check_fault: str | None = None
@@ -84,6 +91,20 @@ class ProfileLimiter(Slots):
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
+
+    def share_out(self, share: GroupShare) -> None:
+        """Take this worker's part of the group's limits; without a lane it keeps what it had."""
+        if self._group_limits is None or share.is_empty:
+            return
+        slots, requests, tokens = self._group_limits
+        now = asyncio.get_running_loop().time()
+        self._concurrency.set_most(share.of_slots(slots))
+        self.limit = self._concurrency.limit
+        for bucket, per_minute in ((self._requests, requests), (self._tokens, tokens)):
+            if bucket and per_minute:
+                bucket.set_rate(share.of_rate(per_minute), now)
+        self._fill()
+        self._let_in()
 
     @property
     def is_throttled(self) -> bool:

@@ -18,8 +18,14 @@ SETTINGS = Settings(
             max_in_flight=101,
             requests_per_minute=600,
             tokens_per_minute=100_001,
+            scope="worker",
         ),
-        "played": ScriptedProfile(provider="scripted", script=Path("s.json"), max_in_flight=3),
+        "played": ScriptedProfile(
+            provider="scripted", script=Path("s.json"), max_in_flight=3, scope="worker"
+        ),
+        "of-the-group": ScriptedProfile(
+            provider="scripted", script=Path("s.json"), max_in_flight=3, requests_per_minute=2
+        ),
     },
 )
 
@@ -37,6 +43,12 @@ def test_limits_are_shared_and_names_stay_unique() -> None:
     assert [profile.requests_per_minute for profile in default] == [200, 200, 200]
     assert [profile.tokens_per_minute for profile in default] == [33_334, 33_334, 33_333]
     assert [s.profiles["played"].requests_per_minute for s in shares] == [None] * 3
+
+
+def test_limits_of_the_group_are_shared_by_lanes_and_not_by_processes() -> None:
+    whole = SETTINGS.profiles["of-the-group"]
+
+    assert [share(SETTINGS, n, 3).profiles["of-the-group"] for n in range(3)] == [whole] * 3
 
 
 def test_what_nobody_named_is_left_alone() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -29,8 +29,12 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     """Tells lanes whose their partitions are; its callbacks return at once, since none may wait."""
 
     def __init__(
-        self, consumer: Callable[[], PausingConsumer], new_life: Callable[[int], Lifecycle]
+        self,
+        consumer: Callable[[], PausingConsumer],
+        new_life: Callable[[int], Lifecycle],
+        share_out: Callable[[Collection[int]], None] = lambda _: None,
     ) -> None:
+        """`share_out` is told which partitions are this worker's, at each assignment."""
         self.lifecycles: dict[int, Lifecycle] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)
@@ -39,6 +43,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self._draining = False
         self._consumer = consumer
         self._new_life = new_life
+        self._share_out = share_out
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Every join and leave revokes everything from everyone, mostly for a moment."""
@@ -56,6 +61,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         places = list(assigned)
         self._consumer().pause(*places)
         ours = {place.partition for place in places}
+        self._share_out(ours)
         self.lifecycles = {
             partition: lifecycle
             for partition, lifecycle in self.lifecycles.items()

@@ -30,6 +30,12 @@ class Concurrency:
         """How many calls may be in flight."""
         return self.most if self._limit < 0 else max(int(self._limit), 1)
 
+    def set_most(self, most: int) -> None:
+        """Another number of calls is allowed; what was learnt of overload stays in proportion."""
+        if self._limit >= 0:
+            self._limit = max(self._limit * most / self.most, 1.0)
+        self.most = most
+
     def served(self, duration_s: float) -> None:
         """A call came to its end: a little more, unless calls have become slow."""
         self._learn(duration_s)

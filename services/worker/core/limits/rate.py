@@ -13,7 +13,7 @@ class TokenBucket:
     What costs more than the bucket holds is let through when it is full, and is paid off after.
     """
 
-    per_minute: int
+    per_minute: float
     level: float = -1.0
     filled_at: float | None = None
 
@@ -32,6 +32,12 @@ class TokenBucket:
         """What was taken and not used."""
         self._fill(now)
         self.level = min(self.level + cost, self._most)
+
+    def set_rate(self, per_minute: float, now: float) -> None:
+        """From now on so many; what was saved up stays, as far as it fits."""
+        self._fill(now)
+        self.per_minute = per_minute
+        self.level = min(self.level, self._most)
 
     @property
     def _most(self) -> float:
