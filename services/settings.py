@@ -135,6 +135,29 @@ class Settings(Section):
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
     agents: Annotated[dict[str, AgentSettings], Field(max_length=1_000)] = {}
 
+    @property
+    def longest_call_s(self) -> float:
+        """How long a call of any profile may take."""
+        return max((profile.timeout_s for profile in self.profiles.values()), default=0.0)
+
+    @property
+    def drain_s(self) -> float:
+        """How long a worker that leaves ends its calls: as set, else as long as any may take."""
+        worker = self.worker
+        is_set = "drain_s" in worker.model_fields_set
+        return worker.drain_s if is_set else max(worker.drain_s, self.longest_call_s)
+
+    @property
+    def advice(self) -> list[str]:
+        """What works, and could be set better."""
+        if self.drain_s >= self.longest_call_s:
+            return []
+        return [
+            f"`worker.drain_s` ({self.drain_s:g} s) is shorter than the longest call "
+            f"({self.longest_call_s:g} s): a worker that leaves loses such calls, and they are "
+            "paid for again"
+        ]
+
     @field_validator("profiles", "agents", mode="before")
     @classmethod
     def _names_in_lower_case(cls, named: Any, about: ValidationInfo) -> Any:

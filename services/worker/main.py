@@ -80,7 +80,7 @@ async def run(settings: Settings) -> None:
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     try:
         profiles, advice = await backends.started(settings.profiles, clock)
-        for sentence in advice:
+        for sentence in (*advice, *settings.advice):
             _log.warning(sentence)
         try:
             tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
@@ -156,7 +156,7 @@ async def _serve(
 
     async def drain() -> None:
         await renewal.stop()
-        await membership.drain(settings.worker.drain_s)
+        await membership.drain(settings.drain_s)
 
     address = await health.start()
     asks = coordinator.run(lambda: membership.is_outside)
@@ -227,7 +227,7 @@ def _context(
             held_max=worker.held_max,
             lane_requests_max=worker.lane_requests_max,
             lane_bytes_max=worker.lane_bytes_max,
-            handover_s=worker.drain_s,
+            handover_s=settings.drain_s,
             id_memory=IdMemory(timedelta(seconds=settings.ids.remember_s)),
         ),
         slots=Slots(worker.max_in_flight),

@@ -1,4 +1,4 @@
-"""`/live`, `/ready` and `/metrics` of a worker, over HTTP."""
+"""`/live`, `/started`, `/ready` and `/metrics` of a worker, over HTTP."""
 
 import asyncio
 import json
@@ -48,6 +48,7 @@ class Health:
         application.add_routes(
             [
                 web.get("/live", self._live),
+                web.get("/started", self._started),
                 web.get("/ready", self._ready),
                 web.get("/metrics", self._metrics),
             ]
@@ -93,6 +94,11 @@ class Health:
             )  # a process that wakes up may be asked before it has ticked
         live = self._heartbeat_s() <= HEARTBEAT_S_MAX
         return self._json({"live": live}, status=200 if live else 503)
+
+    async def _started(self, _: web.Request) -> web.Response:
+        """Once it has joined its group, whatever a provider or a lane does: for roll-outs."""
+        started = self._watched.membership.was_member
+        return self._json({"started": started}, status=200 if started else 503)
 
     async def _ready(self, _: web.Request) -> web.Response:
         verdict = judge(self._watched)

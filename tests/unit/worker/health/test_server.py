@@ -53,6 +53,17 @@ async def running() -> AsyncIterator[Running]:
     await health.stop()
 
 
+async def test_a_worker_has_started_once_it_has_joined_whatever_comes_after(
+    running: Running,
+) -> None:
+    before = await running.get("/started")
+    running.watched.membership.assigned_at = 0.0
+    running.watched.membership.outside_since = 0.0
+
+    assert before == (503, '{"started": false}')
+    assert await running.get("/started") == (200, '{"started": true}')
+
+
 async def test_a_worker_without_partitions_is_live_and_ready(running: Running) -> None:
     assert await running.get("/live") == (200, '{"live": true}')
 
