@@ -40,8 +40,10 @@ async def test_calls_at_once_of_two_workers_together(bus: Bus) -> None:
     await until(is_even, "each has two lanes, and both are open", LIMIT_S)
     await bus.publish([request(f"r-{n}", f"order-{n}") for n in range(REQUESTS)])
     await bus.terminals(REQUESTS, LIMIT_S)
+    started = [json.loads(worker.get("/started")) for worker in workers]
     callers = {call["pid"] for call in bus.calls()}
 
+    assert started == [{"started": True}] * 2
     assert callers == {worker.process.pid for worker in workers}
     assert most_at_once(bus) == IN_FLIGHT_MAX
     assert [worker.terminate() for worker in workers] == [0, 0]

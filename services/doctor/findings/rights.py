@@ -19,12 +19,14 @@ def rights_findings(role: Role, held: Mapping[Right, bool | None]) -> Iterator[F
             )
             yield Finding(ABOUT, "wrong" if right.needed else "warning", said)
     hidden = {right.name for right, is_held in held.items() if is_held is False}
-    unknown = [str(r) for r, is_held in held.items() if is_held is None and r.name not in hidden]
+    unclear = (right for right, is_held in held.items() if is_held is None and right.needed)
+    unknown = [str(right) for right in unclear if right.name not in hidden]
     if unknown:
         text = (
             f"whether these are granted cannot be told: {', '.join(unknown)}; the topic is "
             "missing, or the broker does not say"
         )
         yield Finding(ABOUT, "warning", text)
-    if all(held.values()):
-        yield Finding(ABOUT, "ok", f"all {len(held)} of the role {role}")
+    if all(held[right] for right in held if right.needed):
+        count = sum(is_held is True for is_held in held.values())
+        yield Finding(ABOUT, "ok", f"all that the role {role} needs, {count} of {len(held)}")

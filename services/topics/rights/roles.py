@@ -12,8 +12,12 @@ from answerbus.topics import (
     REQUESTS,
     RESULTS,
     RETRIES,
+    RUN_TOPICS,
+    TOOL_RESULTS,
+    TOOLSETS,
     TOPICS,
     Topic,
+    tool_calls,
 )
 
 Role = Literal["publisher", "app", "worker", "operator", "console", "auditor", "tools", "admin"]
@@ -23,7 +27,6 @@ Operation = Literal[
 ]
 CLUSTER = "kafka-cluster"  # Kafka's own name of the one cluster
 TOOLSET_DEFAULT = "echo"
-TOOL_RESULTS, TOOLSETS = "tool-results", "toolsets"  # topics of tool servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +105,24 @@ def _worker(names: ResourceNames) -> Iterator[Right]:
             yield _topic(topic, "Write", names, f"writes: {topic.summary}")
     yield Right("group", names.worker_group, "Read", "shares the partitions with other workers")
     yield Right("transactional_id", names.lanes, "Write", "opens lanes", is_prefix=True)
+    yield from _runs(names)
     for topic in TOPICS:
         yield _topic(
             topic, "DescribeConfigs", names, "warns of a topic that is kept otherwise", needed=False
         )
     yield _clock()
+
+
+def _runs(names: ResourceNames) -> Iterator[Right]:
+    """Of a worker with agents; it calls the tools of any toolset."""
+    why = "runs agents"
+    for topic in (*RUN_TOPICS, TOOLSETS):
+        if "worker" in topic.readers:
+            yield _topic(topic, "Read", names, why, needed=False)
+        if "worker" in topic.writers:
+            yield _topic(topic, "Write", names, why, needed=False)
+    calls = f"{names.prefix}.tools."
+    yield Right("topic", calls, "Write", why, is_prefix=True, needed=False)
 
 
 def _operator(names: ResourceNames) -> Iterator[Right]:
@@ -135,12 +151,14 @@ def _auditor(names: ResourceNames) -> Iterator[Right]:
 
 
 def _tools(names: ResourceNames) -> Iterator[Right]:
-    served = f"{names.prefix}.tools.{names.toolset}"
-    yield Right("topic", f"{served}.v1", "Read", "reads tool calls")
-    yield Right("group", served, "Read", "shares tool calls with other tool servers")
-    results, cards = (f"{names.prefix}.{name}.v1" for name in (TOOL_RESULTS, TOOLSETS))
-    yield Right("topic", results, "Write", "writes what tools gave")
-    yield Right("topic", cards, "Write", "announces its tools")
+    yield _topic(tool_calls(names.toolset), "Read", names, "reads tool calls")
+    group = f"{names.prefix}.tools.{names.toolset}"
+    yield Right("group", group, "Read", "shares tool calls with other tool servers")
+    yield _topic(TOOL_RESULTS, "Write", names, "writes what tools gave")
+    yield _topic(TOOLSETS, "Write", names, "announces its tools")
+    for topic in (tool_calls(names.toolset), TOOL_RESULTS, TOOLSETS):
+        yield _topic(topic, "Create", names, "creates its topics where they miss", needed=False)
+    yield _topic(REQUESTS, "Describe", names, "gives results as many partitions", needed=False)
 
 
 def _admin(names: ResourceNames) -> Iterator[Right]:

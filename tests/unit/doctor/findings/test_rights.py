@@ -12,7 +12,9 @@ APP = rights_of("app", NAMES)
 def test_all_rights_are_there() -> None:
     held = dict.fromkeys(APP, True)
 
-    assert list(rights_findings("app", held)) == [Finding("rights", "ok", "all 6 of the role app")]
+    assert list(rights_findings("app", held)) == [
+        Finding("rights", "ok", "all that the role app needs, 6 of 6")
+    ]
 
 
 def test_each_missing_right_is_named_and_one_that_may_be_missing_is_no_fault() -> None:

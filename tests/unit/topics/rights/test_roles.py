@@ -2,7 +2,7 @@
 
 import pytest
 
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Party
+from answerbus.topics import EVERY_TOPIC, LEDGER, REQUESTS, RETRIES, RUN_TOPICS, TOPICS, Party
 from services.topics.rights.roles import ROLES, ResourceNames, Right, Role, rights_of
 
 NAMES = ResourceNames("acme", "acme.worker", "billing", "orders")
@@ -16,13 +16,28 @@ def may(role: Role, operation: str, resource: str = "topic") -> set[str]:
 
 @pytest.mark.parametrize(("role", "party"), PARTIES.items())
 def test_a_role_writes_what_the_table_of_topics_says(role: Role, party: Party) -> None:
-    assert may(role, "Write") == {it.full_name("acme") for it in TOPICS if party in it.writers}
+    topics = {it.full_name("acme") for it in TOPICS}
+
+    assert may(role, "Write") & topics == {
+        it.full_name("acme") for it in TOPICS if party in it.writers
+    }
 
 
 def test_a_worker_reads_what_the_table_of_topics_says() -> None:
     assert may("worker", "Read") == {
-        it.full_name("acme") for it in TOPICS if "worker" in it.readers
+        it.full_name("acme") for it in EVERY_TOPIC if "worker" in it.readers
     }
+
+
+def test_a_worker_writes_what_runs_need_and_calls_the_tools_of_any_toolset() -> None:
+    written = {it.full_name("acme") for it in (*TOPICS, *RUN_TOPICS) if "worker" in it.writers}
+
+    assert may("worker", "Write") == written | {"acme.tools."}
+
+
+def test_a_tool_server_reads_its_own_calls_and_can_approve_nothing() -> None:
+    assert may("tools", "Read") == {"acme.tools.orders.v1"}
+    assert may("tools", "Write") == {"acme.tool-results.v1", "acme.toolsets.v1"}
 
 
 def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_may() -> None:
@@ -51,7 +66,7 @@ def test_nobody_but_workers_can_fence_a_lane() -> None:
         "operator": {"acme.replay"},
         "console": {"acme.replay"},
     }
-    assert prefixes == {("worker", "acme.lane.")}
+    assert prefixes == {("worker", "acme.lane."), ("worker", "acme.tools.")}
 
 
 def test_who_may_spend_is_who_may_write_requests() -> None:
