@@ -224,7 +224,7 @@ def test_liveness_has_more_patience_than_a_stuck_lane(example: str) -> None:
 
     assert live["httpGet"]["path"] == "/live"
     assert live["periodSeconds"] * live["failureThreshold"] > WorkerSettings().stuck_after_s
-    assert one["readinessProbe"]["httpGet"]["path"] != "/ready"
+    assert one["readinessProbe"]["httpGet"]["path"] == "/started"
 
 
 @all_examples

@@ -107,7 +107,7 @@ spec:
         timeoutSeconds: 5
         failureThreshold: 4
       readinessProbe:
-        httpGet: {path: /live, port: health}
+        httpGet: {path: /started, port: health}
         periodSeconds: 5
         timeoutSeconds: 5
         failureThreshold: 3
