@@ -82,12 +82,14 @@ async def test_the_status_stands_first_with_counts_and_in_title_and_icon(browser
 async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Browser) -> None:
     async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
         await page.goto("/")
+        await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         steps: list[tuple[str, ...]] = [("s", "g", "d"), ("n", "Enter"), ("n", "x", "Enter")]
         headings = ["Dead letters", f"What to do with {BAD} letters", f"Dry run of {BAD} letters"]
         for keys, heading in zip(steps, headings, strict=True):
             for key in keys:
                 await page.keyboard.press(key)
             await expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         last = ("n", "Enter")
         for key in last:
             await page.keyboard.press(key)
@@ -104,11 +106,13 @@ async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(
 ) -> None:
     async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
         await page.goto("/")
+        await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         await page.keyboard.press("/")
         await expect(page.locator("#palette")).to_be_visible()
         await page.keyboard.type("tai")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Live tail")).to_be_visible()
+        await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
 
         await page.keyboard.press("/")
         await page.keyboard.type("order-1.step-4.dead-letter")
@@ -116,6 +120,7 @@ async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(
         await expect(page.get_by_role("heading", level=1)).to_have_text(
             "Letter order-1.step-4.dead-letter"
         )
+        await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
 
         await page.keyboard.press("/")
         await page.keyboard.press("Escape")
@@ -123,8 +128,8 @@ async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(
         await page.get_by_role("button", name="Shortcuts").click()
         await page.get_by_label("Shortcuts of one key").uncheck()
         await page.get_by_role("button", name="Close").click()
-        await page.keyboard.press("/")
         await page.reload()
+        await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         await page.keyboard.press("/")
         await expect(page.locator("#palette")).to_be_hidden()
 
@@ -135,7 +140,8 @@ async def test_colours_are_chosen_and_kept_without_scripts(browser: Browser) -> 
         await page.goto("/letters?by=why")
         light = await page.evaluate(back)
         await page.get_by_role("button", name="Dark").click()
-        await page.wait_for_url("**/letters?by=why")
+        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        assert page.url.endswith("/letters?by=why")
         dark = await page.evaluate(back)
         await page.goto("/tail")
 
@@ -152,9 +158,10 @@ async def test_colours_are_chosen_and_kept_without_scripts(browser: Browser) -> 
         await expect(tail).to_be_hidden()
         await page.get_by_role("button", name="Menu").click()
         await tail.click()
+        await expect(page.get_by_role("heading", name="Live tail")).to_be_visible()
         await page.get_by_role("button", name="Dark").click()
-        await page.wait_for_url("**/tail")
         await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        assert page.url.endswith("/tail")
 
 
 async def test_times_stand_beside_those_of_the_browser(browser: Browser) -> None:
@@ -163,6 +170,7 @@ async def test_times_stand_beside_those_of_the_browser(browser: Browser) -> None
         opened(browser, here, cookie, timezone_id="Europe/Berlin") as page,
     ):
         await page.goto("/letters/list")
+        await page.wait_for_function("document.cookie.includes('answerbus_zone')")
         await page.reload()
         await expect(page.locator("time + .local").first).to_contain_text("CET")
 
