@@ -5,11 +5,11 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -19,8 +19,9 @@ from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOOL_R
 from services import plugins
 from services.kafka import connection_options, servers, topic_name
 from services.live_mask import mask_of
-from services.settings import KafkaSettings, Settings, SetUpError, otlp_endpoint
+from services.settings import KafkaSettings, Settings
 from services.telemetry.counts import Counts
+from services.telemetry.exporter import exporter_of
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import complete, known_agents, pins_of
 from services.worker.adapters.clock import BrokerClock
@@ -58,9 +59,6 @@ from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
 
-if TYPE_CHECKING:
-    from services.telemetry.otlp import Otlp
-
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +74,7 @@ async def run(settings: Settings) -> None:
     await check_clock(settings.kafka, clock)
     measures = MetricsObserver(settings.profiles, registry)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
-    otlp = _otlp(settings, name)
+    otlp = exporter_of(settings.telemetry, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     try:
         profiles, advice = await backends.started(settings.profiles, clock)
@@ -95,20 +93,6 @@ async def run(settings: Settings) -> None:
             await asyncio.to_thread(otlp.close)
 
 
-def _otlp(settings: Settings, name: str) -> "Otlp | None":
-    endpoint = otlp_endpoint(settings.telemetry)
-    if endpoint is None:
-        return None
-    try:
-        from services.telemetry.otlp import Otlp  # noqa: PLC0415 - an extra, and slow to load
-    except ImportError:
-        raise SetUpError(
-            "Spans are to be sent to an OpenTelemetry collector, and its SDK is missing: "
-            "pip install 'answerbus-services[otlp]', or unset `telemetry.otlp_endpoint`."
-        ) from None
-    return Otlp(endpoint, name)
-
-
 async def _serve(
     settings: Settings, context: Context, clock: BrokerClock, counts: Counts, tools: KnownTools
 ) -> None:
@@ -123,14 +107,7 @@ async def _serve(
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
-    def new_life(partition: int) -> Lifecycle:
-        private = _private_topics(context, partition)
-        names = Names(kafka.topic_prefix, group_id, partition, options, private, kafka.client_rack)
-        place = TopicPartition(topic, partition)
-        intake = PartitionIntake(consumer.current, read_monitor, place)
-        shard = shards_of(names, clock, context.partitions)
-        return new_lifecycle(partition, context, intake, shard, handle)
-
+    new_life = _lives(context, kafka, options, consumer, read_monitor, clock)
     membership = Membership(consumer.current, new_life, partial(_share_out, context))
     inbox = Inbox(consumer.current, membership)
     broker = RequestBroker(kafka, consumer)
@@ -174,6 +151,27 @@ async def _serve(
         await asyncio.wait(watching)
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _lives(
+    context: Context,
+    kafka: KafkaSettings,
+    options: Mapping[str, Any],
+    consumer: GroupConsumer,
+    read_monitor: ReadMonitor,
+    clock: BrokerClock,
+) -> Callable[[int], Lifecycle]:
+    topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
+
+    def new_life(partition: int) -> Lifecycle:
+        private = _private_topics(context, partition)
+        names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
+        place = TopicPartition(topic, partition)
+        intake = PartitionIntake(consumer.current, read_monitor, place)
+        shard = shards_of(names, clock, context.partitions)
+        return new_lifecycle(partition, context, intake, shard, handle)
+
+    return new_life
 
 
 def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:

@@ -15,7 +15,7 @@ from services.worker.core.attempt.reply import Reply, is_counted
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.outcome import call
-from services.worker.lane import opening, recovery, request_task
+from services.worker.lane import left_over, opening, recovery, request_task
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -149,11 +149,11 @@ def _refund() -> AbstractContextManager[object]:
 
 
 def _no_write_off() -> AbstractContextManager[object]:
-    return mock.patch.object(opening, "settle_left_over", return_value=[])
+    return mock.patch.object(recovery, "settle_left_over", return_value=[])
 
 
 def _write_off_refunds() -> AbstractContextManager[object]:
-    return mock.patch.object(opening, "write_off", give_back)
+    return mock.patch.object(left_over, "write_off", give_back)
 
 
 def _no_proof() -> AbstractContextManager[object]:
@@ -186,7 +186,7 @@ def _forgets_suspects() -> AbstractContextManager[object]:
     def mutated(*_: object) -> Suspects:
         return Suspects()
 
-    return mock.patch.object(opening, "suspects_of", mutated)
+    return mock.patch.object(left_over, "suspects_of", mutated)
 
 
 def _is_account(record: OutRecord) -> bool:

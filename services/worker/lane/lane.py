@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from answerbus.private.ledger import Watched
-from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.ticket import Ticket
@@ -17,7 +17,7 @@ from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
 from services.worker.lane.state.hearing import SpokenRecord, hear
-from services.worker.lane.state.lane_state import LaneState, refreshed_lane_record
+from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.machine import (
     HAS_PRODUCER,
     LEAVING,
@@ -26,6 +26,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane.ticket_work import work_on
 from services.worker.lane.wakeup import Wakeup
 from services.worker.lane_port import LaneLost
 from services.worker.ports import ReadProgress
@@ -208,23 +209,15 @@ class Lane:
     def _start(self, ticket: Ticket) -> None:
         if not self.tasks:
             self.progressed()  # before that there was nothing to do
-        task = asyncio.create_task(self._work(ticket))
+        task = asyncio.create_task(
+            work_on(ticket, partial(self._handle, self, ticket), partial(self._failed, ticket))
+        )
         self.tasks[ticket] = task
         task.add_done_callback(lambda ended: self._ended(ticket, ended))
 
-    async def _work(self, ticket: Ticket) -> None:
-        request, trace = ticket.request, ticket.incoming_trace
-        set_log_context(request.request_id, request.workflow_id, trace.trace_id)
-        try:
-            await self._handle(self, ticket)
-        except LaneLost:
-            pass  # the ticket comes again when the lane is open again
-        except Exception as error:
-            # A bug. The request is tried again a few times, so this has an end.
-            _log.exception("handling a request of lane %d failed", self.partition)
-            self.calls.failed(ticket)
-            clear_log_context()
-            self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
+    def _failed(self, ticket: Ticket, error: Exception) -> None:
+        self.calls.failed(ticket)
+        self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
@@ -239,10 +232,9 @@ class Lane:
             self._start(ticket)
 
     def _on_alarm(self) -> None:
-        if self.open and (
-            renewed := refreshed_lane_record(self.open.lane_state, self.context.clock.now())
-        ):
-            self.open.put(renewed)
+        here = self.open
+        if here and (renewed := here.lane_state.renewed_record(self.context.clock.now())):
+            here.put(renewed)
         self.pump()
 
 

@@ -1,12 +1,10 @@
 """Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from answerbus.attempt import Attempt
 from answerbus.outcome import RetryRequest
 from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
@@ -14,12 +12,9 @@ from answerbus.topics import LEDGER, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.digest import bytes_digest
 from services.private_records import Fault, private_event, runs_record
-from services.worker.core.budget.account import Spend
-from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns
-from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.ports import ReadProgress, Shard, StoredRecord
 
 OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker
@@ -192,27 +187,6 @@ async def _handed_over(
     recovered.was_alive = recovered.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX
 
 
-def settle_left_over(
-    ledger: Ledger,
-    calls: AbstractSet[Spend],
-    unused: AbstractSet[Spend],
-    now: datetime,
-    worker: str,
-) -> list[Attempt]:
-    """Settle the spends that were found open, but for those of `calls`, which still go on.
-
-    Those of `unused`, whose call is known never to have begun, are given back; those of a
-    predecessor, whose calls cannot be settled any more, are charged.
-    """
-    found = [spend for account in ledger.accounts.values() for spend in account.in_flight.values()]
-    found.sort(key=lambda spend: spend.at)  # the first called are the first suspects
-    return [
-        (give_back if spend in unused else write_off)(ledger, spend, now, worker)
-        for spend in found
-        if spend not in calls
-    ]
-
-
 def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneRecord:
     """The lane's record with one more opening; raises if the partition count has changed."""
     before = ledger.lane
@@ -236,22 +210,3 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         results_at=before.results_at if before else 0,
         controls_at=before.controls_at if before else 0,
     )
-
-
-def suspects_after(
-    recovered: RecoveredState, left_over: Sequence[Attempt], *, same_process: bool
-) -> Suspects:
-    """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
-
-    A predecessor that still wrote when it was shut out has not ended, and is no reason for blame.
-    """
-    suspects = suspects_of(
-        recovered.ledger.lane, lambda closes: recovered.ledger.known(closes) is not None
-    )
-    lane = recovered.ledger.lane
-    if lane is not None and not same_process and not recovered.was_alive:
-        cut_off = dict.fromkeys(attempt.request_id for attempt in left_over if attempt.counted)
-        if cut_off or lane.watched:
-            suspects.blame(lane.watched, cut_off.keys())
-    suspects.bound()
-    return suspects

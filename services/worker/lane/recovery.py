@@ -13,6 +13,7 @@ from services.worker.core.run.run import Run
 from services.worker.lane import opening
 from services.worker.lane.backpressure import crowd_max
 from services.worker.lane.lane import Lane
+from services.worker.lane.left_over import settle_left_over, suspects_after
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
@@ -84,10 +85,8 @@ async def _fenced(
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, recovered.ledger)
     unused = lane.calls.unused
-    left_over = opening.settle_left_over(recovered.ledger, calls, unused.keys(), now, worker)
-    suspects = opening.suspects_after(
-        recovered, left_over, same_process=_is_ours(lane, recovered.ledger)
-    )
+    left_over = settle_left_over(recovered.ledger, calls, unused.keys(), now, worker)
+    suspects = suspects_after(recovered, left_over, same_process=_is_ours(lane, recovered.ledger))
     for error in lane.errors:
         suspects.blame(error, frozenset())
     record = opening.opened(recovered.ledger, lane.context.partitions, worker, now)

@@ -16,28 +16,26 @@ from answerbus.call_outcome import (
     CallTimedOut,
     Denied,
     InvalidArgs,
-    NotRun,
     ResultTooLarge,
 )
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
-from answerbus.failure import Problem
 from answerbus.limits import (
-    TOOL_ARGS_BYTES_MAX,
     TOOL_DELIVERIES_MAX,
     TOOL_EXCERPT_BYTES_MAX,
     TOOL_RESULT_BYTES_MAX,
 )
-from answerbus.private.runs import AskedCall, Link, RunCallRecord, RunStepRecord
-from answerbus.step import CallState, Step, ToolEnded
+from answerbus.private.runs import Link, RunCallRecord, RunStepRecord
+from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolProgress, ToolResult
 from answerbus.wire import clip
-from services.digest import canonical_digest, text_digest
+from services.digest import text_digest
 from services.worker.core.run import events
+from services.worker.core.run.asked_calls import asked_call, states_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.schema.resolved import AcceptedStep, WantedCall
+from services.worker.core.schema.resolved import AcceptedStep
 
 Written = (
     Step
@@ -72,7 +70,9 @@ def take_step(
 ) -> Change:
     """An answer calls tools: those that may be are called, as many at once as the agent allows."""
     calls = tuple(
-        _asked(run, wanted, f"{inputs.request.request_id}.call.{attempt}.{place}", place, inputs)
+        asked_call(
+            run, wanted, f"{inputs.request.request_id}.call.{attempt}.{place}", place, inputs
+        )
         for place, wanted in enumerate(step.calls)
     )
     record = RunStepRecord(
@@ -85,7 +85,7 @@ def take_step(
         usage=usage,
         link=Link(number=1, hash=events.UNHASHED),  # until the event says it
     )
-    event, link = events.step_event(run, record, _states(run, calls), account, inputs)
+    event, link = events.step_event(run, record, states_of(run, calls), account, inputs)
     record = record.model_copy(update={"link": link})
     change = Change(run.with_step(record), (event, record))
     change = change.then(_asked_for(change.run, inputs))
@@ -157,53 +157,6 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
     for call in [call for call in run.open if call.is_waiting][: max(room, 0)]:
         change = change.then(_call(change.run, call, inputs))
     return change
-
-
-def _asked(run: Run, wanted: WantedCall, call_id: str, place: int, inputs: RunInputs) -> AskedCall:
-    outcome = wanted.outcome
-    if outcome is None and place >= run.definition.calls_max:
-        outcome = NotRun(which="calls")
-    args = wanted.args
-    if len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX:
-        expected = f"at most {TOOL_ARGS_BYTES_MAX:,} bytes of arguments"
-        outcome = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
-        args = {}
-    return AskedCall(
-        call_id=call_id,
-        tool=wanted.tool,
-        args=args,
-        args_digest=canonical_digest(args),
-        needs_approval=outcome is None and _needs_approval(run, wanted.tool, inputs),
-        outcome=outcome,
-    )
-
-
-def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
-    match run.tools[tool].card.approval:
-        case "never":
-            return False
-        case "always":
-            return True
-        case "after_untrusted":
-            context = inputs.request.context
-            trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
-            return run.has_read_untrusted or "untrusted" in trusts
-        case rule:
-            assert_never(rule)
-
-
-def _states(run: Run, calls: tuple[AskedCall, ...]) -> tuple[CallState, ...]:
-    """How each call stands once the step is taken."""
-    room, states = run.definition.parallel_max, list[CallState]()
-    for call in calls:
-        if call.outcome is not None:
-            states.append("ended")
-        elif call.needs_approval:
-            states.append("awaits_approval")
-        else:
-            states.append("called" if room > 0 else "waiting")
-            room -= 1
-    return tuple(states)
 
 
 def _asked_for(run: Run, inputs: RunInputs) -> Change:

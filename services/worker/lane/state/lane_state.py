@@ -1,10 +1,9 @@
 """The state of a lane: ledger, queue and watermark change here, and records come out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from answerbus.attempt import Attempt
 from answerbus.budget import AccountState
 from answerbus.dead_letter import (
     AnswerTooLarge,
@@ -12,12 +11,9 @@ from answerbus.dead_letter import (
     Cause,
     DeadLetter,
 )
-from answerbus.event import Event
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
-from answerbus.private.ledger import ClosedOutcome, LaneRecord, Watched
-from answerbus.topics import TOOL_RESULTS, Topic
-from answerbus.trace import Trace
+from answerbus.private.ledger import ClosedOutcome
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend
@@ -28,21 +24,16 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
-from services.worker.lane.state.record_admission import LaneWrite, RecordAdmission
+from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.recorded_lane import RecordedLane
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
-# Near the end of the ledger a lane's record is found soon (answerbus.client.layout), and retention
-# never takes it away while the lane is open.
-RENEWED_AFTER = timedelta(minutes=10)
 
 
 @dataclass(slots=True, kw_only=True)
-class LaneState(RecordAdmission):
+class LaneState(RecordedLane):
     """The state of one open lane. Nothing here waits; a lost lane throws its state away."""
-
-    worker: str
-    watched: Watched | None = None
 
     def spend(
         self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
@@ -146,50 +137,6 @@ class LaneState(RecordAdmission):
         if ticket.cancelled:
             self.runs.stopped.append(ticket)
 
-    def advance(self, topic: Topic, position: int) -> None:
-        """All before `position` of a topic that speaks to runs is applied."""
-        name = "results_at" if topic is TOOL_RESULTS else "controls_at"
-        if self.ledger.lane:
-            self.ledger.lane = self.ledger.lane.model_copy(update={name: position})
-
-    def position_record(self, now: datetime) -> OutRecord:
-        """The lane's record, which says how far that is."""
-        return self._lane_record(now)
-
-    def opening_records(
-        self, lane: LaneRecord, left_over: list[Attempt], traces: Mapping[str, Trace]
-    ) -> LaneWrite:
-        """The first transaction of an open lane; `traces` are of requests, as far as known."""
-        self.ledger.lane = lane
-        lane_record = self._lane_record(lane.at)
-        accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
-        return self.writing(
-            *(
-                records.attempt_record(a, traces.get(a.request_id), self.partition)
-                for a in left_over
-            ),
-            *(self._account_of(account) for account in accounts),
-            lane_record,
-        )
-
-    def progress_record(self, now: datetime) -> OutRecord | None:
-        """The lane's record without its failed openings, if it has any."""
-        lane = self.ledger.lane
-        if lane is None or lane.openings_without_progress == 0:
-            return None
-        self.ledger.lane = lane.model_copy(update={"openings_without_progress": 0})
-        return self._lane_record(now)
-
-    def closing_record(self, now: datetime) -> OutRecord | None:
-        """The lane's record without failed openings and marks, if it has any."""
-        self.watched = None
-        is_marked = self.ledger.lane is not None and self.ledger.lane.watched is not None
-        return self.progress_record(now) or (self._lane_record(now) if is_marked else None)
-
-    def ownership_record(self, now: datetime) -> LaneWrite:
-        """A write of no consequence that only the rightful owner of the partition can commit."""
-        return self.writing(self._lane_record(now))
-
     def pack_ids(self, now: datetime) -> LaneWrite | None:
         """The next step by which closed ids that stand singly in the ledger become chunks there."""
         self.ledger.forget(now, self.watermark.committable)
@@ -253,28 +200,3 @@ class LaneState(RecordAdmission):
 
     def _account(self, ticket: Ticket) -> LateRecord:
         return self._account_of(ticket.request.account_id)
-
-    def _account_of(self, account_id: str) -> LateRecord:
-        return records.account_record(self.ledger.accounts[account_id], self.partition)
-
-    def _lane_record(self, now: datetime) -> OutRecord:
-        lane = self.ledger.lane
-        if lane is None:
-            raise RuntimeError("a lane has a record once it was opened")
-        changes = {
-            "at": now,
-            "suspects": self.suspects.listed(),
-            "suspect_record": self.suspects.record,
-            "watched": self.watched,
-        }
-        self.ledger.lane = lane.model_copy(update=changes)
-        return self._record(self.ledger.lane)
-
-    def _record(self, event: Event) -> OutRecord:
-        return records.event_record(event, self.partition)
-
-
-def refreshed_lane_record(lane_state: LaneState, now: datetime) -> LaneWrite | None:
-    """The lane's record again, if it is old: it says how many partitions the deployment has."""
-    lane = lane_state.ledger.lane
-    return lane_state.ownership_record(now) if lane and now - lane.at > RENEWED_AFTER else None

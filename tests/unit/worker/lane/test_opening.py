@@ -20,12 +20,12 @@ from services.digest import bytes_digest
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
+from services.worker.lane.left_over import settle_left_over
 from services.worker.lane.opening import (
     RecoveredState,
     UnreadableState,
     opened,
     restore,
-    settle_left_over,
 )
 from services.worker.lane.state.records import account_record, event_record, retry_tombstone
 from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
