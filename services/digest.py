@@ -1,6 +1,7 @@
 """Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
 
 import hashlib
+from collections.abc import Mapping
 
 import rfc8785
 from msgspec.json import Encoder
@@ -18,6 +19,11 @@ def canonical_digest(value: JsonValue) -> str:
     `json_text.parse` returns.
     """
     return bytes_digest(canonical(value))
+
+
+def record_digest(body: Mapping[str, JsonValue]) -> str:
+    """What `hash` of a chained record says: the digest of all its other members."""
+    return canonical_digest({name: value for name, value in body.items() if name != "hash"})
 
 
 def canonical(value: JsonValue) -> bytes:

@@ -30,7 +30,7 @@ def audit() -> None:
 
 @app.command()
 def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config = None) -> None:
-    """Recompute the chain of attempts of each account, and hold it against the other topics.
+    """Recompute the chains of attempts and of steps, and hold them against the other topics.
 
     Exit code 0: all is whole; 1: something is not, and the first break of each account is named.
     """
@@ -63,6 +63,8 @@ async def _verified(settings: KafkaSettings, workflow: str | None) -> Verified:
 def lines(found: Verified, prefix: str) -> list[Text]:
     """The verdict for people."""
     counts = [f"{found.attempts:,} attempts of {found.accounts:,} accounts"]
+    if found.runs:
+        counts.append(f"{found.steps:,} steps of {found.runs:,} runs")
     if found.begun_in_the_middle:
         counts.append(f"{found.begun_in_the_middle:,} begin in the middle (retention)")
     if found.without_ledger:
@@ -89,6 +91,7 @@ def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
         "whole": not found.breaks,
         "attempts": found.attempts,
         "accounts": found.accounts,
+        **({"steps": found.steps, "runs": found.runs} if found.runs else {}),
         "begun_in_the_middle": found.begun_in_the_middle,
         "without_ledger": found.without_ledger,
         "in_flight": found.in_flight,

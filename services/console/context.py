@@ -9,6 +9,7 @@ from jinja2 import Environment
 from answerbus.registry import Registry
 from services.console.guard import Guard
 from services.console.tasks.audits import Audits
+from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
@@ -30,6 +31,7 @@ class ConsoleContext:
     audits: Audits
     picker: Picker
     jobs: Jobs
+    controls: ControlWriter
     templates: Environment
     now: Callable[[], float]
 

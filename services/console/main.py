@@ -21,6 +21,7 @@ from services.console.context import ConsoleContext
 from services.console.guard import Guard
 from services.console.pages.render import environment
 from services.console.tasks.audits import Audits
+from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
@@ -82,6 +83,7 @@ def _context(
         audits=Audits(bus, time.time),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
+        controls=ControlWriter(bus),
         templates=environment(),
         now=time.time,
     )

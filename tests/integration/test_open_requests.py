@@ -17,7 +17,7 @@ from answerbus.envelope import decode, encode
 from answerbus.event import Event
 from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
-from answerbus.topics import CONTROLS, REQUESTS, RUN_TOPICS, TOPIC_OF_KIND
+from answerbus.topics import CONTROLS, REQUESTS, RUN_TOPICS, STEPS, TOPIC_OF_KIND
 from tests.integration.answering import NOW, result, write
 from tests.integration.bus import Bus, create_topics
 from tests.integration.command_line import Ended, answerbus
@@ -183,7 +183,8 @@ async def test_people_speak_to_runs_by_commands(bus: Bus) -> None:
         return await answerbus(bus.bootstrap, bus.prefix, *arguments, stdin=stdin)
 
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as worker:
-        for event in (REQUEST, step_event("step/calls"), approval_requested()):
+        refund = {**body_of("step/calls")["calls"][1], "call_id": CALL}
+        for event in (REQUEST, step_event("step/calls", calls=[refund]), approval_requested()):
             await write(bus, worker, lane, event)
     listed = await run("approvals", "list")
     assert listed.code == 0, listed.err
@@ -208,12 +209,17 @@ async def test_people_speak_to_runs_by_commands(bus: Bus) -> None:
     done = json.loads(cancelled.out)
     assert (done["workflow_id"], done["effect"]) == (WORKFLOW, "cancelled")
 
-    nothing = await run("approvals", "list", "--json")
+    nothing, tree, verified = await asyncio.gather(
+        run("approvals", "list", "--json"),
+        run("workflow", WORKFLOW, "--tree"),
+        run("audit", "verify", "--workflow", WORKFLOW, "--json"),
+    )
     assert json.loads(nothing.out) == []
-    tree = await run("workflow", WORKFLOW, "--tree")
     assert "r-1 support v3 · 1 step" in tree.out, tree.err
     assert "approved by me: phoned" in tree.out
     assert "cancelled by " in tree.out
+    forged = [(it["kind"], it["topic"]) for it in json.loads(verified.out)["breaks"]]
+    assert ("changed", bus.topic(STEPS)) in forged, "these steps have no hashes of their own"
 
 
 async def _all(events: AsyncIterator[Followed]) -> list[Followed]:

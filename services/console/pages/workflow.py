@@ -8,7 +8,7 @@ from aiohttp import web
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
-from answerbus.topics import LEDGER
+from answerbus.topics import LEDGER, STEPS
 from answerbus.wire import clip
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
@@ -16,6 +16,7 @@ from services.console.form import known_names
 from services.console.guard import session_of
 from services.console.pages.render import page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.escaping import plain_json
@@ -25,6 +26,7 @@ from services.operators.timeline.timeline import timeline
 
 RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
 LEDGER_MAX = 20
+STEPS_MAX = 600  # steps of runs, and the ends of their calls
 BODY_BYTES_MAX = 16 * 1024
 # What is said of these holds nothing of contexts and answers.
 _FOR_VIEWERS = frozenset(
@@ -81,6 +83,7 @@ async def workflow(request: web.Request) -> web.Response:
         entries=entries,
         left_out=left_out,
         picture=waterfall(shown, datetime.fromtimestamp(context.now(), UTC)),
+        trees=trees(workflow_id, [*stored, *more], operator=operator),
     )
 
 
@@ -106,9 +109,12 @@ def entry(row: TimelineRow, *, operator: bool) -> Entry:
 
 
 def _newest(places: Iterable[Place]) -> list[Place]:
-    own = [place for place in places if place.topic is not LEDGER]
-    ledger = [place for place in places if place.topic is LEDGER]
-    return own[-RECORDS_MAX:] + ledger[-LEDGER_MAX:]
+    beside = {LEDGER: LEDGER_MAX, STEPS: STEPS_MAX}
+    every = list(places)
+    found = [place for place in every if place.topic not in beside][-RECORDS_MAX:]
+    for topic, count in beside.items():
+        found += [place for place in every if place.topic is topic][-count:]
+    return found
 
 
 def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Place]:

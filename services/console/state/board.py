@@ -27,6 +27,7 @@ from services.operators.records.event_summary import (
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
+    RunEventSummary,
     UnvalidatedResultSummary,
 )
 from services.operators.records.stored import RetryEnded
@@ -103,7 +104,7 @@ class Board:
                 minute.replayed += 1
             case DismissedSummary():
                 minute.dismissed += 1
-            case RequestSummary() | UndecodableRecord() | PrivateSummary():
+            case RequestSummary() | UndecodableRecord() | PrivateSummary() | RunEventSummary():
                 pass
             case other:
                 assert_never(other)

@@ -6,6 +6,7 @@ from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.console.state.board import Board
 from services.console.state.group_cache import GroupCache
 from services.console.state.lanes import Lanes
+from services.console.state.open_runs import OpenRuns
 from services.console.state.request_times import RequestTimes
 from services.console.state.topic_counts import TopicCounts
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
@@ -31,6 +32,7 @@ class ConsoleState:
         self.dead_letters = DeadLetterIndex()
         self.group_cache = GroupCache(self.dead_letters)
         self.workflows = WorkflowIndex()
+        self.open_runs = OpenRuns()
         self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
         self.topic_counts = TopicCounts()
         self.records = 0
@@ -52,6 +54,7 @@ class ConsoleState:
         if isinstance(record.event, AnswerSummary | DeadLetterSummary):
             self.ended_ms = max(self.ended_ms or 0, record.at_ms)
         self.board.take(record)
+        self.open_runs.take(record)
         self.dead_letters.take(record)
         self._tail.append(record)
         if stored.topic is DEAD_LETTERS:

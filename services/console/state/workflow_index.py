@@ -4,11 +4,12 @@ import hashlib
 from array import array
 from bisect import bisect_left
 
-from answerbus.topics import TOPICS
+from answerbus.topics import CONTROLS, STEPS, TOPICS
 from services.operators.records.stored import Place
 
 RUN_RECORDS = 16_384  # sorting so many takes some 10 ms, which is as long as a page may wait
-_PARTITION_BITS, _OFFSET_BITS = 16, 45  # and 3 for the topic
+_PARTITION_BITS, _OFFSET_BITS = 16, 44  # and 4 for the topic
+_INDEXED = (*TOPICS, STEPS, CONTROLS)
 
 
 class WorkflowIndex:
@@ -54,10 +55,10 @@ def _hash(key: str) -> int:
 
 
 def _packed(place: Place) -> int:
-    topic = TOPICS.index(place.topic)
+    topic = _INDEXED.index(place.topic)
     return ((topic << _PARTITION_BITS | place.partition) << _OFFSET_BITS) | place.offset
 
 
 def _place(packed: int) -> Place:
     rest, offset = packed >> _OFFSET_BITS, packed & ((1 << _OFFSET_BITS) - 1)
-    return Place(TOPICS[rest >> _PARTITION_BITS], rest & ((1 << _PARTITION_BITS) - 1), offset)
+    return Place(_INDEXED[rest >> _PARTITION_BITS], rest & ((1 << _PARTITION_BITS) - 1), offset)

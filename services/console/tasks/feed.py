@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import DEAD_LETTERS, TOPICS
+from answerbus.topics import CONTROLS, DEAD_LETTERS, STEPS, TOPICS
 from services.console.state.console_state import ConsoleState
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Stored
@@ -62,7 +62,7 @@ class Feed:
         """Read for ever. A broker that is away is tried again; the pages say so meanwhile."""
         while True:
             try:
-                async with reading(self._bus, TOPICS) as reader:
+                async with reading(self._bus, TOPICS, optional=(STEPS, CONTROLS)) as reader:
                     await self._read(reader)
             except BusUnavailable as error:
                 _log.warning("reading the topics stopped, again in %g s: %s", AGAIN_S, error)

@@ -14,6 +14,7 @@ from services.operators.records.event_summary import (
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
+    RunEventSummary,
 )
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -43,7 +44,7 @@ def _parts(record: RecordSummary) -> Iterator[str]:
             yield _words(event.cause.kind)
         case ReplayedSummary() | DismissedSummary() | RetryEnded() | UndecodableRecord():
             pass
-        case PrivateSummary():
+        case PrivateSummary() | RunEventSummary():
             pass
         case other:
             assert_never(other)

@@ -109,13 +109,16 @@ async def reading(
     workflow_id: str | None = None,
     from_start: bool = True,
     since: datetime | None = None,
+    optional: Collection[Topic] = (),
 ) -> AsyncIterator[Reader]:
     """A reader of the topics (of a workflow's partitions alone), from retention's start or now.
 
-    With `since` from that moment on, by Kafka's clock.
+    With `since` from that moment on, by Kafka's clock. Of `optional` those that are there.
 
     When the block is entered, the reader is in place. Raises BusUnavailable.
     """
+    if optional:
+        topics = (*topics, *await bus.present(*optional))
     counts = await bus.counts(*topics)
     homes = None if workflow_id is None else (await bus.layout(*topics)).homes(workflow_id)
     consumer = bus.consumer(

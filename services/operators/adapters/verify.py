@@ -5,7 +5,16 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from answerbus.client.bus import Bus
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, RETRIES, Topic
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REFUSALS,
+    RESULTS,
+    RETRIES,
+    STEPS,
+    Topic,
+)
 from services.operators.adapters.reader import Reader, reading
 from services.operators.audit.claims import ClaimedSpending
 from services.operators.audit.verification import Verification, Verified
@@ -29,7 +38,8 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
     """
     total = Verified()
     was_moved = bool((await bus.layout(LEDGER)).earlier)
-    async with reading(bus, (*PRIVATE, *TERMINALS, ATTEMPTS), workflow_id=workflow_id) as reader:
+    topics = (*PRIVATE, *TERMINALS, ATTEMPTS, *await bus.present(STEPS))
+    async with reading(bus, topics, workflow_id=workflow_id) as reader:
         told = _ProgressReport(progress, await reader.left())
         each = [[partition] for partition in reader.partitions]
         for partitions in [reader.partitions] if was_moved else each:
@@ -74,11 +84,10 @@ async def _together(
         async for stored in _read(reader, topics, partitions, told):
             verification.claim(stored)
     for _ in range(1 + LOOKS_AGAIN_MAX):
-        attempts = _read(reader, (ATTEMPTS,), partitions, told)
-        if len(partitions) > 1:
-            attempts = _in_order_of_time(attempts)
-        async for stored in attempts:
-            verification.attempt(stored)
+        for topic, take in ((ATTEMPTS, verification.attempt), (STEPS, verification.step)):
+            found = _read(reader, (topic,), partitions, told)
+            async for stored in _in_order_of_time(found) if len(partitions) > 1 else found:
+                take(stored)
         if verification.is_settled():
             break
         await asyncio.sleep(LOOK_AGAIN_S)

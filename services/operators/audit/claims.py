@@ -12,6 +12,7 @@ from answerbus.private.ledger import AccountRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.replay_links import ReplayLinks
+from services.operators.audit.step_verification import RunEnded
 from services.operators.records.event_parts import ReplaySummary, SpentSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -64,6 +65,7 @@ class ClaimedSpending:
     foreign: list[AuditFinding] = field(default_factory=list)
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
+    runs: dict[str, RunEnded] = field(default_factory=dict)
     _accounts: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
@@ -78,6 +80,10 @@ class ClaimedSpending:
                 if event.request_id and self.workflow_id in (None, event.workflow_id):
                     self._judge_account(event, event.request_id, stored.place)
                     self.terminals[event.request_id].append(_ended(event, stored))
+                    if run := event.run:
+                        counts = (run.steps, run.tool_calls)
+                        ended = RunEnded(stored.place, stored.at_ms, *counts)
+                        self.runs.setdefault(event.request_id, ended)
             case _:
                 pass
 

@@ -21,14 +21,18 @@ FindingKind = Literal[
     "not_replayed",
     "terminal",
     "no_terminal",
+    "step_number",
+    "call",
+    "no_step",
+    "no_attempt",
 ]
 
 MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
     {
-        "unreadable": "the record is no attempt",
+        "unreadable": "the record is no attempt, step or end of a call",
         "changed": "the record is not what was written",
-        "twice": "the attempt stands here twice",
-        "link": "the attempt does not follow on the one before it",
+        "twice": "the record stands here twice",
+        "link": "the record does not follow on the one before it",
         "number": "the attempts of the request are not numbered 1, 2, 3",
         "spent": "what was charged does not add up",
         "head": "the ledger's last attempt is not in the chain",
@@ -38,6 +42,10 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         "not_replayed": "the request says that it is a replay, and no operator's record says so",
         "terminal": "the outcome has no attempt that it came from",
         "no_terminal": "the attempt ended its request, and its event is not there",
+        "step_number": "the steps of the run are not numbered 1, 2, 3",
+        "call": "the call that ends was not asked for, or has ended before",
+        "no_step": "the run had more steps, or ends of calls, than are there",
+        "no_attempt": "the step has no attempt that it came from",
     }
 )
 

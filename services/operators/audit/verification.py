@@ -9,12 +9,13 @@ from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
 from answerbus.private.ledger import Skipped
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, TOPIC_OF_KIND, Topic
-from services.digest import canonical_digest
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, STEPS, TOPIC_OF_KIND, Topic
+from services.digest import record_digest
 from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
 from services.operators.audit.claims import Balance, ClaimedSpending, Ended
 from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.replay_links import ReplayLinks
+from services.operators.audit.step_verification import StepVerification
 from services.operators.records.stored import Place, Stored
 
 
@@ -24,6 +25,8 @@ class Verified:
 
     attempts: int = 0
     accounts: int = 0
+    steps: int = 0
+    runs: int = 0
     begun_in_the_middle: int = 0
     without_ledger: int = 0
     in_flight: int = 0
@@ -35,6 +38,8 @@ class Verified:
         """Both together."""
         self.attempts += other.attempts
         self.accounts += other.accounts
+        self.steps += other.steps
+        self.runs += other.runs
         self.begun_in_the_middle += other.begun_in_the_middle
         self.without_ledger += other.without_ledger
         self.in_flight += other.in_flight
@@ -58,6 +63,7 @@ class Verification:
         self._unmet: set[str] = set()  # accounts whose head, as the ledger had it, is not read yet
         self._begins_at_ms: int | None = None
         self._verified = Verified()
+        self._steps = StepVerification(STEPS in cut, workflow_id)
 
     def claim(self, stored: Stored) -> None:
         """A record of the ledger or of a topic of terminals; not after the first attempt."""
@@ -74,10 +80,15 @@ class Verification:
             self._verified.attempts += 1
             self._judge(stored, *read)
 
+    def step(self, stored: Stored) -> None:
+        """The next record of the steps; not before the attempts that are there by now."""
+        self._steps.take(stored)
+
     def is_settled(self) -> bool:
         """Whether everything that was claimed has been met; if not, more may be about to come."""
         self._known_balances()
-        return not self._unmet and not any(self._unanswered())
+        is_met = not self._unmet and not any(self._unanswered())
+        return is_met and self._steps.is_settled()
 
     def end(self) -> Verified:
         """The verdict."""
@@ -94,6 +105,12 @@ class Verification:
             event_id = f"{request_id}.attempt.{ended.attempt}"
             expected = f"{event_id}, which became this {ended.kind}"
             self._fault(ended.account_id, "terminal", event_id, ended.place, expected)
+        for request_id, run in self._claims.runs.items():
+            self._steps.claim(request_id, run)
+        begins_at_ms = self._begins_at_ms if ATTEMPTS in self._cut else None
+        self._steps.end(attempts_begin_at_ms=begins_at_ms)
+        self._verified.breaks += self._steps.findings
+        self._verified.steps, self._verified.runs = self._steps.steps, self._steps.runs
         chains = self._chains
         self._verified.accounts = len(chains)
         self._verified.begun_in_the_middle = sum(not chain.is_whole for chain in chains.values())
@@ -113,6 +130,8 @@ class Verification:
         return self._balances
 
     def _judge(self, stored: Stored, attempt: Attempt, computed: str) -> None:
+        if attempt.outcome == "step":
+            self._steps.became_step(attempt, stored)
         balance = self._known_balances().get(attempt.account_id)
         chain = self._chains.setdefault(attempt.account_id, AttemptChain())
         if chain.is_broken:
@@ -200,8 +219,7 @@ def _read(stored: Stored) -> tuple[Attempt, str] | AuditFinding:
         return AuditFinding(
             "unreadable", attempt.account_id, attempt.event_id, stored.place, "strict JSON"
         )
-    body = {name: value for name, value in parsed.value.items() if name != "hash"}
-    return attempt, canonical_digest(body)
+    return attempt, record_digest(parsed.value)
 
 
 def _changed(attempt: Attempt, computed: str) -> Fault | None:

@@ -18,6 +18,7 @@ from services.operators.records.event_summary import (
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
+    RunEventSummary,
 )
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -101,7 +102,7 @@ class DeadLetterIndex:
                 self.undecodable += 1
             case RequestSummary() | RetrySummary() | RetryEnded():
                 pass
-            case PrivateSummary():
+            case PrivateSummary() | RunEventSummary():
                 pass
             case other:
                 assert_never(other)

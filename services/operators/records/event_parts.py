@@ -133,6 +133,13 @@ class ReplaySummary(Part, frozen=True, gc=False):
     dead_letter_id: Text
 
 
+class AgentPart(Part, frozen=True, gc=False):
+    """Which agent works on a run; without a version it is the newest."""
+
+    name: Text
+    version: Count | None = None
+
+
 class AskedSummary(Part, frozen=True, gc=False):
     """The request within a retry or a dead letter."""
 
@@ -140,3 +147,25 @@ class AskedSummary(Part, frozen=True, gc=False):
     profile: Text = "default"
     budget: BudgetSummary = BudgetSummary()
     replay: ReplaySummary | None = None
+    agent: AgentPart | None = None
+
+
+class CallPart(Part, frozen=True, gc=False):
+    """A tool call of a step, as it stood then."""
+
+    call_id: Text
+    state: Text
+
+
+class ControlPart(Part, frozen=True, gc=False):
+    """What a person said; only approvals are about a call."""
+
+    kind: Text = ""
+    call_id: Text | None = None
+
+
+class RunPart(Part, frozen=True, gc=False):
+    """What a run came to, as its terminal counts."""
+
+    steps: Count = 0
+    tool_calls: Count = 0

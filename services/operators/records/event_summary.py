@@ -17,9 +17,12 @@ from answerbus.schema_name import SchemaName
 from services.operators.records.event_parts import (
     TEXT_CHARS_MAX,
     AccountStateSummary,
+    AgentPart,
     AnsweredSchema,
     AskedSummary,
+    CallPart,
     CauseSummary,
+    ControlPart,
     Count,
     FailureDetailSummary,
     FailureSummary,
@@ -30,6 +33,7 @@ from services.operators.records.event_parts import (
     ProblemSummary,
     Reason,
     ReplaySummary,
+    RunPart,
     Text,
     UsageSummary,
 )
@@ -49,6 +53,7 @@ class RequestSummary(_Event, frozen=True, gc=False, tag="request"):
     workflow_id: Text
     answer_schema: SchemaName
     profile: Text = "default"
+    agent: AgentPart | None = None
 
 
 class AttemptSummary(_Event, frozen=True, gc=False, tag="attempt"):
@@ -90,6 +95,7 @@ class AnswerSummary(_Event, frozen=True, gc=False):
     model: ModelSummary | None = None
     account: AccountStateSummary | None = None
     replay: ReplaySummary | None = None
+    run: RunPart | None = None
     requested_at: Any = None  # any, since a forged outcome may hold anything there
     finished_at: Any = None
     labels: Any = None
@@ -144,6 +150,7 @@ class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
     at: Moment
     prior: Sequence[PriorSummary] = ()
     round: Count = 0
+    run: RunPart | None = None
     labels: Mapping[Text, Text] = MappingProxyType({})
 
     @property
@@ -192,6 +199,48 @@ class DismissedSummary(_Event, frozen=True, gc=False, tag="dismissed"):
     at: Moment
 
 
+class RunEventSummary(_Event, frozen=True, gc=False):
+    """What a run does, or what people say to it."""
+
+    workflow_id: Text
+    request_id: Text | None = None
+
+
+class StepSummary(RunEventSummary, frozen=True, gc=False, tag="step"):
+    """A step of a run."""
+
+    n: Count = 0
+    agent: AgentPart | None = None
+    calls: tuple[CallPart, ...] = ()
+
+
+class ToolEndedSummary(RunEventSummary, frozen=True, gc=False, tag="tool_ended"):
+    """The end of a tool call."""
+
+    call_id: Text = ""
+
+
+class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="approval_requested"):
+    """A tool call that awaits a person."""
+
+    call_id: Text = ""
+
+
+class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
+    """What a control came to."""
+
+    effect: Text = ""
+    control: ControlPart = ControlPart()
+
+
+class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
+    """What a person decided about a tool call."""
+
+
+class CancelSummary(RunEventSummary, frozen=True, gc=False, tag="cancel"):
+    """A cancellation."""
+
+
 class PrivateSummary(_Event, frozen=True, gc=False):
     """What workers write for themselves; no list of operators shows it, and few counts need it."""
 
@@ -237,6 +286,12 @@ EventSummary = (
     | DeadLetterSummary
     | ReplayedSummary
     | DismissedSummary
+    | StepSummary
+    | ToolEndedSummary
+    | ApprovalRequestedSummary
+    | ControlAppliedSummary
+    | ApprovalSummary
+    | CancelSummary
     | AccountSummary
     | ClosedSummary
     | ClosedIdsSummary

@@ -19,7 +19,7 @@ _WAITING: Mapping[CallStatus, str] = MappingProxyType(
         "called": "called",
         "waiting": "waits for its turn",
         "awaits_approval": "awaits approval",
-        "ended": "ended with its run",
+        "ended": "ended",
     }
 )
 

@@ -8,6 +8,7 @@ from aiohttp import ClientResponse, ClientSession, DummyCookieJar
 from aiohttp.test_utils import TestServer, unused_port
 
 from answerbus.client.bus import Bus
+from answerbus.control import Approval, Cancel
 from answerbus.registry import Registry
 from services.console.access.origins import origins_of
 from services.console.access.sessions import Sessions
@@ -17,6 +18,7 @@ from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
 from services.console.pages.render import environment
 from services.console.tasks.audits import Audits
+from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
@@ -41,6 +43,17 @@ class Shelf(Picker):
 
     async def pick_all(self, places: Iterable[Place]) -> list[Stored]:
         return [self._records[place] for place in places if place in self._records]
+
+
+class NotedControls(ControlWriter):
+    """Keeps what would be written."""
+
+    def __init__(self) -> None:
+        super().__init__(NOWHERE)
+        self.written: list[Approval | Cancel] = []
+
+    async def write(self, control: Approval | Cancel) -> None:
+        self.written.append(control)
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,7 @@ async def site(
         audits=Audits(NOWHERE, lambda: NOON_MS / 1000),
         picker=Shelf(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
+        controls=NotedControls(),
         templates=environment(),
         now=lambda: NOON_MS / 1000,
     )

@@ -65,7 +65,7 @@ async def test_letters_are_reached_only_in_the_picture_that_has_them(
     scripts = iter([first, second])
 
     @asynccontextmanager
-    async def reading(_: Bus, __: Collection[Topic]) -> AsyncIterator[Reader]:
+    async def reading(_: Bus, __: Collection[Topic], **___: object) -> AsyncIterator[Reader]:
         yield next(scripts)
 
     monkeypatch.setattr(feed_module, "reading", reading)

@@ -134,7 +134,7 @@ def test_a_run_that_ended_says_how_and_leaves_nothing_to_be_approved() -> None:
     text = shown(run)
     assert "dead letter: " in text
     assert "cancelled by ops@acme: order withdrawn" in text
-    assert "ended with its run" in text
+    assert "── orders.refund  ended\n" in text
 
 
 def test_a_letter_about_another_record_of_that_id_ends_no_run() -> None:

@@ -1,0 +1,119 @@
+"""Open runs of agents, the calls that await approval, and what an operator decides about them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from answerbus.control import Approval, ApprovalRequested, Cancel
+from answerbus.envelope import decode
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.console.context import CONTEXT, ConsoleContext
+from services.console.form import Form, form_of, known_names
+from services.console.guard import operator_of
+from services.console.pages.render import page
+from services.operators.records.stored import Place
+
+RUNS_SHOWN_MAX = 200
+APPROVALS_SHOWN_MAX = 100
+
+_SAID = {
+    "approved": "The approval is written; the run goes on once its worker has read it.",
+    "denied": "The refusal is written; the run is told once its worker has read it.",
+    "cancelled": "The cancellation is written; the run ends once its worker has read it.",
+}
+
+
+async def runs(request: web.Request) -> web.Response:
+    """Those that are open, the oldest first, and what a person is to decide."""
+    known_names(request, "said")
+    context = request.app[CONTEXT]
+    found = context.feed.state.open_runs.runs(int(context.now() * 1000))
+    places = [place for run in found for place in run.awaiting.values()]
+    return page(
+        request,
+        "runs.html",
+        said=_SAID.get(request.query.get("said", "")),
+        awaiting=await _asked(context, places[:APPROVALS_SHOWN_MAX]),
+        open_runs=found[:RUNS_SHOWN_MAX],
+        count=len(found),
+    )
+
+
+async def decide(request: web.Request) -> web.Response:
+    """Approve or deny a call, with the arguments that the person has seen."""
+    session = operator_of(request)
+    context, form = request.app[CONTEXT], await form_of(request)
+    decision, reason = _decision(form), _reason(form)
+    place = context.feed.state.open_runs.place_of(form.get("call", ""))
+    asked = next(iter(await _asked(context, [place])), None) if place else None
+    if asked is None or asked.args_digest != form.get("digest"):
+        text = "This call awaits no approval any more, or its arguments are others than you saw."
+        return page(request, "message.html", 409, title="Nothing to decide", text=text)
+    approval = Approval(
+        call_id=asked.call_id,
+        args_digest=asked.args_digest,
+        decision=decision,
+        by=clip(session.name, REASON_BYTES_MAX),
+        reason=reason,
+        workflow_id=asked.workflow_id,
+        at=_now(context),
+    )
+    await context.controls.write(approval)
+    return _back(decision)
+
+
+async def cancel(request: web.Request) -> web.Response:
+    """End a run."""
+    session = operator_of(request)
+    context, form = request.app[CONTEXT], await form_of(request)
+    reason = _reason(form)
+    try:
+        control = Cancel(
+            scope="request",
+            request_id=form.get("request", ""),
+            workflow_id=form.get("workflow", ""),
+            by=clip(session.name, REASON_BYTES_MAX),
+            reason=reason,
+            at=_now(context),
+        )
+    except ValidationError:
+        raise web.HTTPBadRequest(text="The form names no request and workflow.") from None
+    await context.controls.write(control)
+    return _back("cancelled")
+
+
+async def _asked(context: ConsoleContext, places: Sequence[Place]) -> tuple[ApprovalRequested, ...]:
+    """What is asked at these places and can still be decided, read again from there."""
+    events = [decode(stored.value) for stored in await context.picker.pick_all(places)]
+    found = (event for event in events if isinstance(event, ApprovalRequested))
+    now = _now(context)
+    return tuple(sorted((e for e in found if e.expires_at > now), key=lambda event: event.at))
+
+
+def _decision(form: Form) -> Literal["approved", "denied"]:
+    match form.get("decision"):
+        case "approved":
+            return "approved"
+        case "denied":
+            return "denied"
+        case _:
+            raise web.HTTPBadRequest(text="Choose to approve or to deny.")
+
+
+def _reason(form: Form) -> str:
+    reason = form.get("reason", "").strip()
+    if not reason:
+        raise web.HTTPBadRequest(text="Say why: the reason is recorded with the decision.")
+    return clip(reason, REASON_BYTES_MAX)
+
+
+def _now(context: ConsoleContext) -> datetime:
+    return datetime.fromtimestamp(context.now(), UTC)
+
+
+def _back(said: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": f"/runs?said={said}"})

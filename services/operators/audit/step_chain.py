@@ -1,0 +1,77 @@
+"""The steps of one run and the ends of its calls as a chain: each links to the one before; pure."""
+
+from dataclasses import dataclass, field
+
+from answerbus.step import Step, ToolEnded
+from services.operators.audit.findings import FindingKind
+
+_PRINT_BYTES = 8  # of each hash, enough to know one again
+
+Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
+
+
+@dataclass(slots=True)
+class StepChain:
+    """What is known of a run after its records so far.
+
+    `is_whole` tells whether its first record is there: counts mean nothing without it.
+    """
+
+    is_whole: bool = True
+    is_broken: bool = False
+    head: str | None = None
+    steps: int = 0
+    calls: int = 0
+    open_calls: set[str] = field(default_factory=set)
+    _prints: set[bytes] = field(default_factory=set)
+
+    def follow(self, event: Step | ToolEnded, *, was_cut: bool) -> Fault | None:
+        """Add the next record, whose own hash is right, or say why it does not follow.
+
+        `was_cut`: the topic does not reach back to its beginning.
+        """
+        fault = self._link(event, was_cut=was_cut) or self._content(event)
+        if fault is None:
+            self.head = event.hash
+            self._prints.add(_print(event.hash))
+        return fault
+
+    def ended_otherwise(self, steps: int, tool_calls: int) -> str | None:
+        """What its terminal should find here; None if it does."""
+        if not self.is_whole:
+            return None
+        if (steps, tool_calls) != (self.steps, self.calls):
+            said = f"{steps} steps and {tool_calls} calls, as its outcome says"
+            return f"{said}, not {self.steps} and {self.calls}"
+        if self.open_calls:
+            return f"an end of each call, also of {min(self.open_calls)}"
+        return None
+
+    def _link(self, event: Step | ToolEnded, *, was_cut: bool) -> Fault | None:
+        if _print(event.hash) in self._prints:
+            return "twice", "this very record once"
+        if event.previous == self.head:
+            return None
+        if self.head is None and was_cut:
+            self.is_whole = False
+            return None
+        return "link", f"`previous` to be {self.head or 'null'}, the record before it"
+
+    def _content(self, event: Step | ToolEnded) -> Fault | None:
+        if isinstance(event, Step):
+            if self.is_whole and event.n != self.steps + 1:
+                return "step_number", f"step {self.steps + 1} of {event.request_id}"
+            self.steps = event.n
+            self.calls += len(event.calls)
+            self.open_calls |= {call.call_id for call in event.calls}
+            return None
+        if event.call_id not in self.open_calls:
+            if self.is_whole:
+                return "call", f"a step that asks for {event.call_id}, and no other end of it"
+            return None
+        self.open_calls.discard(event.call_id)
+        return None
+
+
+def _print(digest: str) -> bytes:
+    return bytes.fromhex(digest.removeprefix("sha256:")[: 2 * _PRINT_BYTES])

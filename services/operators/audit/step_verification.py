@@ -1,0 +1,143 @@
+"""Whether the steps of runs are all there as they were written, and what others say of them; pure.
+
+Held against attempts that became steps, and against outcomes that count steps and calls.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter, ValidationError
+
+from answerbus import json_text
+from answerbus.attempt import Attempt
+from answerbus.step import Step, ToolEnded
+from services.digest import record_digest
+from services.operators.audit.findings import AuditFinding, FindingKind
+from services.operators.audit.step_chain import StepChain
+from services.operators.records.stored import Place, Stored
+
+_CHAINED: TypeAdapter[Step | ToolEnded] = TypeAdapter(Step | ToolEnded)
+_SIGNS = (b'"step"', b'"tool_ended"')
+
+_Link = tuple[str, int]  # a request and the number of an attempt
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A terminal of a run: where it stands, and what it counts."""
+
+    place: Place
+    at_ms: int
+    steps: int
+    tool_calls: int
+
+
+@dataclass(slots=True)
+class StepVerification:
+    """Takes terminals and attempts first, then the records of the steps topic in their order."""
+
+    was_cut: bool
+    workflow_id: str | None = None
+    steps: int = 0
+    findings: list[AuditFinding] = field(default_factory=list)
+    _chains: dict[str, StepChain] = field(default_factory=dict)
+    _ended: dict[str, RunEnded] = field(default_factory=dict)
+    _expected: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
+    _without: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
+    _begins_at_ms: int | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many have steps here."""
+        return len(self._chains)
+
+    def claim(self, request_id: str, ended: RunEnded) -> None:
+        """A run has had its terminal."""
+        self._ended.setdefault(request_id, ended)
+
+    def became_step(self, attempt: Attempt, stored: Stored) -> None:
+        """An attempt says that it became a step."""
+        link = attempt.request_id, attempt.attempt
+        if self._without.pop(link, None) is None:
+            self._expected[link] = stored.place, stored.at_ms
+
+    def take(self, stored: Stored) -> None:
+        """The next record of the steps."""
+        if self._begins_at_ms is None:
+            self._begins_at_ms = stored.at_ms
+        if not any(sign in (stored.value or b"") for sign in _SIGNS):
+            return  # what people are asked and say is in no chain
+        read = _read(stored)
+        if isinstance(read, AuditFinding):
+            self.findings.append(read)
+        elif read is not None and self.workflow_id in (None, read[0].workflow_id):
+            self._judge(stored, *read)
+
+    def is_settled(self) -> bool:
+        """Whether each step has its attempt, and each such attempt its step."""
+        return not self._without and not any(self._missing())
+
+    def end(self, *, attempts_begin_at_ms: int | None) -> None:
+        """Note what is missing; attempts before that moment are no longer kept."""
+        for (request_id, number), place in self._missing():
+            expected = f"the step that attempt {number} of {request_id} became"
+            self._fault(request_id, "no_step", f"{request_id}.step.{number}", place, expected)
+        for (request_id, number), (place, at_ms) in self._without.items():
+            if attempts_begin_at_ms is None or at_ms > attempts_begin_at_ms:
+                expected = f"attempt {number} of {request_id} to have become it"
+                self._fault(request_id, "no_attempt", None, place, expected)
+        for request_id, ended in self._ended.items():
+            chain = self._chains.get(request_id)
+            if chain is None and (self._is_before_the_cut(ended.at_ms) or not ended.steps):
+                continue
+            wrong = (chain or StepChain()).ended_otherwise(ended.steps, ended.tool_calls)
+            if wrong:
+                self._fault(request_id, "no_step", None, ended.place, wrong)
+
+    def _judge(self, stored: Stored, event: Step | ToolEnded, computed: str) -> None:
+        self.steps += isinstance(event, Step)
+        if isinstance(event, Step):
+            link = event.request_id, event.attempt
+            if self._expected.pop(link, None) is None:
+                self._without.setdefault(link, (stored.place, stored.at_ms))
+        chain = self._chains.setdefault(event.request_id, StepChain())
+        if chain.is_broken:
+            return
+        if event.hash != computed:
+            expected = f"its hash to be {computed}"
+            self._fault(event.request_id, "changed", event.event_id, stored.place, expected)
+        elif wrong := chain.follow(event, was_cut=self.was_cut):
+            self._fault(event.request_id, wrong[0], event.event_id, stored.place, wrong[1])
+
+    def _missing(self) -> Iterator[tuple[_Link, Place]]:
+        for link, (place, at_ms) in self._expected.items():
+            if not self._is_before_the_cut(at_ms):
+                yield link, place
+
+    def _is_before_the_cut(self, at_ms: int) -> bool:
+        begins = self._begins_at_ms
+        return self.was_cut and (begins is None or at_ms <= begins)
+
+    def _fault(
+        self, request_id: str, kind: FindingKind, event_id: str | None, place: Place, expected: str
+    ) -> None:
+        """Note a break, unless the run has one already: one makes many others."""
+        chain = self._chains.setdefault(request_id, StepChain())
+        if not chain.is_broken:
+            self.findings.append(AuditFinding(kind, None, event_id or request_id, place, expected))
+        chain.is_broken = True
+
+
+def _read(stored: Stored) -> tuple[Step | ToolEnded, str] | AuditFinding | None:
+    """The record and the hash that its body has; None for what is in no chain."""
+    parsed = json_text.parse(stored.value or b"")
+    if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict):
+        return AuditFinding("unreadable", None, None, stored.place, "strict JSON")
+    if parsed.value.get("kind") not in ("step", "tool_ended"):
+        return None
+    try:
+        event = _CHAINED.validate_json(stored.value or b"")
+    except ValidationError as error:
+        wrong = f"a step or an end of a call ({error.error_count()} of its fields are not right)"
+        return AuditFinding("unreadable", None, None, stored.place, wrong)
+    return event, record_digest(parsed.value)

@@ -1,0 +1,192 @@
+"""The pages about runs: what they show and to whom, and what an operator can decide there."""
+
+import json
+import re
+
+import pytest
+
+from answerbus.control import Approval, Cancel
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.topics import TOPIC_OF_KIND
+from services.operators.records.stored import Stored
+from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, NotedControls, Site, site
+from tests.unit.operators.runs.events import (
+    WORKFLOW,
+    approval_asked,
+    asked,
+    attempt,
+    call,
+    decided,
+    ended,
+    result,
+    step,
+)
+from tests.unit.operators.stored_examples import NOON_MS
+
+SAID = "what-was-said-in-confidence"
+EVIL = "\"'><script>alert(1)</script>"
+CALL = "r-1.call.1.1"
+DIGEST = "sha256:" + "1" * 64
+
+
+def of(*events: Event) -> list[Stored]:
+    return [
+        Stored(TOPIC_OF_KIND[one.kind], 0, offset, NOON_MS, b"k", encode(one).value, ())
+        for offset, one in enumerate(events)
+    ]
+
+
+def a_run() -> list[Stored]:
+    refund = call("r-1", 1, 1, tool="orders.refund", state="awaits_approval", args={EVIL: SAID})
+    return of(
+        asked("r-1", agent={"name": "support"}),
+        attempt("r-1", 1),
+        step("r-1", 1, call("r-1", 1, args={"order": SAID}), refund, said=[f"{SAID} {EVIL}"]),
+        ended("r-1.call.1.0", outcome={"kind": "ok", "value": SAID}),
+        approval_asked(CALL, args={EVIL: SAID}, args_digest=DIGEST),
+    )
+
+
+async def text_of(here: Site, path: str, token: str = OPERATOR) -> str:
+    response = await here.get(path, await here.log_in(token))
+    assert response.status == 200, await response.text()
+    return await response.text()
+
+
+def written(here: Site) -> list[Approval | Cancel]:
+    controls = here.context.controls
+    assert isinstance(controls, NotedControls)
+    return controls.written
+
+
+async def post(
+    here: Site, path: str, form: dict[str, str], token: str = OPERATOR, *, csrf: bool = True
+) -> int:
+    cookie = await here.log_in(token)
+    page = await (await here.get("/runs", cookie)).text()
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    if csrf and found:
+        form = {**form, "csrf": found.group(1)}
+    return (await here.post(path, form, cookie)).status
+
+
+async def test_open_runs_and_what_they_await_are_listed() -> None:
+    async with site(*a_run()) as here:
+        text = await text_of(here, "/runs")
+
+    assert "1 call awaits approval" in text
+    assert "1 open run" in text
+    assert "support v3" in text
+    assert "orders.refund" in text
+    assert SAID in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("path", ["/runs", f"/workflow?id={WORKFLOW}"])
+async def test_viewers_see_that_there_are_runs_and_nothing_of_what_was_said(path: str) -> None:
+    async with site(*a_run()) as here:
+        text = await text_of(here, path, VIEWER)
+
+    assert "orders.refund" in text
+    assert SAID not in text
+    assert "/runs/decide" not in text
+    assert "/runs/cancel" not in text
+
+
+async def test_the_page_of_a_workflow_shows_the_tree_with_what_can_be_done() -> None:
+    async with site(*a_run()) as here:
+        text = await text_of(here, f"/workflow?id={WORKFLOW}")
+
+    assert "r-1 support v3 · 1 step" in text
+    assert "orders.refund" in text
+    assert "awaits approval" in text
+    assert f'name="call" value="{CALL}"' in text
+    assert 'action="/runs/cancel"' in text
+    assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("decision", ["approved", "denied"])
+async def test_an_operator_decides_in_their_own_name(decision: str) -> None:
+    form = {"call": CALL, "digest": DIGEST, "decision": decision, "reason": "phoned"}
+    async with site(*a_run()) as here:
+        assert await post(here, "/runs/decide", form, NIGHT) == 303
+        (control,) = written(here)
+
+    assert isinstance(control, Approval)
+    assert (control.call_id, control.args_digest) == (CALL, DIGEST)
+    assert (control.decision, control.by, control.reason) == (decision, "night@acme", "phoned")
+    assert control.workflow_id == WORKFLOW
+
+
+async def test_an_operator_cancels_a_run() -> None:
+    async with site(*a_run()) as here:
+        form = {"request": "r-1", "workflow": WORKFLOW, "reason": "enough"}
+        assert await post(here, "/runs/cancel", form, NIGHT) == 303
+        (control,) = written(here)
+
+    assert isinstance(control, Cancel)
+    assert (control.scope, control.request_id, control.workflow_id, control.by) == (
+        *("request", "r-1"),
+        *(WORKFLOW, "night@acme"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"digest": "sha256:" + "2" * 64}, 409),  # other arguments than the person saw
+        ({"call": "r-1.call.1.0"}, 409),
+        ({"call": ""}, 409),
+        ({"decision": "perhaps"}, 400),
+        ({"reason": "  "}, 400),
+    ],
+)
+async def test_what_cannot_be_decided_is_not_written(changes: dict[str, str], status: int) -> None:
+    form = {"call": CALL, "digest": DIGEST, "decision": "approved", "reason": "yes", **changes}
+    async with site(*a_run()) as here:
+        assert await post(here, "/runs/decide", form) == status
+        assert written(here) == []
+
+
+async def test_a_form_without_its_session_or_of_a_viewer_writes_nothing() -> None:
+    decide = {"call": CALL, "digest": DIGEST, "decision": "approved", "reason": "yes"}
+    cancel = {"request": "r-1", "workflow": WORKFLOW, "reason": "yes"}
+    async with site(*a_run()) as here:
+        for path, form in (("/runs/decide", decide), ("/runs/cancel", cancel)):
+            assert await post(here, path, form, VIEWER) == 403
+            assert await post(here, path, form, csrf=False) == 403
+        empty = {**cancel, "request": ""}
+        assert await post(here, "/runs/cancel", empty) == 400
+        assert written(here) == []
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [decided(CALL)],
+        [ended(CALL, "denied")],
+        [result("r-1")],
+        [
+            result(
+                "r-1",
+                run={"agent": json.loads(step("r-1", 1).model_dump_json())["agent"]}
+                | {"steps": 1, "tool_calls": 2},
+            )
+        ],
+    ],
+    ids=["decided", "ended", "answered", "answered as a run"],
+)
+@pytest.mark.parametrize("order", [1, -1], ids=["read last", "read first"])
+async def test_what_is_over_awaits_nothing(more: list[Event], order: int) -> None:
+    later = [
+        Stored(TOPIC_OF_KIND[one.kind], 0, 50, NOON_MS, b"k", encode(one).value, ()) for one in more
+    ]
+    own = json.loads(later[0].value or b"")
+    if order < 0 and "run" not in own:
+        order = 1  # what one partition says is read in its order
+    async with site(*[*a_run(), *later][::order]) as here:
+        text = await text_of(here, "/runs")
+
+    assert "0 calls await approval" in text
+    assert ("0 open runs" in text) == (own["kind"] == "result")
