@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from services.operators.records.event_parts import AgentPart
 from services.operators.records.event_summary import (
     AnswerSummary,
-    ApprovalRequestedSummary,
-    ControlAppliedSummary,
     DeadLetterSummary,
     RequestSummary,
+)
+from services.operators.records.run_summary import (
+    ApprovalRequestedSummary,
+    ControlAppliedSummary,
     StepSummary,
     ToolEndedSummary,
 )

@@ -14,8 +14,8 @@ from services.operators.records.event_summary import (
     ReplayedSummary,
     RequestSummary,
     RetrySummary,
-    RunEventSummary,
 )
+from services.operators.records.run_summary import RunEventSummary
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 

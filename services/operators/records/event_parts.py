@@ -169,3 +169,12 @@ class RunPart(Part, frozen=True, gc=False):
 
     steps: Count = 0
     tool_calls: Count = 0
+
+
+class EventPart(Part, frozen=True, gc=False, tag_field="kind"):
+    """The parent of all summaries of events, which go by their kind."""
+
+    @property
+    def kind(self) -> str:
+        """The event's kind."""
+        return str(self.__struct_config__.tag)

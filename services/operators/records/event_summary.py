@@ -20,15 +20,13 @@ from services.operators.records.event_parts import (
     AgentPart,
     AnsweredSchema,
     AskedSummary,
-    CallPart,
     CauseSummary,
-    ControlPart,
     Count,
+    EventPart,
     FailureDetailSummary,
     FailureSummary,
     ModelSummary,
     Moment,
-    Part,
     PriorSummary,
     ProblemSummary,
     Reason,
@@ -37,16 +35,10 @@ from services.operators.records.event_parts import (
     Text,
     UsageSummary,
 )
+from services.operators.records.run_summary import AnyRunSummary
 
 
-class _Event(Part, frozen=True, gc=False, tag_field="kind"):
-    @property
-    def kind(self) -> str:
-        """The event's kind."""
-        return str(self.__struct_config__.tag)
-
-
-class RequestSummary(_Event, frozen=True, gc=False, tag="request"):
+class RequestSummary(EventPart, frozen=True, gc=False, tag="request"):
     """A request."""
 
     request_id: Text
@@ -56,7 +48,7 @@ class RequestSummary(_Event, frozen=True, gc=False, tag="request"):
     agent: AgentPart | None = None
 
 
-class AttemptSummary(_Event, frozen=True, gc=False, tag="attempt"):
+class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
     """An attempt; `model` is None where no provider was called."""
 
     request_id: Text
@@ -70,7 +62,7 @@ class AttemptSummary(_Event, frozen=True, gc=False, tag="attempt"):
     schema_digest: Text | None = None
 
 
-class RetrySummary(_Event, frozen=True, gc=False, tag="retry_request"):
+class RetrySummary(EventPart, frozen=True, gc=False, tag="retry_request"):
     """A request that is to be tried again."""
 
     request_id: Text
@@ -85,7 +77,7 @@ class RetrySummary(_Event, frozen=True, gc=False, tag="retry_request"):
         return self.request.answer_schema
 
 
-class AnswerSummary(_Event, frozen=True, gc=False):
+class AnswerSummary(EventPart, frozen=True, gc=False):
     """An outcome with an answer. Little is required of it: the audit is to find forged ones."""
 
     request_id: Text
@@ -138,7 +130,7 @@ class RefusalSummary(AnswerSummary, frozen=True, gc=False, tag="refusal"):
     """A request that was declined."""
 
 
-class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
+class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
     """A dead letter."""
 
     dead_letter_id: Text
@@ -179,7 +171,7 @@ class DeadLetterSummary(_Event, frozen=True, gc=False, tag="dead_letter"):
         return self.cause.problems or (self.last_failure.problems if self.last_failure else ())
 
 
-class ReplayedSummary(_Event, frozen=True, gc=False, tag="replayed"):
+class ReplayedSummary(EventPart, frozen=True, gc=False, tag="replayed"):
     """A dead letter that was replayed, as `request_id`."""
 
     dead_letter_id: Text
@@ -190,7 +182,7 @@ class ReplayedSummary(_Event, frozen=True, gc=False, tag="replayed"):
     at: Moment
 
 
-class DismissedSummary(_Event, frozen=True, gc=False, tag="dismissed"):
+class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
     """A dead letter that was dismissed."""
 
     dead_letter_id: Text
@@ -199,49 +191,7 @@ class DismissedSummary(_Event, frozen=True, gc=False, tag="dismissed"):
     at: Moment
 
 
-class RunEventSummary(_Event, frozen=True, gc=False):
-    """What a run does, or what people say to it."""
-
-    workflow_id: Text
-    request_id: Text | None = None
-
-
-class StepSummary(RunEventSummary, frozen=True, gc=False, tag="step"):
-    """A step of a run."""
-
-    n: Count = 0
-    agent: AgentPart | None = None
-    calls: tuple[CallPart, ...] = ()
-
-
-class ToolEndedSummary(RunEventSummary, frozen=True, gc=False, tag="tool_ended"):
-    """The end of a tool call."""
-
-    call_id: Text = ""
-
-
-class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="approval_requested"):
-    """A tool call that awaits a person."""
-
-    call_id: Text = ""
-
-
-class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
-    """What a control came to."""
-
-    effect: Text = ""
-    control: ControlPart = ControlPart()
-
-
-class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
-    """What a person decided about a tool call."""
-
-
-class CancelSummary(RunEventSummary, frozen=True, gc=False, tag="cancel"):
-    """A cancellation."""
-
-
-class PrivateSummary(_Event, frozen=True, gc=False):
+class PrivateSummary(EventPart, frozen=True, gc=False):
     """What workers write for themselves; no list of operators shows it, and few counts need it."""
 
 
@@ -286,12 +236,7 @@ EventSummary = (
     | DeadLetterSummary
     | ReplayedSummary
     | DismissedSummary
-    | StepSummary
-    | ToolEndedSummary
-    | ApprovalRequestedSummary
-    | ControlAppliedSummary
-    | ApprovalSummary
-    | CancelSummary
+    | AnyRunSummary
     | AccountSummary
     | ClosedSummary
     | ClosedIdsSummary

@@ -1,0 +1,62 @@
+"""Of what runs do, and of what people say to them, the members that lists need; pure."""
+
+from services.operators.records.event_parts import (
+    AgentPart,
+    CallPart,
+    ControlPart,
+    Count,
+    EventPart,
+    Text,
+)
+
+
+class RunEventSummary(EventPart, frozen=True, gc=False):
+    """What a run does, or what people say to it."""
+
+    workflow_id: Text
+    request_id: Text | None = None
+
+
+class StepSummary(RunEventSummary, frozen=True, gc=False, tag="step"):
+    """A step of a run."""
+
+    n: Count = 0
+    agent: AgentPart | None = None
+    calls: tuple[CallPart, ...] = ()
+
+
+class ToolEndedSummary(RunEventSummary, frozen=True, gc=False, tag="tool_ended"):
+    """The end of a tool call."""
+
+    call_id: Text = ""
+
+
+class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="approval_requested"):
+    """A tool call that awaits a person."""
+
+    call_id: Text = ""
+
+
+class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
+    """What a control came to."""
+
+    effect: Text = ""
+    control: ControlPart = ControlPart()
+
+
+class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
+    """What a person decided about a tool call."""
+
+
+class CancelSummary(RunEventSummary, frozen=True, gc=False, tag="cancel"):
+    """A cancellation."""
+
+
+AnyRunSummary = (
+    StepSummary
+    | ToolEndedSummary
+    | ApprovalRequestedSummary
+    | ControlAppliedSummary
+    | ApprovalSummary
+    | CancelSummary
+)
