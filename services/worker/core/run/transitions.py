@@ -70,10 +70,7 @@ def take_step(
 ) -> Change:
     """An answer calls tools: those that may be are called, as many at once as the agent allows."""
     calls = tuple(
-        asked_call(
-            run, wanted, f"{inputs.request.request_id}.call.{attempt}.{place}", place, inputs
-        )
-        for place, wanted in enumerate(step.calls)
+        asked_call(run, wanted, attempt, place, inputs) for place, wanted in enumerate(step.calls)
     )
     record = RunStepRecord(
         request_id=inputs.request.request_id,
