@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate alerts autoscaling compose fuzz bench soak test-upgrade bench-docs survey check clean
+	up down console demo recording chaos simulate alerts autoscaling compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

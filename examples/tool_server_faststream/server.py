@@ -10,8 +10,7 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker
 
 PREFIX = os.environ.get("TOPIC_PREFIX", "answerbus")
-TEXT = {"type": "string"}
-SCHEMA = {"type": "object", "properties": {"phrase": TEXT}, "required": ["phrase"]}
+SCHEMA = {"type": "object", "properties": {"phrase": {"type": "string"}}, "required": ["phrase"]}
 TOOL = {"name": "echo", "description": "Say a phrase again.", "args_schema": SCHEMA}
 CARD = {"kind": "toolset", "toolset": "fecho", "tools": [TOOL]}
 
@@ -47,10 +46,9 @@ async def serve(body: bytes) -> None:
     except (KeyError, TypeError, ValueError):
         return
     if is_mine and not is_late:
-        names = ("call_id", "workflow_id")
-        result = {"kind": "tool_result", **{name: call[name] for name in names}}
-        result |= {"token": call["reply"]["token"], "outcome": outcome_of(call)}
-        reply = call["reply"]
+        reply, result = call["reply"], {"kind": "tool_result", "outcome": outcome_of(call)}
+        result |= {name: call[name] for name in ("call_id", "workflow_id")}
+        result |= {"token": reply["token"]}
         await broker.publish(
             json.dumps(result),
             topic=reply["topic"],
@@ -59,5 +57,4 @@ async def serve(body: bytes) -> None:
         )
 
 
-if __name__ == "__main__":
-    asyncio.run(app.run())
+asyncio.run(app.run())

@@ -47,7 +47,20 @@ class Streams:
         known = await _parts(request, handler)  # what is no page is answered as without a stream
         response = web.StreamResponse(headers={**HEADERS, **_UNBUFFERED})
         response.content_type = _MEDIA_TYPE
-        await response.prepare(request)
+        try:
+            await response.prepare(request)
+            await self._send(request, handler, response, known)
+        except ConnectionResetError:
+            pass  # the browser has left the page
+        return response
+
+    async def _send(
+        self,
+        request: web.Request,
+        handler: Handler,
+        response: web.StreamResponse,
+        known: Mapping[str, str],
+    ) -> None:
         await response.write(f"retry: {AGAIN_MS}\n\n".encode())
         await response.write(_event(known))
         said = time.monotonic()
@@ -62,7 +75,6 @@ class Streams:
             else:
                 await response.write(b":\n\n")
             said = time.monotonic()
-        return response
 
     async def _goes_on(self) -> bool:
         """Wait for the next turn; False when all are to end."""

@@ -31,7 +31,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def stream(here: Site, path: str, cookie: str) -> AsyncIterator[ClientResponse]:
     headers = {"Cookie": f"{COOKIE}={cookie}", **STREAM}
     async with here.client.get(here.url + path, headers=headers) as response:
-        yield response
+        try:
+            yield response
+        finally:
+            response.close()  # a stream has no end that could be read
 
 
 async def event_of(response: ClientResponse) -> dict[str, str]:
