@@ -5,7 +5,7 @@ from pathlib import Path
 
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import request_of, workflow_of
-from answerbus.topics import TOPIC_OF_KIND, TOPICS
+from answerbus.topics import EVERY_TOPIC, TOPIC_OF_KIND
 from services.console.state.console_state import ConsoleState
 from services.console.views.record_line import what_of
 from services.operators.audit.claims import ClaimedSpending
@@ -19,7 +19,9 @@ EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 def check(data: bytes) -> None:
     """The first byte chooses the topic; after it, no byte at all is a null value."""
     value = data[1:] or None
-    stored = Stored(TOPICS[(data[:1] or b"\0")[0] % len(TOPICS)], 0, 7, 0, b"key", value, ())
+    stored = Stored(
+        EVERY_TOPIC[(data[:1] or b"\0")[0] % len(EVERY_TOPIC)], 0, 7, 0, b"key", value, ()
+    )
     state, claims = ConsoleState(), ClaimedSpending()
     for _ in range(2):  # a record may be read twice
         state.take(stored)
@@ -39,7 +41,7 @@ def check(data: bytes) -> None:
 
 def seeds() -> Sequence[bytes]:
     return [
-        bytes([TOPICS.index(TOPIC_OF_KIND[path.parent.name])]) + path.read_bytes()
+        bytes([EVERY_TOPIC.index(TOPIC_OF_KIND[path.parent.name])]) + path.read_bytes()
         for path in sorted(EXAMPLES.rglob("*.json"))
     ]
 

@@ -6,37 +6,17 @@ from typing import Any
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
+from answerbus.topics import ATTEMPTS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault
+from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import TWO_STEPS, WORKFLOW, RunStage, say
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import audit, done, events, final_account, terminals, until
+from tests.unit.worker.lane.world import done, events, final_account, terminals, until
+
+pytestmark = pytest.mark.wide
 
 PAYS = (actions(call("orders.pay", order_id="1")), actions(says("Paid.")))
-
-
-def check(stage: RunStage) -> None:
-    """A1, A2, A4, A5 and A12 over what is in the topics."""
-    audit(stage.broker, stage.provider)
-    assert stage.open_records() == {}, "no private record is left of what has ended"
-    calls = [(one["call_id"], one["delivery"]) for one in stage.calls()]
-    assert len(calls) == len(set(calls)), "each delivery of a call is published once"
-    asked = [made["call_id"] for step in stage.steps("step") for made in step["calls"]]
-    ended = [one["call_id"] for one in stage.steps("tool_ended")]
-    assert sorted(ended) == sorted(asked), "each call ends once"
-    assert {call_id for call_id, _ in calls} <= set(asked), "only calls of committed steps"
-    hashes: dict[str, str | None] = {}
-    for event in events(stage.broker, STEPS):
-        if event["kind"] in {"step", "tool_ended"}:
-            assert event["previous"] == hashes.get(event["request_id"]), "one chain for each run"
-            hashes[event["request_id"]] = event["hash"]
-
-
-async def finished(stage: RunStage, limit_s: float = 900.0) -> None:
-    await until(lambda: done(stage.broker, stage.names), limit_s)
-    await stage.end()
-    check(stage)
 
 
 def test_a_run_takes_steps_calls_tools_and_ends_with_one_result() -> None:
@@ -203,120 +183,6 @@ def test_a_denied_call_is_told_to_the_model_and_never_runs() -> None:
         assert stage.tools.ran == []
         (ended,) = stage.steps("tool_ended")
         assert ended["outcome"] == {"kind": "denied", "by": "ops@acme", "reason": "why"}
-
-    run(main())
-
-
-def cause(stage: RunStage, name: str) -> str:
-    letters = {event["request_id"]: event for event in events(stage.broker, DEAD_LETTERS)}
-    return str(letters[name]["cause"]["kind"])
-
-
-def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
-    async def main() -> None:
-        stage = RunStage(tooling=lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1", "r-2")
-        await until(lambda: len(stage.tools.ran) == 2)
-        stage.cancel("r-1")
-        stage.cancel("r-2")  # it stands behind the other
-        await until(lambda: done(stage.broker, stage.names), 5.0)
-        await finished(stage)
-
-        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
-        assert {one["outcome"]["kind"] for one in stage.steps("tool_ended")} == {"cancelled"}
-        assert len(stage.tools.ran) == 2
-        assert stage.provider.asked_of.keys() == {("r-1", 0)}
-
-    run(main())
-
-
-def test_a_request_whose_call_is_in_flight_ends_as_cancelled_when_it_is_home() -> None:
-    async def main() -> None:
-        stage = RunStage()
-        stage.provider.call_s = 20.0
-        await stage.worker.open()
-        stage.publish("r-1")
-        await until(lambda: stage.provider.now_running == 1)
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        assert not done(stage.broker, ["r-1"])
-        await finished(stage)
-
-        assert cause(stage, "r-1") == "cancelled"
-        assert stage.steps("step") == []
-
-    run(main())
-
-
-@pytest.mark.parametrize("more", [{}, {"agent": None}])
-def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
-    more: dict[str, Any],
-) -> None:
-    async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await stage.crash()
-        await stage.worker.open()
-        stage.publish("r-1", **more)
-        await finished(stage)
-
-        assert stage.steps("control_applied")[0]["effect"] == "remembered"
-        assert cause(stage, "r-1") == "cancelled"
-        assert stage.provider.calls == []
-
-    run(main())
-
-
-def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
-    async def main() -> None:
-        stage = RunStage(tooling=lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1", "r-2", "r-3")
-        await until(lambda: stage.tools.ran != [])
-        stage.control({"kind": "cancel", "scope": "workflow", "request_id": None})
-        await finished(stage)
-
-        assert set(terminals(stage.broker).values()) == {"dead_letter"}
-        (applied,) = stage.steps("control_applied")
-        assert (applied["effect"], sorted(applied["requests"])) == ("cancelled", stage.names)
-
-    run(main())
-
-
-def test_a_cancel_of_what_has_ended_does_nothing() -> None:
-    async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1")
-        await until(lambda: done(stage.broker, ["r-1"]))
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await finished(stage)
-
-        assert stage.steps("control_applied")[0]["effect"] == "nothing"
-        assert terminals(stage.broker) == {"r-1": "result"}
-
-    run(main())
-
-
-def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended() -> None:
-    async def main() -> None:
-        stage = RunStage()
-        stage.provider.call_s = 20.0
-        await stage.worker.open()
-        stage.publish("r-1")
-        await until(lambda: stage.provider.now_running == 1)
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await stage.crash()
-        await stage.worker.open()
-        await finished(stage)
-
-        assert cause(stage, "r-1") == "cancelled"
-        assert len(stage.provider.calls) == 1
 
     run(main())
 
