@@ -16,8 +16,8 @@ from services.digest import text_digest
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault
-from tests.unit.worker.lane.run_world import Json, RunProvider, RunStage
 from tests.unit.worker.lane.run_checks import check
+from tests.unit.worker.lane.run_world import Json, RunProvider, RunStage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, until
 
