@@ -23,6 +23,8 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, 
 
 START_S = 30.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
+# A worker that leaves waits so long for calls that it cannot settle, since another has their lane.
+DRAIN_S = 30.0
 TERMINAL_KINDS = {"result", "unvalidated_result", "refusal", "dead_letter"}
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +57,7 @@ class Worker:
         said = [line["message"] for line in self.log() if "health at" in line["message"]]
         return [message.rpartition("health at ")[2] for message in said]
 
-    def terminate(self, limit_s: float = 40.0) -> int:
+    def terminate(self, limit_s: float = DRAIN_S + 15) -> int:
         """Ask it to drain; give its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(limit_s)
@@ -112,7 +114,7 @@ class Bus:
             "session_timeout_ms": 6000,  # the least that brokers accept by default
             **self.kafka,
         }
-        worker = {"health": "127.0.0.1:0", "retry_first_s": 0.05, **worker}
+        worker = {"health": "127.0.0.1:0", "retry_first_s": 0.05, "drain_s": DRAIN_S, **worker}
         path = self.folder / "answerbus.toml"
         path.write_text(f"[kafka]\n{_toml(kafka)}[worker]\n{_toml(worker)}{profiles}")
         return path
