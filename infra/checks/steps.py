@@ -10,7 +10,7 @@ _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
 _ALONE = "not kafka and not real_llm"
 _ON_KAFKA = "kafka and not real_llm and not browser"
-_BY_FILE = ("--quiet", "--numprocesses=2", "--dist=loadfile", "--durations=20")
+_BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
 # Folders of tests by what they need, so that a step does not import tests of other steps.
 WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
@@ -25,11 +25,12 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"--ignore=tests/{folder}" for folder in sorted(folders))
 
 
+_ALL = {*WIDE, *WITH_BROKER, "contracts", "model_survey", "unit"}
 _NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo"})
 _NOT_ON_KAFKA = _without({*WIDE, "contracts", "unit"} - {*WITH_BROKER})
 
 
-# Tests that talk to Kafka mostly wait: two files at a time, each with a broker of its own. Those
+# Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those
 # that ask the model or look at pages run one after the other, since they use both cores.
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -39,12 +40,12 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
         "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
-        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "60"),
+        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "30"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
-        "browser": _tests("browser", "browser"),
-        "e2e": _tests("e2e", "real_llm"),
+        "browser": _tests("browser", "browser", *_without(_ALL - {"browser"})),
+        "e2e": _tests("e2e", "real_llm", *_without(_ALL - {"demo", "e2e", "infra"})),
     }
 )
 

@@ -8,7 +8,7 @@ import pytest
 from infra.checks.steps import LONG, STEPS, WIDE
 
 ROOT = Path(__file__).parents[2]
-OF_KAFKA = {"integration": STEPS["integration"], "long": LONG["long"]}
+MARKS = {"integration": "kafka", "long": "long", "browser": "browser", "e2e": "real_llm"}
 
 
 def left_out(command: Iterable[str]) -> list[str]:
@@ -23,15 +23,15 @@ def modules(folder: str) -> list[tuple[str, str]]:
 
 
 def test_steps_leave_folders_out() -> None:
-    for command in (STEPS["quick"], *OF_KAFKA.values()):
+    for command in [{**STEPS, **LONG}[step] for step in ("quick", *MARKS)]:
         assert left_out(command)
         assert all((ROOT / folder).is_dir() for folder in left_out(command))
 
 
-@pytest.mark.parametrize("step", OF_KAFKA)
-def test_a_step_on_kafka_leaves_out_only_what_needs_no_broker(step: str) -> None:
-    for folder in left_out(OF_KAFKA[step]):
-        assert [name for name, text in modules(folder) if "mark.kafka" in text] == []
+@pytest.mark.parametrize("step", MARKS)
+def test_a_step_leaves_out_only_folders_without_its_mark(step: str) -> None:
+    for folder in left_out({**STEPS, **LONG}[step]):
+        assert [name for name, text in modules(folder) if f"mark.{MARKS[step]}" in text] == []
 
 
 def test_the_quick_step_leaves_out_only_what_is_not_quick() -> None:

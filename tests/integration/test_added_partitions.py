@@ -101,7 +101,8 @@ async def test_the_deadline_counts_from_the_first_place(bus: Bus) -> None:
         assert places[int(partition), int(offset)] == int(milliseconds)
 
 
-@pytest.mark.parametrize("round_", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("round_", range(2))
 async def test_a_worker_killed_while_it_forwards_forwards_nothing_twice(
     bus: Bus, round_: int
 ) -> None:

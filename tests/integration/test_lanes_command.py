@@ -123,7 +123,11 @@ async def write_lane(bus: Bus, partition: int, **said: Any) -> int:
 
 @pytest.mark.parametrize(
     ("partition", "said"),
-    [(0, {"partitions": 2}), (0, {"partitions": 9}), (2, {"partitions": 3, "moving_to": 9})],
+    [
+        (0, {"partitions": 2}),
+        pytest.param(0, {"partitions": 9}, marks=pytest.mark.long),
+        pytest.param(2, {"partitions": 3, "moving_to": 9}, marks=pytest.mark.long),
+    ],
 )
 async def test_lanes_disagree_about_the_number_of_partitions(
     bus: Bus, partition: int, said: dict[str, Any]

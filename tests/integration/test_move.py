@@ -124,7 +124,8 @@ def assert_in_order(calls: Sequence[JsonObject], asked: Sequence[dict[str, Any]]
         assert numbers == sorted(numbers)
 
 
-@pytest.mark.parametrize("partitions", [3, pytest.param(7, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("partitions", [7, 3])
 async def test_a_deployment_goes_on_with_another_number_of_partitions(
     bus: Bus, partitions: int
 ) -> None:

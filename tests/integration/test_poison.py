@@ -43,6 +43,7 @@ def poisoned(bus: Bus, worker: Worker) -> bool:
     return any(c["request_id"] == "poison" and c["pid"] == pid for c in bus.calls())
 
 
+@pytest.mark.long
 async def test_only_what_ends_its_worker_is_given_up(bus: Bus) -> None:
     """All others are answered, of its lane and of the others of its worker."""
     settings = config(bus)

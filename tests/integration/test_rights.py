@@ -151,6 +151,7 @@ async def delete(bus: Bus, topic: Topic) -> None:
         await admin.close()
 
 
+@pytest.mark.long
 async def test_a_requests_topic_that_is_deleted_and_made_anew(secured: Secured, bus: Bus) -> None:
     worker = await at_work(bus)
     await publish(bus, 0)
