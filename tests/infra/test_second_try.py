@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def command(report: Path) -> tuple[str, ...]:
-    xdist = ("--numprocesses=2", "--dist=loadfile")
+    xdist = ("--numprocesses=0", "--dist=no")
     return (sys.executable, "-m", "pytest", f"--junit-xml={report}", *xdist)
 
 
