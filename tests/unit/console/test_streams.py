@@ -100,6 +100,7 @@ async def test_streams_end_when_the_server_does() -> None:
                 f"{here.url}/tail", headers={"Cookie": f"{COOKIE}={cookie}", **STREAM}
             )
             await event_of(response)
+        response.close()
 
 
 async def test_there_is_a_limit_on_streams(monkeypatch: pytest.MonkeyPatch) -> None:
