@@ -80,7 +80,7 @@ async def test_a_worker_that_is_a_minute_behind_makes_no_call_after_the_deadline
     assert terminals["r-late"]["cause"]["kind"] == "deadline_passed"
     assert [call["request_id"] for call in bus.calls()] == ["r-1"]
     assert terminals["r-1"]["kind"] == "result"
-    assert worker.health["ready"] is True
+    await until(lambda: worker.health["ready"] is True, "it is ready")
     assert ahead_s(worker) == pytest.approx(-60, abs=5)
 
 
