@@ -83,7 +83,7 @@ class ServerProcess:
     def wait_until(self, ready: Callable[[], bool], limit_s: float) -> None:
         """Return once `ready()`; SetupError with the end of the log if it ends or takes too long.
 
-        Whatever goes wrong, Ctrl-C included, no half-started process is left behind.
+        After every error, Ctrl-C included, no half-started process is left behind.
         """
         try:
             self._wait_until(ready, limit_s)

@@ -22,7 +22,7 @@ class ChunkNumbers:
             self._found[int(record.chunk)] = record.covers, offset
 
     def take_unreadable(self, key: bytes | None, offset: int) -> None:
-        """A chunk that cannot be read is told of by itself, whatever it covered."""
+        """A chunk that cannot be read is reported by itself, with all that it covered."""
         if (number := _number(key)) is not None:
             self._found[number] = None, offset
 

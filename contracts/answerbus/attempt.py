@@ -1,4 +1,4 @@
-"""One spend and what became of it: the audit record, chained by hash per account."""
+"""One spend and its outcome: the audit record, chained by hash per account."""
 
 from typing import Annotated, Literal
 

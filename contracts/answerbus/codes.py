@@ -1,4 +1,4 @@
-"""Texts in Base64, Base32 and hexadecimal: what says text in them, at whatever bit it begins."""
+"""Texts in Base64, Base32 and hexadecimal: what says text in them, beginning at any bit."""
 
 import base64
 import re
@@ -67,7 +67,7 @@ _CODES = (
 
 
 def text_bytes(signs: bytes) -> bytes:
-    """For each byte whether it is one of a text; `signs` are, whatever they are."""
+    """For each byte whether it is one of a text; all `signs` are."""
     return bytes(byte in _TEXT or byte in signs for byte in range(256))
 
 

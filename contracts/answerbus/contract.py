@@ -108,7 +108,7 @@ class Contract(Generic[AnswerT]):
 
     def _once(self, name: str, build: Callable[[], BuiltT]) -> BuiltT:
         # Built on first use, since importing a module must do nothing, and never again, so that
-        # a contract stays what it is whatever becomes of the classes it was made of.
+        # a contract stays what it is even if the classes it was made of change later.
         if name not in self._built:
             self._built[name] = build()
         built: BuiltT = self._built[name]

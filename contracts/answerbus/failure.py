@@ -127,7 +127,7 @@ class TimedOut(Wire):
 
 
 class Unknown(Wire):
-    """The worker ended during the call: what became of it is not known."""
+    """The worker ended during the call: its outcome is not known."""
 
     kind: Literal["unknown"] = "unknown"
 

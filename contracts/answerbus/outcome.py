@@ -56,7 +56,7 @@ class Origin(Wire):
 
 
 class _Answered(Wire):
-    """What a published answer says of itself, whichever way it ended."""
+    """What every published answer says of itself."""
 
     _shown_first: ClassVar[str]
 

@@ -34,7 +34,7 @@ class Reading:
 def readings(text: str, signs: bytes) -> Iterator[Reading]:
     """All readings of it, the text itself first; who has enough of them stops asking.
 
-    Of bytes in a code, stretches of text alone are read; `signs` count as text whatever they are.
+    Of bytes in a code, stretches of text alone are read; all `signs` count as text.
     """
     # An escape is taken whole, so that what is left of a JSON text is still one.
     whole = Rewritten(text, ESCAPE, unescaped_once).whole

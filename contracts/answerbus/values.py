@@ -69,7 +69,7 @@ _UNSEEN = dict.fromkeys(code for first, last in _UNSEEN_RANGES for code in range
 # NTFS also knows `.git` by its short name and drops trailing dots and spaces; a stream needs a
 # colon and what HFS+ ignores is of category Cf: both are refused anyway.
 _DOT_GIT = re.compile(r"(?:\.git|git~[0-9]+)[ .]*", re.IGNORECASE)
-# Windows takes these for devices in any folder, whatever extension follows.
+# Windows takes these for devices in any folder, with any extension.
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|clock\$|con(?:in|out)\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])[ ]*(?:\..*)?",
     re.IGNORECASE,

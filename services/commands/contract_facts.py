@@ -30,7 +30,7 @@ def parts_of(contract: Contract[Any]) -> Sequence[str]:
         "variants": ", ".join(_variants(contract.schema())),
         "ends as a refusal": ", ".join(_refusing(contract)),
         "for auditors alone": ", ".join(sorted(contract.audit_only)),
-        "text variant": "with `at_last: text`, whatever the model wrote" * _has_text(contract),
+        "text variant": "with `at_last: text`, the model's text as it is" * _has_text(contract),
     }
     return [f"{name}: {said}" for name, said in lines.items() if said]
 

@@ -60,7 +60,7 @@ class Guard:
         if holder is None:
             await self._slow_down(address)
             return None
-        # At once, whatever others try from the same address: behind a proxy all have one.
+        # At once, also while others try from the same address: behind a proxy all have one.
         _log.info("%s logged in as %s from %s", holder.name, holder.role.value, address)
         return self._begin(holder)
 

@@ -93,7 +93,7 @@ def _context(
 async def _at_work(context: ConsoleContext, listener: socket.socket) -> AsyncIterator[None]:
     server = HttpServer(application(context))
     try:
-        async with asyncio.TaskGroup() as group:  # whichever fails ends the console
+        async with asyncio.TaskGroup() as group:  # the first that fails ends the console
             works = (context.feed.run(), context.poller.run(), context.topic_poller.run())
             tasks = [group.create_task(work) for work in works]
             await server.start(listener)

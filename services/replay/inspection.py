@@ -50,7 +50,7 @@ class DeadLetterHistory:
 
     @property
     def attempts(self) -> list[Attempt]:
-        """What became of each spend."""
+        """The outcome of each spend."""
         found = [one.seen.event for one in self.entries if isinstance(one.seen.event, Attempt)]
         return [one for one in found if one.request_id == self.letter.request_id]
 

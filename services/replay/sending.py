@@ -14,7 +14,7 @@ from services.replay.stopping import HowEnded, slept, stopping
 
 @dataclass(slots=True)
 class Done:
-    """What was done by the end, whichever came first."""
+    """What was done by the end: of the letters or of the time."""
 
     sums: Forecast = field(default_factory=Forecast)
     sent: list[Replayed] = field(default_factory=list)

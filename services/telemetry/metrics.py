@@ -76,7 +76,7 @@ ATTEMPTS = Metric(
     "answerbus_attempts_total",
     "counter",
     ("outcome", "failure", "counted", "profile"),
-    "Spends by what became of them; `failure` is `none` where the call gave a result.",
+    "Spends by outcome; `failure` is `none` where the call gave a result.",
 )
 TOKENS = Metric(
     "answerbus_tokens_total",

@@ -108,7 +108,7 @@ class Otlp:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """Whatever goes wrong in the SDK is no reason to lose a lane."""
+    """An error in the SDK is no reason to lose a lane."""
     try:
         yield
     except Exception:

@@ -104,7 +104,7 @@ async def _may_use_group(client: AIOKafkaClient, right: Right) -> bool | None:
 
 
 async def _may_write_as(client: AIOKafkaClient, transactional_id: str) -> bool | None:
-    """The end of a transaction that no producer has begun: nobody is fenced by it."""
+    """The end of a transaction that no producer has begun: it fences no producer."""
     question = EndTxnRequest(transactional_id, _NO_PRODUCER, _NO_PRODUCER, False)  # noqa: FBT003
     answer = await _asked(client, question)
     return None if answer is None else _is_allowed(answer.error_code)

@@ -49,7 +49,7 @@ async def attempt(task: RequestTask) -> Decision | NoCall:
             return call
 
         committed: Decision | None = None
-        while committed is None:  # as often as it takes, on whatever producer the lane has then
+        while committed is None:  # as often as it takes, each time on the lane's present producer
             decision = decide(call, await task.inputs(call))
             committed = await task.commit(call, decision)
         return committed

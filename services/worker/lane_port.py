@@ -90,7 +90,7 @@ class RequestTask(Protocol):
         ...
 
     async def commit(self, call: Call, decision: Decision) -> Decision | None:
-        """Publish what became of the call; None if that must be decided anew.
+        """Publish the outcome of the call; None if that must be decided anew.
 
         Gives what was published: a dead letter, if no record can hold the decision.
         """

@@ -25,7 +25,7 @@ class Observer(Protocol):
         ...
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
-        """What became of a call that ended at `now` is committed."""
+        """The outcome of a call that ended at `now` is committed."""
         ...
 
     def released(self, ticket: Ticket, spend: Spend) -> None:

@@ -145,7 +145,7 @@ class StoredRecord:
 class ReadProgress:
     """How far the past of a lane is read: the next offset by topic, and where it ends for now.
 
-    `read_at` is when it was last asked for more, on a clock that nobody sets.
+    `read_at` is when it was last asked for more, on a monotonic clock.
     """
 
     positions: dict[Topic, int] = field(default_factory=dict)
@@ -191,8 +191,8 @@ class Shard(Protocol):
     async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         """Hand over the partition of ledger and retries, as committed, up to its present end.
 
-        From where `progress` says, which goes on with each record that `take` has had: whatever
-        ends the reading, the next one goes on there. Raises PastCut where that is not possible.
+        It starts where `progress` says, which advances with each record given to `take`: after an
+        interruption the next reading goes on there. Raises PastCut where that is not possible.
         """
         ...
 

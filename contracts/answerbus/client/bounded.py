@@ -1,4 +1,4 @@
-"""Calls a client library within a bounded time, whatever it does with cancellations.
+"""Calls a client library within a bounded time, even if it swallows cancellations.
 
 A library may swallow the cancellation by which a time-out ends it, and wait on; or it may await a
 future that it has cancelled itself, and its caller takes that for a cancellation of its own. Both

@@ -188,7 +188,7 @@ _OF_RUNS = Field(exclude_if=_is_zero)  # lanes without agents read no such topic
 class LaneRecord(Wire):
     """The lane of one partition: who opened it, and how often without getting anything done.
 
-    `partitions` is the number that the deployment uses, whatever the topics have; `earlier` are
+    `partitions` is the number that the deployment uses; the topics may have more. `earlier` are
     those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
     `suspects`, `suspect_record` and `watched` say what may be why workers ended. `results_at` and

@@ -1,4 +1,4 @@
-"""What became of each contract's requests, how long they took and what they cost; pure."""
+"""Each contract's requests: their outcomes, durations and cost; pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping

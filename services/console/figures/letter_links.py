@@ -12,7 +12,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def letters(span: Pairs, **where: str) -> str:
-    """The list of those that died in that time and have these values, whatever became of them."""
+    """The list of those that died in that time and have these values, in every state."""
     times = [(_SPAN_NAMES[name], text) for name, text in span if name in _SPAN_NAMES]
     return address("/letters/list", [*where.items(), *times, ("status", "any")])
 

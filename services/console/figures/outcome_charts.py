@@ -64,7 +64,7 @@ def ending_counts(counts: ContractCounts) -> Mapping[str, int]:
 
 
 def outcomes_figure(window: Window, path: str) -> Figure:
-    """What became of requests, as stacked columns."""
+    """The outcomes of requests, as stacked columns."""
     steps = [endings_of(step) for step in window.steps]
     series = {name: [step[name] for step in steps] for name in ENDINGS}
     chart = columns(axis_of(window, path), series, words=ENDINGS)

@@ -1,4 +1,4 @@
-"""Each profile over time: calls by what became of them, how long they took, its breaker; pure."""
+"""Each profile over time: calls by outcome, how long they took, its breaker; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -11,7 +11,7 @@ OUTCOMES = ("result", "unvalidated_result", "refusal", "dead_letter")
 
 @dataclass(slots=True)
 class ContractCounts:
-    """What became of requests for one contract; `died` counts its dead letters by problem."""
+    """The outcomes of requests for one contract; `died` counts its dead letters by problem."""
 
     first_try: int = 0
     mended: int = 0

@@ -1,4 +1,4 @@
-"""Where answers go: ribbons from contracts to what became of their requests; pure."""
+"""Where answers go: ribbons from contracts to the outcomes of their requests; pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

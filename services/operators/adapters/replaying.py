@@ -31,7 +31,7 @@ class Step:
 
     @property
     def outcomes(self) -> list[Prepared]:
-        """What became of each dead letter."""
+        """The outcome of each dead letter."""
         return [*self.held_back, *self.sent]
 
 

@@ -107,7 +107,7 @@ async def _read(
 async def _in_order_of_time(found: AsyncIterator[Stored]) -> AsyncIterator[Stored]:
     """An account that was moved has attempts in one partition, then in another.
 
-    Those of one partition stay in their order, whatever the clocks of their workers said.
+    Those of one partition stay in their order, even if the clocks of their workers differ.
     """
     timed: list[tuple[int, Stored]] = []
     latest: dict[int, int] = {}

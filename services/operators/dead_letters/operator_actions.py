@@ -17,7 +17,7 @@ ActionKind = Literal["replayed", "dismissed"]
 class OperatorAction:
     """Letters that one person replayed or dismissed for one reason, one soon after the other.
 
-    `outcomes` counts what became of the replays; times are in ms since 1970.
+    `outcomes` counts the outcomes of the replays; times are in ms since 1970.
     """
 
     kind: ActionKind

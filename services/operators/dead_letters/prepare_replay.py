@@ -185,7 +185,7 @@ def _replay(
 
 
 def _id(request: Request, suffix: str) -> str:
-    """`<id>.replay.2`: of the first request's id, whichever round it is."""
+    """`<id>.replay.2`: made of the first request's id in every round."""
     first = request.request_id
     if request.replay:
         first = first.removesuffix(f".replay.{request.replay.round}")

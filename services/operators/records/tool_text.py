@@ -10,7 +10,7 @@ from services.escaping import plain_line
 
 
 def tool_text(event: ToolEvent) -> str:
-    """Which tool, and what became of its call; no arguments and no values."""
+    """Which tool, and the outcome of its call; no arguments and no values."""
     match event:
         case ToolCallRecord():
             again = f", delivery {event.delivery}" if event.delivery > 1 else ""

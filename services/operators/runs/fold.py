@@ -1,4 +1,4 @@
-"""From the events of one workflow to the trees of its runs, in whatever order they come; pure."""
+"""From the events of one workflow, in any order, to the trees of its runs; pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """How long records wait to be read, and how much of it is the consumer's fault; pure.
 
-A wait is counted as a whole, whatever its causes. What the consumer is
+A wait is counted as a whole, with all its causes. What the consumer is
 blamed for is less: while Kafka does not say where a partition ends, it gives no records either.
 """
 

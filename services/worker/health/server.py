@@ -96,7 +96,7 @@ class Health:
         return self._json({"live": live}, status=200 if live else 503)
 
     async def _started(self, _: web.Request) -> web.Response:
-        """Once it has joined its group, whatever a provider or a lane does: for roll-outs."""
+        """Once it has joined its group; providers and lanes do not count: for roll-outs."""
         started = self._watched.membership.was_member
         return self._json({"started": started}, status=200 if started else 503)
 

@@ -42,7 +42,7 @@ class LaneCallPlace:
         prompt = replace(prompt, attempt=spend.attempt)
         timeout_s = min(plan.profile.timeout_s, max(self._seconds_left(), 0.0) + LATE_S_MAX)
         self.lease.call_begins()
-        lane.calls.began(spend)  # from here on it is answered for, whatever becomes of the lane
+        lane.calls.began(spend)  # from here on it is answered for, even if the lane closes
         lane.progressed()
         reply = await ask_bounded(backend.provider, prompt, timeout_s)
         duration_s = _now() - began
@@ -77,7 +77,7 @@ class LaneCallPlace:
 
 
 class LaneAdmission:
-    """See lane_port.RequestTask.admit: a context that gives back whatever was taken in it."""
+    """See lane_port.RequestTask.admit: a context that gives back all that was taken in it."""
 
     def __init__(
         self, lane: Lane, ticket: Ticket, prepare: Callable[[], Awaitable[Plan | Cause]]

@@ -37,7 +37,7 @@ class Backpressure:
         return not self.is_paused
 
     def resume_at(self, offset: int) -> None:
-        """Let records come from `offset` on, whatever was fetched or paused before."""
+        """Let records come from `offset` on, even if it was paused."""
         self._intake.seek(offset)
         self._intake.resume()
         self._is_stopped = self._is_full = False

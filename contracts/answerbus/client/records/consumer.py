@@ -23,8 +23,8 @@ _WAIT_MS: Final = 60_000  # for one record, and then again
 class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no types
     """Gives each record that can be read, and an Unreadable for what cannot.
 
-    aiokafka raises on a batch that it cannot parse, then and again and for all partitions, and
-    unpacks whatever a batch unpacks to. Here its own records of a fetch are replaced, before any is
+    aiokafka raises on a batch that it cannot parse, again and again and for all partitions, and
+    unpacks a batch without a limit. Here its own records of a fetch are replaced, before any is
     parsed, by ours.
     """
 

@@ -36,7 +36,7 @@ def legacy_records(
         if not message[_ATTRIBUTES_AT] & _CODEC:
             return (_record(place, message, offset),)
         found = _wrapped(place, message, allowance)
-    except Exception:  # whatever the parser stumbles over
+    except Exception:  # any error of the parser means the same
         found = _BROKEN
     if isinstance(found, Fault):
         return (stretch(place, offset, offset + 1, found, -1, message),)

@@ -33,7 +33,7 @@ class Coordinator:
         await rounds("the question for the group's coordinator", look, LOOK_EVERY_S)
 
     async def ask(self) -> None:
-        """Ask once; raises nothing, whatever the client does."""
+        """Ask once; errors of the client are not raised."""
         admin = AIOKafkaAdminClient(**client_options(self._settings))
         try:
             await bounded(self._find(admin), START_TIMEOUT_S)

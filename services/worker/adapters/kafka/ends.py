@@ -47,7 +47,7 @@ class EndsConsumer(Protocol):
 
 @dataclass(slots=True)
 class Ends:
-    """By partition: where it ends, or what became of the question."""
+    """By partition: where it ends, or why there is no answer."""
 
     told: dict[int, int] = field(default_factory=dict)
     failed: dict[int, BaseException] = field(default_factory=dict)

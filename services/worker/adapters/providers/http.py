@@ -1,4 +1,4 @@
-"""The provider over HTTP: whichever API it is, it is asked in the same way."""
+"""The provider over HTTP: all APIs are asked in the same way."""
 
 from collections.abc import Mapping
 

@@ -6,7 +6,7 @@
                 "latency_s": {"median_s": 2.0, "sigma": 0.5, "max_s": 30.0, "seed": 7}}]}
 
 The first rule that fits a call is played. The same attempt of the same request always gets the
-same reply after the same latency, in whatever order calls are made.
+same reply after the same latency, in any order of calls.
 """
 
 import json

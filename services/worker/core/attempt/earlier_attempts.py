@@ -59,7 +59,7 @@ def _in_words(problem: failure.Problem) -> str:
 
 
 def _faults(failed: failure.Failure) -> object:
-    """What two failures have in common if the same is wrong, whatever was written instead."""
+    """What two failures have in common if the same is wrong, though other values were written."""
     if not isinstance(failed, failure.Invalid):
         return failed
     return [(problem.path, problem.code, problem.expected) for problem in failed.problems]

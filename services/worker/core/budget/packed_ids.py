@@ -44,7 +44,7 @@ def body_mark(body_digest: str) -> bytes:
 
 
 def owner_mark(workflow_id: str | None) -> bytes:
-    """The hash by which the partition of a workflow is found, whatever their number."""
+    """The hash by which the partition of a workflow is found, for any number of partitions."""
     if workflow_id is None:
         return OF_NO_WORKFLOW
     return (murmur2(workflow_id.encode()) & 0x7FFFFFFF).to_bytes(OWNER_BYTES)

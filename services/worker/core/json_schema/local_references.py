@@ -1,6 +1,6 @@
 """Rewrites a schema so that all its references are JSON pointers: no ids, anchors or dynamic scope.
 
-Whatever counts, compiles or shows schemas afterwards need know one kind of reference alone.
+What counts, compiles or shows schemas afterwards needs to know one kind of reference only.
 """
 
 from collections import deque

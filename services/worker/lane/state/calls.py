@@ -49,11 +49,11 @@ class Calls:
         self._unused[spend] = ticket
 
     def began(self, spend: Spend) -> None:
-        """Its call begins: from here on it is answered for, whatever becomes of the lane."""
+        """Its call begins: from here on it is answered for, even if the lane closes."""
         self._begun[self._unused.pop(spend)] = spend
 
     def settled(self, ticket: Ticket) -> None:
-        """What became of its call is written down."""
+        """The outcome of its call is recorded."""
         del self._begun[ticket]
 
     def gone(self, spend: Spend) -> None:

@@ -31,7 +31,7 @@ _CUT = {"max_tokens", "model_context_window_exceeded"}
 _FINISHED = {"end_turn", "stop_sequence"}
 _REFUSED = "the model declined to answer"
 _PROFILE_CODES = {
-    # Whichever 4xx they come with, the next request would fare no better.
+    # With any 4xx: the next request would fare no better.
     "authentication_error",
     "billing_error",
     "permission_error",

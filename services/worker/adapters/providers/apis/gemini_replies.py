@@ -35,7 +35,7 @@ _FILTERED = {
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR"),
 }
 _PROFILE_CODES = {
-    # Whichever 4xx they come with, the next request would fare no better.
+    # With any 4xx: the next request would fare no better.
     "API_KEY_INVALID",
     "API_KEY_SERVICE_BLOCKED",
     "BILLING_DISABLED",

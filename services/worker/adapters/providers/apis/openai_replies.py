@@ -33,8 +33,8 @@ _BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
 
 _FILTER_CODES = {"content_filter", "content_policy_violation", "moderation_blocked"}
 _PROFILE_CODES = {
-    # Money is gone, the key is bad, or the profile names what this model does not know: whichever
-    # 4xx they come with, the next request would fare no better.
+    # Money is gone, the key is bad, or the profile names what this model does not know. With any
+    # 4xx: the next request would fare no better.
     "insufficient_quota",
     "billing_hard_limit_reached",
     "billing_not_active",

@@ -31,7 +31,7 @@ def plain(kind: str, subschemas: Subschemas, rules: Rules, notes: Notes) -> Plai
 
 
 def of_type(kind: JsonValue, subschemas: Subschemas) -> Plain:
-    """Whatever is of a type, or of one of several."""
+    """Any value of a type, or of one of several."""
     return Plain({"type": kind} | _described(subschemas))
 
 
