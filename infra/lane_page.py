@@ -4,10 +4,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from infra.metrics_page import between
-from services.worker.lane.state.machine import STAY_S_MAX, TRANSITIONS, Event, State
+from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, TRANSITIONS, Event, State
 
 PAGE = Path("docs/guarantees.md")
-DRAINS = {State.DRAINING, State.DRAINING_REOPENING}
 
 
 def page(text: str) -> str:

@@ -23,8 +23,7 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, 
 
 START_S = 30.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
-# A worker that leaves waits so long for calls that it cannot settle, since another has their lane.
-DRAIN_S = 30.0
+DRAIN_S = 30.0  # how long a worker that leaves waits for its calls: none of them takes so long
 TERMINAL_KINDS = {"result", "unvalidated_result", "refusal", "dead_letter"}
 ROOT = Path(__file__).parents[2]
 

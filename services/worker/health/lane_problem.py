@@ -32,7 +32,9 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
         case State.SUSPENDED | State.UNASSIGNED:
             told = f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
             return told if is_late else None
-        case State.HANDING_OVER | State.ABANDONED | State.DRAINING | State.DRAINING_REOPENING:
+        case State.HANDING_OVER | State.ABANDONED:
+            return None  # it is another's partition
+        case State.DRAINING | State.DRAINING_ELSEWHERE | State.DRAINING_REOPENING:
             return None  # it is another's partition, or soon will be
         case State.OPEN:
             return _poison(lane) or _overdue(lane, context) or _standing(lane, context, bound_s)

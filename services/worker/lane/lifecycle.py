@@ -16,7 +16,7 @@ from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
-from services.worker.lane.state.machine import STAY_S_MAX, Effect, Event, State, Step
+from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.state.reopen_backoff import ReopenBackoff
 from services.worker.lane_port import LaneLost, RequestTask
 from services.worker.ports import Intake, Shard
@@ -236,9 +236,9 @@ class Lifecycle:
         match self.lane.state:
             case State.OPEN | State.CLOSED:
                 return None
-            case State.DRAINING if event is Event.TIMED_OUT:
+            case State.DRAINING | State.DRAINING_ELSEWHERE if event is Event.TIMED_OUT:
                 return 2 * RELEASE_S_MAX
-            case State.DRAINING | State.DRAINING_REOPENING:
+            case state if state in DRAINS:
                 return max(self._drained_by - _now(), 0.0)
             case State.OPENING:
                 return STAY_S_MAX[State.OPENING] + self.lane.context.limits.handover_s

@@ -16,6 +16,7 @@ class State(Enum):
     HANDING_OVER = "assigned elsewhere: it settles its calls, and its successor waits for it"
     ABANDONED = "assigned elsewhere, no producer: its calls wait for the partition to come back"
     DRAINING = "the worker stops: it settles its calls"
+    DRAINING_ELSEWHERE = "the worker stops, assigned elsewhere: it settles its calls all the same"
     DRAINING_REOPENING = "the worker stops, no producer: it opens to settle its calls"
     CLOSED = "holds nothing"
 
@@ -134,7 +135,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED: to(State.OPENING, Step.OPEN),  # requests whose tasks were ended come anew
         Event.REVOKED: to(State.HANDING_OVER),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER),
-        Event.DRAIN_REQUESTED: to(State.DRAINING, Step.SETTLE_CALLS),
+        Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE, Step.SETTLE_CALLS),
         Event.PRODUCER_LOST: to(State.ABANDONED, *_ABANDON),
         Event.FENCED: to(State.CLOSED, Step.CLOSE),
         Event.CALLS_ENDED: to(State.HANDING_OVER, Step.RELEASE),
@@ -145,17 +146,17 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED: to(State.OPENING, Step.OPEN),
         Event.REVOKED: to(State.ABANDONED),
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED),
-        Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
+        # Its new owner writes off what is in flight: a worker that stops does not wait for that.
+        Event.DRAIN_REQUESTED: to(State.CLOSED, Step.CLOSE),
         Event.PRODUCER_LOST: to(State.ABANDONED),
         Event.FENCED: to(State.ABANDONED),
         Event.CALLS_ENDED: to(State.CLOSED, Step.CLOSE),
         Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
     },
     State.DRAINING: {
-        # Whose the partition is makes no difference: what is no longer ours is fenced.
         Event.ASSIGNED: to(State.DRAINING),
         Event.REVOKED: to(State.DRAINING),
-        Event.ASSIGNED_ELSEWHERE: to(State.DRAINING),
+        Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_ELSEWHERE),
         Event.DRAIN_REQUESTED: to(State.DRAINING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.FENCED: to(State.CLOSED, Step.CLOSE),
@@ -163,11 +164,21 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.RELEASED: to(State.CLOSED, Step.CLOSE),
         Event.TIMED_OUT: to(State.DRAINING, Step.RELEASE),
     },
+    State.DRAINING_ELSEWHERE: {
+        Event.ASSIGNED: to(State.DRAINING),
+        Event.REVOKED: to(State.DRAINING_ELSEWHERE),
+        Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_ELSEWHERE),
+        Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE),
+        Event.PRODUCER_LOST: to(State.CLOSED, Step.CLOSE),  # it could not prove its membership
+        Event.FENCED: to(State.CLOSED, Step.CLOSE),
+        Event.CALLS_ENDED: to(State.DRAINING_ELSEWHERE, Step.RELEASE),
+        Event.RELEASED: to(State.CLOSED, Step.CLOSE),
+        Event.TIMED_OUT: to(State.DRAINING_ELSEWHERE, Step.RELEASE),
+    },
     State.DRAINING_REOPENING: {
         Event.ASSIGNED: to(State.DRAINING_REOPENING),
         Event.REVOKED: to(State.DRAINING_REOPENING),
-        # One that has proved its membership, and has not fenced yet, has to prove it again.
-        Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_REOPENING, Step.REOPEN_FOR_CALLS),
+        Event.ASSIGNED_ELSEWHERE: to(State.CLOSED, Step.CLOSE),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING),  # the opening hears of it, and fails
         Event.FENCED: to(State.DRAINING_REOPENING),
@@ -186,12 +197,13 @@ TRANSITIONS: Mapping[tuple[State, Event], Transition] = {
     for event, transition in row.items()
 }
 
+DRAINS = frozenset({State.DRAINING, State.DRAINING_ELSEWHERE, State.DRAINING_REOPENING})
 HAS_PRODUCER = frozenset(
-    {State.OPEN, State.SUSPENDED, State.RESUMING, State.HANDING_OVER, State.DRAINING}
+    {State.OPEN, State.SUSPENDED, State.RESUMING, State.HANDING_OVER}
+    | {State.DRAINING, State.DRAINING_ELSEWHERE}
 )
-LEAVING = frozenset(  # nothing is spent here again, unless it is opened anew
-    {State.HANDING_OVER, State.ABANDONED, State.DRAINING, State.DRAINING_REOPENING, State.CLOSED}
-)
+# Nothing is spent here again, unless it is opened anew.
+LEAVING = frozenset({State.HANDING_OVER, State.ABANDONED, State.CLOSED} | DRAINS)
 STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who asks says how long
     State.OPENING: 600.0,  # one try, beside the time that its predecessor has; what hangs is redone
     State.SUSPENDED: 3_600.0,  # longer than any rebalance; Kafka itself may be away

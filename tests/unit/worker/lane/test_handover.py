@@ -13,6 +13,8 @@ from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
 
 HANDOVER_S = 30.0
+DRAIN_S = 40.0
+AT_ONCE_S = 5.0
 ABANDONED_S = STAY_S_MAX[State.ABANDONED]
 
 
@@ -65,6 +67,55 @@ def test_a_dead_predecessor_is_waited_for_only_until_its_silence_tells() -> None
         await stage.all_done()
         await other.drain()
         assert sorted(stage.outcomes()) == ["result"] * 3 + ["unknown"] * 2
+
+    run(main())
+
+
+@pytest.mark.parametrize("order", ["lost, drained", "drained, lost"])
+def test_a_worker_that_stops_does_not_wait_for_a_lane_that_another_has(order: str) -> None:
+    """Without a producer its calls cannot be settled there; their new owner writes them off."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        other = await moved(stage)
+        began = now()
+        for what in order.split(", "):
+            if what == "lost":
+                stage.worker.lane.on_loss(ConnectionError("the broker is away"))
+            else:
+                draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
+                await asyncio.sleep(0.1)
+        await draining
+
+        assert now() - began < AT_ONCE_S
+        await stage.all_done()
+        await other.drain()
+        audit(stage.broker, stage.provider)
+
+    run(main())
+
+
+def test_a_lane_that_opens_while_its_worker_stops_gives_up_when_another_gets_it() -> None:
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        stage.publish("r-1")
+        await stage.worker.open()
+        await stage.called("r-1")
+        stage.broker.hangs = True
+        stage.worker.lane.on_loss(ConnectionError("the broker is away"))
+        draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
+        await asyncio.sleep(0.1)
+        assert stage.worker.lane.state is State.DRAINING_REOPENING
+        began, stage.broker.hangs = now(), False
+        other = Worker(stage.broker, context(stage.provider, "other"))
+        other.assign(0)
+        stage.worker.assign()
+        await draining
+
+        assert now() - began < AT_ONCE_S
+        await stage.all_done()
+        await other.drain()
+        audit(stage.broker, stage.provider)
 
     run(main())
 

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.errors import ProducerFenced
 
 from answerbus.topics import RETRIES
-from services.worker.lane.state.machine import STAY_S_MAX, TRANSITIONS, Event, State
+from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, TRANSITIONS, Event, State
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.noted import Pair, noted
@@ -73,6 +73,10 @@ class Scene(Stage):
                 self.worker.assign()
                 self._lose_for_long()
             case State.DRAINING:
+                await self._drain()
+            case State.DRAINING_ELSEWHERE:
+                self.worker.revoke()
+                self.worker.assign()
                 await self._drain()
             case State.DRAINING_REOPENING:
                 self._lose_for_long()
@@ -158,8 +162,7 @@ def test_a_lane_that_comes_to_a_row_ends_well(pair: Pair) -> None:
     "state",
     [
         *(state for state in STAY_S_MAX if state not in ENDS_BEFORE),
-        State.DRAINING,
-        State.DRAINING_REOPENING,
+        *sorted(DRAINS, key=lambda state: state.name),
     ],
 )
 def test_no_state_lasts_longer_than_it_may(state: State) -> None:

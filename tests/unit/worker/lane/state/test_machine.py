@@ -3,6 +3,7 @@
 import pytest
 
 from services.worker.lane.state.machine import (
+    DRAINS,
     HAS_PRODUCER,
     LEAVING,
     STAY_S_MAX,
@@ -25,7 +26,6 @@ FROM_OUTSIDE = (
 )
 ALIVE = [state for state in State if state is not State.CLOSED]
 BOUNDED = [state for state in ALIVE if state is not State.OPEN]
-DRAINS = {State.DRAINING, State.DRAINING_REOPENING}
 
 
 OPENING_ENDS = {Event.OPENED, Event.OPENING_FAILED, Event.OPENING_REFUSED}
@@ -98,6 +98,16 @@ def test_a_worker_that_stops_spends_nothing_more() -> None:
     for state in ALIVE:
         after = TRANSITIONS[state, Event.DRAIN_REQUESTED].state
         assert _reached(after) <= DRAINS | {State.CLOSED}
+
+
+def test_a_worker_that_stops_opens_no_lane_that_another_has() -> None:
+    """No proof of membership succeeds there: it would try for all the time that it may drain."""
+    elsewhere = {TRANSITIONS[state, Event.ASSIGNED_ELSEWHERE].state for state in ALIVE}
+    for (state, event), after in TRANSITIONS.items():
+        stops = state in DRAINS or event is Event.DRAIN_REQUESTED
+        if state in elsewhere and stops and event is not Event.ASSIGNED:
+            assert after.state is not State.DRAINING_REOPENING, (state, event)
+            assert after.state in {State.DRAINING_ELSEWHERE, State.CLOSED}, (state, event)
 
 
 def test_only_a_lane_with_a_producer_is_open_and_only_an_opening_gives_one() -> None:
