@@ -13,7 +13,7 @@ from answerbus.private.runs import Link, RunCallRecord, RunStepRecord
 from answerbus.request import Request
 from answerbus.step import CallState, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
-from services.digest import canonical_digest, text_digest
+from services.digest import record_digest, text_digest
 from services.worker.core.run.run import Run, ToolCall
 
 TOKEN_BYTES = 16
@@ -38,7 +38,7 @@ _Chained = TypeVar("_Chained", Step, ToolEnded)
 def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
     """The event as the next of its run's chain, and where the chain stands then."""
     linked = event.model_copy(update={"previous": before.hash if before else None})
-    digest = canonical_digest(linked.model_dump(mode="json", exclude={"hash"}))
+    digest = record_digest(linked.model_dump(mode="json"))
     number = before.number + 1 if before else 1
     return linked.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
 

@@ -1,6 +1,11 @@
 """What holds of every history of runs in a lane, once it has come to rest."""
 
-from answerbus.topics import DEAD_LETTERS, STEPS
+from collections.abc import Iterator
+
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, STEPS, Topic
+from services.operators.audit.findings import AuditFinding
+from services.operators.audit.verification import Verification
+from services.operators.records.stored import Stored
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.world import audit, done, events, until
 
@@ -15,11 +20,26 @@ def check(stage: RunStage) -> None:
     ended = [one["call_id"] for one in stage.steps("tool_ended")]
     assert sorted(ended) == sorted(asked), "each call ends once"
     assert {call_id for call_id, _ in calls} <= set(asked), "only calls of committed steps"
-    hashes: dict[str, str | None] = {}
-    for event in events(stage.broker, STEPS):
-        if event["kind"] in {"step", "tool_ended"}:
-            assert event["previous"] == hashes.get(event["request_id"]), "one chain for each run"
-            hashes[event["request_id"]] = event["hash"]
+    assert breaks(stage) == [], "the audit of operators finds nothing"
+
+
+def breaks(stage: RunStage) -> list[AuditFinding]:
+    """What `answerbus audit verify` says of accounts, steps and ends of calls."""
+    verification = Verification(cut=())
+    for stored in _stored(stage, LEDGER, RESULTS, REFUSALS, DEAD_LETTERS):
+        verification.claim(stored)
+    for stored in _stored(stage, ATTEMPTS):
+        verification.attempt(stored)
+    for stored in _stored(stage, STEPS):
+        verification.step(stored)
+    return verification.end().breaks
+
+
+def _stored(stage: RunStage, *topics: Topic) -> Iterator[Stored]:
+    for topic in topics:
+        for one in stage.broker.log(topic).records:
+            at_ms = int(one.at.timestamp() * 1000)
+            yield Stored(topic, 0, one.offset, at_ms, one.key, one.value, one.headers)
 
 
 async def finished(stage: RunStage, limit_s: float = 900.0) -> None:

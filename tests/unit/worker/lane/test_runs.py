@@ -9,7 +9,7 @@ import pytest
 from answerbus.topics import ATTEMPTS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault
-from tests.unit.worker.lane.run_checks import cause, finished
+from tests.unit.worker.lane.run_checks import breaks, cause, finished
 from tests.unit.worker.lane.run_world import TWO_STEPS, WORKFLOW, RunStage, say
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, terminals, until
@@ -34,6 +34,25 @@ def test_a_run_takes_steps_calls_tools_and_ends_with_one_result() -> None:
         assert sorted(stage.tools.ran) == [f"r-1.call.{it}/1" for it in ("1.0", "1.1", "2.0")]
         assert final_account(stage.broker)["spent"]["attempts"] == 3
         assert final_account(stage.broker)["limit"]["attempts"] == 1_000
+
+    run(main())
+
+
+def test_the_audit_of_operators_reads_the_chain_as_the_worker_wrote_it() -> None:
+    """Also of values that are written in more than one way."""
+    value = {"ü": 1.0, "n": 2**70, "z": -0.0, "e": 1e-9, "big": 1e21, "t": "\u2028\x00"}
+
+    async def main() -> None:
+        stage = RunStage(tooling=lambda _: [(0.02, {"kind": "ok", "value": value})])
+        await stage.worker.open()
+        stage.publish("r-1")
+        await finished(stage)
+
+        records = stage.broker.log(STEPS).records
+        for number in range(len(records)):
+            rest = records[:number] + records[number + 1 :]
+            stage.broker.log(STEPS).records = rest
+            assert breaks(stage), f"without {records[number].value!r}"
 
     run(main())
 
