@@ -88,10 +88,13 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutRecord:
-    """A record for one partition of one topic; a null value ends a compacted key."""
+    """A record for one partition of one topic; a null value ends a compacted key.
+
+    Without a partition its key decides, over as many as the topic has: others may have made it.
+    """
 
     topic: Topic
-    partition: int
+    partition: int | None
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]

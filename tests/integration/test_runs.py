@@ -89,8 +89,7 @@ async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> As
         auto_offset_reset="earliest",
     )
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer, consumer:
-        name = bus.topic(CALLS)
-        consumer.assign([TopicPartition(name, number) for number in range(CALLS.partitions or 0)])
+        consumer.assign([TopicPartition(bus.topic(CALLS), 0)])
 
         async def serve() -> None:
             async for record in consumer:
@@ -129,12 +128,13 @@ async def say(bus: Bus, topic: str, event: Json, partition: int = 0) -> None:
 
 
 async def prepared(bus: Bus) -> Path:
-    """Topics, a card, and a worker's settings with an agent."""
+    """Topics, a card, and a worker's settings with an agent.
+
+    The topic of calls has fewer partitions than one of ours would have: others may make it, too.
+    """
     await create_topics(bus, topics=RUN_TOPICS)
-    lanes, bus.partitions = bus.partitions, CALLS.partitions or 0
-    await create_topics(bus, topics=[CALLS])
-    bus.partitions = 1
-    await create_topics(bus, topics=[TOOLSETS])
+    lanes, bus.partitions = bus.partitions, 1
+    await create_topics(bus, topics=[CALLS, TOOLSETS])
     bus.partitions = lanes
     await say(bus, bus.topic(TOOLSETS), CARD)
     return bus.config(RULES, profiles=AGENT)

@@ -23,8 +23,7 @@ def _calls_before_the_step() -> AbstractContextManager[object]:
     async def mutated(self: FakeShard, records: Any, offset: int | None) -> None:
         for record in records:
             if record.topic.name.startswith("tools."):
-                log = self._broker.log(record.topic, record.partition)
-                log.append(record.key, record.value, record.headers, self._broker.clock.now())
+                self._broker.append(record)
         rest = [record for record in records if not record.topic.name.startswith("tools.")]
         await commit(self, rest, offset)
 

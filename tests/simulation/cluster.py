@@ -15,6 +15,7 @@ from aiokafka.errors import (
     ProducerFenced,
 )
 
+from answerbus.partition import partition_of
 from tests.simulation import telling
 from tests.simulation.boundary import Boundary
 from tests.simulation.log import Fate, Headers, Log, Transaction
@@ -67,6 +68,7 @@ class Cluster:
         self.is_away = False
         self.logs: dict[tuple[str, int], Log] = {}
         self.offsets: dict[int, int] = {}
+        self.partitions: dict[str, int] = {}  # of topics that others than the deployment have made
         self.end_faults: deque[Fault | None] = deque()  # of the transactions to come, in order
         self.refusals: deque[bool] = deque()  # whether one record is refused, of batches to come
         self.watchers: list[Callable[[str], None]] = []  # told the topic that has grown
@@ -84,6 +86,10 @@ class Cluster:
         if (topic, partition) not in self.logs:
             self.logs[topic, partition] = Log(topic, partition)
         return self.logs[topic, partition]
+
+    def partition_of(self, topic: str, key: bytes | None) -> int:
+        """Where a record goes whose sender leaves that to its key."""
+        return partition_of((key or b"").decode(), self.partitions.get(topic, 1))
 
     # The network
 

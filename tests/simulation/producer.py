@@ -58,7 +58,7 @@ class SimProducer:
         topic: str,
         value: bytes | None = None,
         key: bytes | None = None,
-        partition: int = 0,
+        partition: int | None = 0,
         headers: Any = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Acknowledged]:
@@ -66,7 +66,8 @@ class SimProducer:
             raise IllegalOperation
         future: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_heard)
-        self._sent.append(((topic, partition, key, value, _frozen(headers)), future))
+        place = self._cluster.partition_of(topic, key) if partition is None else partition
+        self._sent.append(((topic, place, key, value, _frozen(headers)), future))
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush())
         return future

@@ -41,7 +41,8 @@ class ForwardingShard:
         await self._shard.close()
 
     def _is_of_lane(self, record: OutRecord) -> bool:
-        return record.topic is LEDGER and record.partition >= self._partitions
+        place = record.partition
+        return record.topic is LEDGER and place is not None and place >= self._partitions
 
 
 def shards_of(names: Names, clock: MeasuredClock, partitions: int) -> Callable[[], Shard]:

@@ -16,7 +16,6 @@ from answerbus.limits import (
     RAW_HEADERS_MAX,
 )
 from answerbus.outcome import RetryRequest
-from answerbus.partition import partition_of
 from answerbus.private.ledger import ClosedOutcome, ClosedRecord
 from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
@@ -47,12 +46,12 @@ def event_record(event: Event, partition: int, trace: Trace | None = None) -> Ou
 def run_event_record(
     event: RunEvent | ToolEvent, partition: int, trace: Trace | None = None
 ) -> OutRecord:
-    """An event of a run; a call goes to the topic of its toolset, where calls have their places."""
+    """An event of a run; a call goes to the topic of its toolset, placed there by its id."""
     encoded = encode(event, trace=None if trace is None else trace.headers())
-    topic = topics.TOPIC_OF_KIND[event.kind]
     if isinstance(event, ToolCallRecord | ToolCancel):
         topic = topics.tool_calls(event.toolset)
-        partition = partition_of(event.call_id, topic.partitions or topics.PARTITIONS_DEFAULT)
+        return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers)
+    topic = topics.TOPIC_OF_KIND[event.kind]
     return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers)
 
 

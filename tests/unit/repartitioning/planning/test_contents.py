@@ -225,7 +225,7 @@ def test_a_chunk_of_closed_ids_is_divided_among_the_owners_of_its_workflows() ->
 
     ((*records,),) = moved(chunk)
 
-    ledgers: dict[int, Ledger] = {}
+    ledgers: dict[int | None, Ledger] = {}
     for record in records:
         found = ledgers.setdefault(record.partition, Ledger())
         found.restore(LEDGER_RECORD.validate_json(record.value or b""), NOW)

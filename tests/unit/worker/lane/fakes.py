@@ -14,7 +14,8 @@ from aiokafka.errors import ProducerFenced
 
 from answerbus.envelope import Headers
 from answerbus.outcome import Origin
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
+from answerbus.partition import partition_of
+from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic
 from services.worker.core.request.admit import Arrival
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
@@ -130,13 +131,15 @@ class Broker:
     def leave_open(self, partition: int, transaction: _Transaction, *, happens: bool) -> None:
         self._undecided[partition] = transaction, happens
 
+    def append(self, record: OutRecord) -> tuple[Topic, int]:
+        """Where it now stands; its key says where, if its sender does not."""
+        place = record.topic, _partition(record)
+        self.log(*place).append(record.key, record.value, record.headers, self.clock.now())
+        return place
+
     def apply(self, partition: int, transaction: _Transaction) -> None:
         """All or none, then the markers."""
-        touched = {(record.topic, record.partition) for record in transaction.records}
-        for record in transaction.records:
-            self.log(record.topic, record.partition).append(
-                record.key, record.value, record.headers, self.clock.now()
-            )
+        touched = {self.append(record) for record in transaction.records}
         for place in touched:
             self.logs[place].end += 1
         if transaction.offset is not None:
@@ -151,6 +154,12 @@ class Broker:
             for record in log.records
             if last[record.key] == record.offset and record.value is not None
         ]
+
+
+def _partition(record: OutRecord) -> int:
+    if record.partition is not None:
+        return record.partition
+    return partition_of(record.key.decode(), record.topic.partitions or PARTITIONS_DEFAULT)
 
 
 class FakeShard:
