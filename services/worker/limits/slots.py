@@ -110,7 +110,8 @@ class Slots:
         return has_share(self._reserved_of[key], most - self.reserved, most)
 
     def _let_in(self) -> None:
-        while (first := self._queue.first()) and self.reserved < self.limit + self.ahead:
+        # Room first: while there is none, no key has a share, and each would be looked at.
+        while self.reserved < self.limit + self.ahead and (first := self._queue.first()):
             admitted = self._admit(first.tokens)
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)

@@ -152,3 +152,35 @@ def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
         assert not slots._reserved_of
 
     run(main())
+
+
+class Watched(Slots):
+    """Counts how often it is asked for the share of a key."""
+
+    looks = 0
+
+    def _has_share(self, key: str) -> bool:
+        self.looks += 1
+        return super()._has_share(key)
+
+
+def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
+    """Each call that ends asks twice; a look at all that wait was half of a worker's CPU time."""
+    limit, waiting = 10, 1_000
+
+    async def main() -> tuple[int, int]:
+        slots = Watched(limit)
+        held = [await slots.enter(f"held-{n}") for n in range(limit)]
+        tasks = [asyncio.create_task(slots.enter(f"w-{n}")) for n in range(waiting)]
+        await asyncio.sleep(0)
+        while_full = slots.looks
+        slots.leave(held.pop())
+        after_one = slots.looks
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return while_full, after_one
+
+    while_full, after_one = run(main())
+    assert while_full <= 2 * limit
+    assert after_one - while_full <= 2
