@@ -41,6 +41,12 @@ async def check_positions(
     places = consumer.assignment() or {TopicPartition(topic, 0)}
     is_known = consumer.partitions_for_topic(topic) is not None
     limit_s = TIMEOUT_S if is_known else TIMEOUT_OF_MISSING_S
+    # Lanes read on while the ends are asked for: only what they had read before cannot be beyond.
+    stood = {
+        number: _position(lifecycle)
+        for number, lifecycle in lifecycles.items()
+        if lifecycle.lane.state is State.OPEN
+    }
     ends = await ends_of(consumer, places, read_monitor.apart, limit_s)
     silent = [place for place in places if place.partition not in ends.told]
     if not ends.told and (error := await _why_silent(consumer, topic, silent, ends)):
@@ -52,7 +58,8 @@ async def check_positions(
     found = await asyncio.gather(*(_place(consumer, topic, p, ends.told[p]) for p in taking))
     read_monitor.look(dict(zip(taking, found, strict=True)))
     for partition in _taking(lifecycles, ends.told):
-        _check_position(partition, lifecycles[partition], ends.told[partition], read_monitor)
+        position = min(stood.get(partition, 0), _position(lifecycles[partition]))
+        _check_position(lifecycles[partition], partition, position, ends.told, read_monitor)
     return ends.told
 
 
@@ -92,12 +99,19 @@ async def _place(consumer: EndsConsumer, topic: str, partition: int, end: int) -
         return PartitionPosition(None, end)
 
 
+def _position(lifecycle: Lifecycle) -> int:
+    return lifecycle.lane.lane_state.watermark.position
+
+
 def _check_position(
-    partition: int, lifecycle: Lifecycle, end: int, read_monitor: ReadMonitor
+    lifecycle: Lifecycle,
+    partition: int,
+    position: int,
+    ends: Mapping[int, int],
+    read_monitor: ReadMonitor,
 ) -> None:
     """A lane that stands behind the end of its partition would wait there for ever."""
-    lane = lifecycle.lane
-    if lane.lane_state.watermark.position <= end:
+    if position <= ends[partition]:
         read_monitor.short_looks.pop(partition, None)
         read_monitor.anew.discard(partition)
         return
@@ -108,9 +122,9 @@ def _check_position(
         "lane %d had read to offset %d, and its partition ends at %d: the requests topic was made "
         "anew, and is read from its beginning",
         partition,
-        lane.lane_state.watermark.position,
-        end,
+        position,
+        ends[partition],
     )
     del read_monitor.short_looks[partition]
     read_monitor.anew.add(partition)
-    lane.on_loss(TopicRecreated())
+    lifecycle.lane.on_loss(TopicRecreated())

@@ -61,6 +61,19 @@ class Leaderless(FakeConsumer):
         return await super().end_offsets(places)
 
 
+class Growing(FakeConsumer):
+    """Its partition grows with each question, and the lane reads on before it has the answer."""
+
+    def __init__(self, lanes: dict[int, Any]) -> None:
+        super().__init__({0: 9}, topics=(TOPIC,))
+        self._lanes = lanes
+
+    async def position(self, place: TopicPartition) -> int:
+        self._ends[0] += 3
+        self._lanes[0].lane.lane_state.watermark.position = self._ends[0]
+        return self._ends[0]
+
+
 class Silent(FakeConsumer):
     """Its broker is away."""
 
@@ -105,6 +118,20 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
         assert told[0] is None
         assert all(told[2:]), "no look that failed lets the wait begin again"
         assert len(consumers.made_at) == 1, "now Kafka answers, and the consumer reads nothing"
+
+    run(main())
+
+
+def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_anew() -> None:
+    async def main() -> None:
+        lanes = {0: lifecycle(9)}
+        consumer, reading = Growing(lanes), ReadMonitor()
+
+        for _ in range(5):
+            await check_positions(consumer, TOPIC, lanes, reading)
+
+        assert lanes[0].lane.losses == []
+        assert not reading.anew
 
     run(main())
 
