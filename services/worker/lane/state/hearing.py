@@ -124,6 +124,7 @@ def _cancelled(lane_state: LaneState, asked: Cancel, now: datetime) -> _Applied:
 
 
 def _cancellable(lane_state: LaneState, asked: Cancel) -> list[Ticket]:
+    """Not those whose outcome is being committed: nothing would end the record of that cancel."""
     tickets = lane_state.queue.tickets
     if asked.scope == "request":
         one = tickets.get(asked.request_id or "")
@@ -136,6 +137,7 @@ def _cancellable(lane_state: LaneState, asked: Cancel) -> list[Ticket]:
         if ticket.request.workflow_id == asked.workflow_id
         and ticket.cancelled is None
         and ticket.stage is not Stage.GONE
+        and not lane_state.ledger.known(ticket.request.request_id)
     ][:CANCELLED_AT_ONCE_MAX]
 
 

@@ -1,11 +1,16 @@
 """Cancellations in a lane: of runs and plain requests, before, during and after their work."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from answerbus.control import Cancel
+from answerbus.topics import CONTROLS
+from services.worker.lane.state.hearing import SpokenRecord
+from tests.unit.worker.builders import NOW
+from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished
-from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.run_world import WORKFLOW, RunStage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, terminals, until
 
@@ -117,5 +122,34 @@ def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended(
 
         assert cause(stage, "r-1") == "cancelled"
         assert len(stage.provider.calls) == 1
+
+    run(main())
+
+
+def cancel(scope: Literal["request", "workflow"]) -> Cancel:
+    name = "r-1" if scope == "request" else None
+    said = {"scope": scope, "request_id": name, "workflow_id": WORKFLOW, "by": "ops", "reason": "y"}
+    return Cancel.model_validate({**said, "kind": "cancel", "at": NOW})
+
+
+@pytest.mark.parametrize("scope", ["request", "workflow"])
+def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behind(
+    scope: Literal["request", "workflow"],
+) -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.publish("r-1")
+        lane = stage.worker.lane
+        ledger = lane.lane_state.ledger
+        await until(lambda: ledger.known("r-1") is not None, look_s=COMMIT_S / 4)
+        assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
+        assert lane.open
+        lane.hear_said(lane.open, [SpokenRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
+        await finished(stage)
+
+        assert stage.steps("control_applied")[0]["effect"] == "nothing"
+        assert terminals(stage.broker) == {"r-1": "result"}
+        assert stage.open_records() == {}
 
     run(main())
