@@ -36,6 +36,7 @@ ANSWERS_LIMIT_S = 300.0
 TAKEN_LIMIT_S = 30.0
 REVALIDATION_LIMIT_S = 60.0
 OUTPUT_TOKENS = 192
+STEPS_MAX = 2  # a small model calls a tool again until it may not
 DRAIN_S = 2.0  # what is in flight is not needed
 INTERRUPTED = 130  # as shells say it
 _HERE = Path(__file__).parent
@@ -88,6 +89,7 @@ def _stack(console: Console) -> Iterator[Stack]:
         output_tokens=OUTPUT_TOKENS,
         show_schema=False,
         drain_s=DRAIN_S,
+        steps_max=STEPS_MAX,
         profiles=_PROFILES,
     )
     find_stack(place).stop()  # what a demo left behind that was killed

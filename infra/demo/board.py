@@ -10,6 +10,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.step import Step
 from infra.demo.cases import Case
 from services.escaping import plain
 from services.operators.records.decoded import DecodedRecord
@@ -74,6 +75,11 @@ def retry_text(failure: Failure) -> str:
             return f"again: {failure.kind}"
 
 
+def step_text(step: Step) -> str:
+    """Which tools a step has called."""
+    return f"step {step.n}: {', '.join(plain(call.tool) for call in step.calls)}"
+
+
 def seconds(terminal: Terminal) -> float:
     """From the broker's append time to the outcome."""
     return (_ended(terminal) - _began(terminal)).total_seconds()
@@ -92,6 +98,8 @@ def _after(row: Row, seen: DecodedRecord) -> Row:
             return replace(row, attempts=attempts, tokens=row.tokens + tokens)
         case RetryRequest() as retry if not row.terminals:
             return replace(row, said=retry_text(retry.failure))
+        case Step() as step if not row.terminals:
+            return replace(row, said=step_text(step))
         case (Result() | UnvalidatedResult() | Refusal() | DeadLetter()) as terminal:
             said = outcome_text(terminal)
             return replace(row, said=said, terminals=(*row.terminals, terminal))

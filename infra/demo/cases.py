@@ -39,5 +39,7 @@ def _case(name: str, value: bytes, *, is_duplicate: bool = False) -> Case:
     if isinstance(read, ReceivedRequest):
         request = read.request
         asked = schema_name(request.answer_schema).label
+        if request.agent is not None:
+            asked = f"{asked}, {request.agent.name}"
         return Case(name, value, request.request_id, request.workflow_id, asked, is_duplicate)
     return Case(name, value, read.request_id, read.workflow_id, "-", is_duplicate)

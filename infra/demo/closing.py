@@ -13,6 +13,7 @@ Go on with:
   make up                          the same stack, kept running
   source .venv/bin/activate
   answerbus ask 'Two coffees and a muffin to go, please.' --schema infra/demo/order.json --bare
+  answerbus ask 'Use the echo tool to echo the phrase Hello.' --agent helper --follow
   answerbus watch
   make down
 What was asked here: infra/demo/requests"""

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
 SCHEMAS = Path(__file__).parents[2] / "contracts" / "schemas"
-TOPICS = ("results", "refusals", "retries", "dead-letters", "attempts")
+TOPICS = ("results", "refusals", "retries", "dead-letters", "attempts", "steps")
 SILENCE_S = 10.0  # a broker that says nothing for so long is not there
 
 Json = dict[str, Any]
@@ -79,7 +79,10 @@ def _events(servers: str, prefix: str, topics: tuple[str, ...]) -> Iterator[tupl
         names = {f"{prefix}.{topic}.v1": topic for topic in topics}
         known = consumer.list_topics(timeout=SILENCE_S).topics
         places = [
-            TopicPartition(n, p, OFFSET_BEGINNING) for n in names for p in known[n].partitions
+            TopicPartition(n, p, OFFSET_BEGINNING)
+            for n in names
+            if n in known  # without agents there are no steps
+            for p in known[n].partitions
         ]
         consumer.assign(places)
         unread = {(place.topic, place.partition) for place in places}

@@ -1,4 +1,4 @@
-"""A whole answerbus on this machine without Docker: broker, model, topics and two workers."""
+"""A whole answerbus on this machine without Docker: broker, model, tool server, two workers."""
 
 from infra.stack.place import Place
 from infra.stack.stack import Stack, find_stack, start_stack

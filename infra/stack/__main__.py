@@ -18,10 +18,11 @@ from infra.stack.stack import Stack, find_stack, start_stack
 FOLDER = Path(".run")
 KAFKA_PORT, MODEL_PORT = 9092, 8081
 FIRST_REQUEST = "Two coffees and a muffin to go, please."
+FIRST_RUN = "Use the echo tool to echo the phrase Hello."
 FIRST_SCHEMA = Path("infra/demo/order.json")
 
 app = typer.Typer(
-    help="Broker, model and two workers on this machine, kept running.",
+    help="Broker, model, tool server and two workers on this machine, kept running.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -45,8 +46,10 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
     console.print(
         "\nGo on with (after `source .venv/bin/activate`):\n"
         f"  answerbus ask {FIRST_REQUEST!r} --schema {FIRST_SCHEMA} --bare\n"
+        f"  answerbus ask {FIRST_RUN!r} --agent helper --follow\n"
         "  answerbus watch\n"
         "  make console\n"
+        f"  make up             # again, after a change of {FOLDER}/answerbus.toml\n"
         "  make down"
     )
 
@@ -55,7 +58,7 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
 def down() -> None:
     """Stop what runs; the data stay. It is no error if nothing does."""
     stack = find_stack(Place(FOLDER))
-    if not (stack.broker or stack.model or stack.workers):
+    if not (stack.broker or stack.model or stack.tools or stack.workers):
         console.print(f"Nothing of {FOLDER} runs")
         return
     with console.status("Stopping"):
@@ -72,7 +75,8 @@ def status() -> None:
     """Say what runs where; exit code 1 if something does not."""
     stack = find_stack(Place(FOLDER))
     _show(stack)
-    if not (stack.broker and stack.model and len(stack.workers) == stack.place.workers):
+    servers = stack.broker and stack.model and stack.tools
+    if not (servers and len(stack.workers) == stack.place.workers):
         raise typer.Exit(1)
 
 
@@ -89,6 +93,8 @@ def _show(stack: Stack) -> None:
         _say("Kafka", broker.bootstrap_servers, broker.process)
     if model:
         _say("model", stack.model_url, model.process)
+    if stack.tools:
+        _say("tools", "toolset echo", stack.tools.process)
     for worker in stack.workers:
         _say(worker.name, f"http://{LOOPBACK}:{worker.port}/ready", worker.process)
 

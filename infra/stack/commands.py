@@ -12,9 +12,11 @@ from pathlib import Path
 from infra.ports import LOOPBACK, free_ports
 from infra.server_process import ServerProcess
 from infra.setup_error import SetupError
+from infra.stack import settings_file
 from infra.stack.kept import Kept
 
 START_LIMIT_S = 60.0
+TOOLS_ARE_SERVED = " INFO serving "  # in the log of a tool server, once its card is written
 LANES_LIMIT_S = 60.0
 RUN_LIMIT_S = 60.0
 _ASK_LIMIT_S = 2.0
@@ -49,7 +51,7 @@ def run_answerbus(config: Path, *arguments: str) -> str:
 
 def launch_worker(name: str, config: Path, logs: Path) -> Kept:
     """Start a worker and return at once; `await_worker` and `await_lanes` wait for it."""
-    port = free_ports(1)[0]
+    port, settings = free_ports(1)[0], settings_file.digest(config)
     worker = ["services.cli", "worker", "--config", str(config.resolve())]
     own = {"ANSWERBUS_WORKER__NAME": name, "ANSWERBUS_WORKER__HEALTH": f"{LOOPBACK}:{port}"}
     process = ServerProcess.start(
@@ -58,7 +60,18 @@ def launch_worker(name: str, config: Path, logs: Path) -> Kept:
         marker=" ".join(worker),
         environment={**_environment(), **own},
     )
-    return Kept(name, port, process)
+    return Kept(name, port, process, settings)
+
+
+def launch_tool_server(name: str, toolset: str, config: Path, logs: Path) -> Kept:
+    """Start a tool server, and return once it has announced its tools."""
+    tools = ["services.cli", "tools", "serve", toolset, "--config", str(config.resolve())]
+    log = logs / f"{name}.log"
+    process = ServerProcess.start(
+        [sys.executable, "-m", *tools], log=log, marker=" ".join(tools), environment=_environment()
+    )
+    process.wait_until(lambda: TOOLS_ARE_SERVED in log.read_text(), START_LIMIT_S)
+    return Kept(name, 0, process, settings_file.digest(config))
 
 
 def await_worker(worker: Kept) -> None:

@@ -9,11 +9,12 @@ from infra.server_process import ServerProcess
 
 @dataclass(frozen=True)
 class Kept:
-    """A server process and the port that it serves."""
+    """A server process, the port that it serves, and a digest of the settings that it has read."""
 
     name: str
     port: int
     process: ServerProcess
+    settings: str = ""
 
     def note(self, folder: Path) -> None:
         """Write it down, so that `find` finds it."""
@@ -22,6 +23,7 @@ class Kept:
             "port": self.port,
             "log": str(self.process.log),
             "marker": self.process.marker,
+            "settings": self.settings,
         }
         file = _file(folder, self.name)
         fresh = file.with_suffix(".new")
@@ -38,7 +40,7 @@ def find(folder: Path, name: str) -> Kept | None:
     try:
         state = json.loads(_file(folder, name).read_text())
         process = ServerProcess(int(state["pid"]), Path(state["log"]), str(state["marker"]))
-        kept = Kept(name, int(state["port"]), process)
+        kept = Kept(name, int(state["port"]), process, str(state.get("settings", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return kept if process.running else None

@@ -30,6 +30,11 @@ timeout_s = 120                       # for machines that are slow or busy
 max_in_flight = 2                     # the model server's slots
 max_output_tokens = {output_tokens}
 show_schema = {show_schema}
+
+[agents.helper]
+instructions = "You help people. Call a tool where it knows more than you."
+tools = ["echo.echo"]                 # the toolset `echo` is served beside the workers
+steps_max = {steps_max}
 """
 
 
@@ -38,8 +43,9 @@ class Place:
     """Port 0 takes a free one; `profiles` is TOML that is added to the settings.
 
     `output_tokens` and `show_schema` are settings of the default profile: the small model answers
-    better if it is shown the schema, and sooner if it is not. Stopping takes at most `drain_s`
-    seconds longer than it must, so that calls in flight can end.
+    better if it is shown the schema, and sooner if it is not. `steps_max` is a setting of the agent
+    `helper`. Stopping takes at most `drain_s` seconds longer than it must, so that calls in flight
+    can end.
     """
 
     folder: Path
@@ -49,6 +55,7 @@ class Place:
     output_tokens: int = 512
     show_schema: bool = True
     drain_s: float = 30.0
+    steps_max: int = 6
     profiles: str = ""
 
     @property
@@ -73,6 +80,7 @@ class Place:
             model=model,
             output_tokens=self.output_tokens,
             drain_s=self.drain_s,
+            steps_max=self.steps_max,
             show_schema=str(self.show_schema).lower(),
         )
         return f"{text}\n{self.profiles}".rstrip() + "\n"

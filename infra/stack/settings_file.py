@@ -1,5 +1,6 @@
 """The settings file of a stack: written, and kept up to date without losing what was changed."""
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -16,6 +17,11 @@ def write(file: Path, text: str) -> None:
     new = updated(found, last, text) if is_changed and found and last else text
     before.write_text(text, encoding="utf-8")
     file.write_text(new, encoding="utf-8")
+
+
+def digest(file: Path) -> str:
+    """Of all that users write: the addresses follow what runs, and are left out."""
+    return hashlib.sha256(_OWN.sub(r"\1", _read(file) or "").encode()).hexdigest()
 
 
 def updated(found: str, last: str, text: str) -> str:

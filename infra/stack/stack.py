@@ -16,6 +16,8 @@ from infra.stack.place import Place
 PARTITIONS = 12  # as many as `answerbus topics apply` makes unless it is told otherwise
 MODEL_STOP_LIMIT_S = 10.0
 WORKER_STOP_LIMIT_S = 40.0  # it finishes its calls in flight
+TOOLS_STOP_LIMIT_S = 10.0
+TOOLS, TOOLSET = "tools", "answerbus.tools.echo:echo"
 
 Say = Callable[[str], None]
 
@@ -28,6 +30,7 @@ class Stack:
     broker: Broker | None
     model: Kept | None
     workers: Sequence[Kept]
+    tools: Kept | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -46,6 +49,8 @@ class Stack:
                 ending.callback(self.broker.stop)
             if self.model:
                 ending.callback(self.model.stop, MODEL_STOP_LIMIT_S)
+            if self.tools:
+                ending.callback(self.tools.stop, TOOLS_STOP_LIMIT_S)
             for worker in self.workers:
                 ending.callback(worker.stop, WORKER_STOP_LIMIT_S)
 
@@ -58,6 +63,7 @@ def find_stack(place: Place) -> Stack:
         find_broker(place.kafka),
         find(place.folder, "model"),
         [worker for worker in found if worker],
+        find(place.folder, TOOLS),
     )
 
 
@@ -81,9 +87,9 @@ def start_stack(place: Place, say: Say, report: Report | None = None) -> Stack:
         _write_settings(stack)
         say("Applying the topics")
         commands.run_answerbus(place.config, "topics", "apply")
-        say(f"Starting {place.workers} workers")
-        workers = _start_workers(place, undo)
-        stack = Stack(place, broker, model, workers)
+        tools = _start_tools(place, say, undo)
+        workers = _start_workers(place, say, undo)
+        stack = Stack(place, broker, model, workers, tools)
         _write_settings(stack)  # again, with the addresses of the workers
         undo.pop_all()
         return stack
@@ -103,10 +109,27 @@ def _start_model(place: Place, report: Report | None) -> Kept:
     return model
 
 
-def _start_workers(place: Place, undo: ExitStack) -> Sequence[Kept]:
-    workers = []
+def _start_tools(place: Place, say: Say, undo: ExitStack) -> Kept:
+    """Before the workers, so that they find its card."""
+    tools = find(place.folder, TOOLS)
+    if tools is None:
+        say("Serving the toolset echo")
+        tools = commands.launch_tool_server(TOOLS, TOOLSET, place.config, place.folder)
+        undo.callback(tools.stop, TOOLS_STOP_LIMIT_S)
+        tools.note(place.folder)
+    return tools
+
+
+def _start_workers(place: Place, say: Say, undo: ExitStack) -> Sequence[Kept]:
+    """Workers that have read other settings are started anew."""
+    workers, settings = [], settings_file.digest(place.config)
+    say(f"Starting {place.workers} workers")
     for name in _names(place):
         worker = find(place.folder, name)
+        if worker is not None and worker.settings != settings:
+            say(f"Starting {name} anew: the settings have changed")
+            worker.stop(WORKER_STOP_LIMIT_S)
+            worker = None
         if worker is None:
             worker = commands.launch_worker(name, place.config, place.folder)
             undo.callback(worker.stop, WORKER_STOP_LIMIT_S)

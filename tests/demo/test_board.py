@@ -12,11 +12,13 @@ from answerbus.event import Event
 from answerbus.failure import Failure, Invalid, Problem, Throttled, TimedOut
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result
 from answerbus.request import ContractId
+from answerbus.step import Step
 from answerbus.topics import TOPIC_OF_KIND
 from infra.demo.board import Row, fold, outcome_text, retry_text, seconds
 from infra.demo.cases import Case, cases
 from infra.demo.verdict import broken_promises
 from services.operators.records.decoded import DecodedRecord
+from tests.unit.operators.runs.events import event as example
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 ASKED = Case("first", b"{}", "r-1", "w-1", "plan_proposal.v1")
@@ -92,6 +94,17 @@ def test_a_retry_says_why(failure: Failure, said: str) -> None:
     assert retry_text(failure) == said
 
 
+def test_a_step_says_which_tools_it_has_called() -> None:
+    step = example("step/calls")
+    assert isinstance(step, Step)
+    called = step.model_copy(update={"request_id": "r-1", "n": 2})
+    first, *_ = board(called)
+
+    assert first.said == f"step 2: {', '.join(call.tool for call in step.calls)}"
+    assert not first.is_done
+    assert board(called, result())[0].said == "result: dep_bump"
+
+
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:
     answer = result().model_copy(update={"answer": {"kind": "\x1b[2Jgone"}})
 
@@ -135,6 +148,7 @@ def test_the_demo_publishes_what_it_is_meant_to_show() -> None:
         "inline severity",
         "inline remote",
         "text",
+        "text, helper",
         "-",
     }
     assert [case.name for case in published if case.asked == "-"] == [

@@ -66,7 +66,8 @@ def run(module: str, *arguments: str, folder: Path, limit_s: float) -> tuple[int
 
 def running(stack: Stack) -> list[str]:
     names = [worker.name for worker in stack.workers]
-    return [*(["broker"] if stack.broker else []), *(["model"] if stack.model else []), *names]
+    servers = {"broker": stack.broker, "model": stack.model, "tools": stack.tools}
+    return [*(name for name, server in servers.items() if server), *names]
 
 
 def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -83,6 +84,8 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -
         "budget-runs-out      plan_proposal.v1     dead letter: budget_exhausted",
         "busy-then-answered   plan_proposal.v1     again in 6 s: throttled",
         "busy-then-answered   plan_proposal.v1     result: override",
+        "echo-tool            text, helper         step 1: echo.echo",
+        "echo-tool            text, helper         result",
         "undecodable          -                    dead letter: undecodable",
         "hostile-schema       inline remote        dead letter: hostile_schema",
         "unknown-contract     plan_proposal.v9     dead letter: unknown_schema",
@@ -122,12 +125,20 @@ def test_the_stack_comes_up_once_and_goes_down_whole(tmp_path: Path) -> None:
         assert stack(*up) == 0, (tmp_path / "output").read_text()
         first = find_stack(place)
         assert stack("status") == 0
-        assert running(first) == ["broker", "model", "worker-1", "worker-2"]
+        assert running(first) == ["broker", "model", "tools", "worker-1", "worker-2"]
         assert stack(*up) == 0
         again = find_stack(place)
         assert [worker.process.pid for worker in again.workers] == [
             worker.process.pid for worker in first.workers
         ]
+        place.config.write_text(f"{place.config.read_text()}# changed\n")
+        assert stack(*up) == 0, (tmp_path / "output").read_text()
+        anew = find_stack(place)
+        assert not {w.process.pid for w in anew.workers} & {w.process.pid for w in again.workers}
+        assert anew.tools is not None
+        assert again.tools is not None
+        assert anew.tools.process.pid == again.tools.process.pid
+        again = anew
         settings = load(place.config, {})
         assert settings.kafka.bootstrap_servers == first.bootstrap_servers
         workers = [f"http://127.0.0.1:{worker.port}" for worker in again.workers]

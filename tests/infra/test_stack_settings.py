@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from infra.stack import Place
 from infra.stack import __main__ as command
-from infra.stack.settings_file import write
+from infra.stack.settings_file import digest, write
 from services.settings import load
 
 FIRST = ("127.0.0.1:1", "http://127.0.0.1:2/v1", "small", ["http://127.0.0.1:3"])
@@ -41,6 +41,25 @@ def test_edits_are_kept_and_addresses_are_not(tmp_path: Path) -> None:
     assert found["kafka"]["bootstrap_servers"] == SECOND[0]
     assert found["profiles"]["default"]["base_url"] == SECOND[1]
     assert found["console"]["workers"] == SECOND[3]
+
+
+def test_addresses_are_no_change_of_the_settings_and_all_else_is(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.config, place.settings(*FIRST))
+    first = digest(place.config)
+    write(place.config, place.settings(*SECOND))
+    assert digest(place.config) == first
+
+    place.config.write_text(place.config.read_text().replace("echo.echo", "echo.other"))
+    assert digest(place.config) != first
+
+
+def test_there_is_an_agent_with_a_tool_to_try(tmp_path: Path) -> None:
+    place = Place(tmp_path, steps_max=3)
+    write(place.config, place.settings(*FIRST))
+
+    helper = load(place.config, {}).agents["helper"]
+    assert (helper.tools, helper.steps_max) == (("echo.echo",), 3)
 
 
 def test_an_address_that_somebody_chose_stays(tmp_path: Path) -> None:

@@ -14,9 +14,7 @@ echo = Toolset("echo")
 
 @echo.tool(name="echo")
 def say_again(
-    phrase: Annotated[
-        str, Field(max_length=ECHO_CHARS_MAX, description="What to say again, word for word.")
-    ],
+    phrase: Annotated[str, Field(max_length=ECHO_CHARS_MAX)],
 ) -> str:
     """Say a phrase again, word for word."""
     return phrase

@@ -6,10 +6,11 @@ from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import transcript
 
+# The form of a call is told too: some servers enforce a schema without showing it to the model.
 WORK_IN_STEPS = (
     "You work in steps. In each step answer with a list of actions. To learn or do something, call "
-    "tools: you are given their results, and then the next step. When you have what you need, call "
-    "no tool: {end}"
+    'tools with the action {{"kind": "tool_call", "name": …, "args": …}}: you are given their '
+    "results, and then the next step. When you have what you need, call no tool: {end}"
 )
 END_IN_TEXT = "your `text_response` is the final answer."
 END_BY_FINISH = "give the final answer with one `finish` action."
@@ -23,9 +24,11 @@ def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
     as old results need not be shortened: providers read a beginning that they know for less.
     """
     definition, context = run.definition, request.context
-    end = END_IN_TEXT if request.answer_schema.kind == "text" else END_BY_FINISH
+    is_text = request.answer_schema.kind == "text"
+    end = END_IN_TEXT if is_text else END_BY_FINISH
     instructions = [definition.instructions, WORK_IN_STEPS.format(end=end), context.instructions]
-    messages = [*context.messages, *transcript(run)]
+    said = transcript(run, "text_response" if is_text else "`finish` action")
+    messages = [*context.messages, *said]
     if must_finish and run.definition.tools:
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))
     told = context.model_copy(

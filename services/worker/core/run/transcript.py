@@ -12,16 +12,25 @@ from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.repeats import remark_after
 from services.worker.core.run.run import Run, ToolCall
 
+# Small models make a call again that was answered, unless they are told that they may end.
+RESULTS_ARE_IN = (
+    "These are the results. Answer with a {end} if they suffice; call a tool again only for what "
+    "they do not tell."
+)
+END_DEFAULT = "text_response"
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
 
 _NOTHING: AbstractSet[str] = frozenset()
 
 
-def transcript(run: Run) -> Iterator[Message]:
-    """Each step as the model's own words, then what its calls came to, as data."""
+def transcript(run: Run, end: str = END_DEFAULT) -> Iterator[Message]:
+    """Each step as the model's own words, then what its calls came to, as data.
+
+    `end` is the kind of action that ends the run.
+    """
     shortened = _shortened(run)
     for count, step in enumerate(run.steps, start=1):
-        yield from _told(run, step, count, shortened)
+        yield from _told(run, step, count, shortened, end)
 
 
 def transcript_bytes(run: Run) -> int:
@@ -30,15 +39,19 @@ def transcript_bytes(run: Run) -> int:
 
 
 def _told(
-    run: Run, step: RunStepRecord, count: int, shortened: AbstractSet[str] = _NOTHING
+    run: Run,
+    step: RunStepRecord,
+    count: int,
+    shortened: AbstractSet[str] = _NOTHING,
+    end: str = END_DEFAULT,
 ) -> Iterator[Message]:
     yield Message(role="assistant", content=_said(run, step), trust="trusted")
     for call in run.calls_of(step):
         if call.outcome is not None:
             told = _outcome(call, is_shortened=call.asked.call_id in shortened)
             yield Message(role="user", content=f"{call.asked.tool}: {told}")
-    if remark := remark_after(run.steps[:count]):
-        yield Message(role="user", content=remark, trust="trusted")
+    remark = remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)
+    yield Message(role="user", content=remark, trust="trusted")
 
 
 def _said(run: Run, step: RunStepRecord) -> str:

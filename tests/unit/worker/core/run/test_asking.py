@@ -11,7 +11,7 @@ from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.asking import asking
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import transcript_bytes
+from services.worker.core.run.transcript import RESULTS_ARE_IN, transcript_bytes
 from tests.unit.worker.core.run_builders import (
     asked,
     call,
@@ -51,7 +51,16 @@ def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> 
             '{"kind": "tool_call", "name": "orders.get", "args": {"order_id": "0"}}]}'
         ),
         'user untrusted: orders.get: {"kind": "ok", "value": "done"}',
+        "user trusted: " + RESULTS_ARE_IN.format(end="text_response"),
     ]
+
+
+def test_a_run_with_a_schema_is_told_to_end_with_finish() -> None:
+    typed = asked(answer_schema={"kind": "contract", "name": "selection", "version": 1})
+    run = grown(Run(definition()), 1)
+    (*_, last) = asking(typed, run, must_finish=False).context.messages
+
+    assert last.content == RESULTS_ARE_IN.format(end="`finish` action")
 
 
 def test_no_thought_is_in_a_later_prompt_unless_the_agent_remembers_them() -> None:
