@@ -12,8 +12,15 @@ class LiveMask(Mask):
     """Replaces the given secrets, and all values that the files are known to have had."""
 
     def __init__(self, secrets: Iterable[str | None], files: Sequence[SecretFile]) -> None:
-        self._secrets, self._files = (*secrets,), files
+        self._secrets: tuple[str | None, ...] = ()
+        self._files: tuple[SecretFile, ...] = ()
         self._known: tuple[tuple[str, ...], ...] = ()
+        self.learn(secrets, files)
+
+    def learn(self, secrets: Iterable[str | None], files: Sequence[SecretFile]) -> None:
+        """Mask these too; what was a secret once is masked for good."""
+        self._secrets = tuple(dict.fromkeys((*self._secrets, *secrets)))
+        self._files = tuple(dict.fromkeys((*self._files, *files)))
         self._learn()
 
     def __call__(self, text: str) -> str:

@@ -111,5 +111,12 @@ class ScriptedProfile(_Profile):
     journal: Path | None = None
 
 
+def asks_alike(one: "Profile", other: "Profile") -> bool:
+    """Whether both ask the same provider in the same way, be it within other limits."""
+    limits = {*_Profile.model_fields}
+    is_alike = one.model_dump(exclude=limits) == other.model_dump(exclude=limits)
+    return type(one) is type(other) and is_alike
+
+
 RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
 Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]

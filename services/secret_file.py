@@ -29,19 +29,19 @@ class SecretFile:
     @property
     def value(self) -> str:
         """What it holds now."""
-        if self._seen != _state(self.path):
+        if self._seen != file_state(self.path):
             self.read_anew()
         return self.values[-1]
 
     def read_anew(self) -> None:
         """Read it, also where it seems to be the same."""
-        self._seen = _state(self.path)  # before: what is written meanwhile is another state
+        self._seen = file_state(self.path)  # before: what is written meanwhile is another state
         found = _content(self.path)
         if found and (not self.values or found != self.values[-1]):
             self.values = (*self.values, found)[-KEPT:]
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def file_state(path: Path) -> tuple[int, ...]:
     """What changes with the file; nothing where it is not there. A link is followed."""
     try:
         found = path.stat()

@@ -175,7 +175,7 @@ def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
 
     Without a path it is that of the working folder, else that of the trial there, else none.
     """
-    if path is None and not FILE_DEFAULT.exists() and FILE_OF_TRIAL.exists():
+    if file_of(path) == FILE_OF_TRIAL:
         path = FILE_OF_TRIAL
     tables = _read(path)
     for name, text in sorted(variables.items()):
@@ -185,6 +185,12 @@ def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
         return Settings.model_validate(tables)
     except ValidationError as error:
         raise SetUpError(_complaint(error, tables, path or FILE_DEFAULT)) from None
+
+
+def file_of(path: Path | None) -> Path:
+    """Where settings are read from, whether it is there or not."""
+    is_trial = path is None and not FILE_DEFAULT.exists() and FILE_OF_TRIAL.exists()
+    return FILE_OF_TRIAL if is_trial else path or FILE_DEFAULT
 
 
 def _complaint(error: ValidationError, tables: dict[str, Any], file: Path) -> str:

@@ -232,6 +232,9 @@ CLOCK_AHEAD = Metric(
     (),
     "How far the clock of the worker's machine is ahead of the broker's; negative if behind.",
 )
+SETTINGS_REFUSED = Metric(
+    "answerbus_settings_refused", "gauge", (), "1 while the settings file is not in force."
+)
 READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
@@ -241,5 +244,5 @@ METRICS = (
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
     *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
-    *(CLOCK_AHEAD, READY),
+    *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),
 )

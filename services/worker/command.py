@@ -9,6 +9,7 @@ import typer
 
 from services.live_mask import mask_of
 from services.settings import from_environment
+from services.settings_file import SettingsFile
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.processes import Processes
@@ -29,9 +30,10 @@ def worker(
     ] = 1,
 ) -> None:
     """Answer requests until SIGTERM, then finish the calls in flight and leave."""
-    settings = from_environment(config)
-    start_logging(log_level, mask_of(settings))
+    settings, file = from_environment(config), SettingsFile(config)
+    mask = mask_of(settings)
+    start_logging(log_level, mask)
     if processes == 1:
-        asyncio.run(run(settings))
+        asyncio.run(run(settings, file, mask))
         return
-    sys.exit(Processes(settings, log_level, processes).run())
+    sys.exit(Processes(settings, file, log_level, processes).run())

@@ -6,21 +6,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from answerbus.topics import TOOL_RESULTS
-from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.limits.isolation import Isolation
-from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Observers, WorkerCounters
 from services.worker.plans import Planner
 from services.worker.ports import MeasuredClock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limits:
-    """How much a worker and each of its lanes take on."""
+    """How much a worker and each of its lanes take on; changed where all of them see it."""
 
     max_in_flight: int
     held_max: int
@@ -89,7 +87,3 @@ class Context:
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
-
-    def limiter(self, plan: Plan) -> ProfileLimiter:
-        """What limits the use of the plan's profile."""
-        return self.planner.backends[plan.profile.name].limiter

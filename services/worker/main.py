@@ -4,34 +4,34 @@ import asyncio
 import logging
 import os
 import random
+import signal
 import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOOL_RESULTS, Topic
+from answerbus.topics import REQUESTS, RUN_TOPICS, TOOL_RESULTS
 from services import plugins
 from services.kafka import connection_options, servers, topic_name
-from services.live_mask import mask_of
+from services.live_mask import LiveMask, mask_of
 from services.settings import KafkaSettings, Settings
 from services.telemetry.counts import Counts
 from services.telemetry.exporter import exporter_of
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import complete, known_agents, pins_of
+from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import broker_check
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
 from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
 from services.worker.adapters.kafka.coordinator import Coordinator
-from services.worker.adapters.kafka.forwarding import shards_of
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
-from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
+from services.worker.adapters.kafka.intake import Inbox
+from services.worker.adapters.kafka.lives import lives_of
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.other_groups import OtherGroups
 from services.worker.adapters.kafka.position_check import check_positions
@@ -39,7 +39,6 @@ from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.rights_check import check_rights
 from services.worker.adapters.kafka.run_consumers import reading_for_runs
-from services.worker.adapters.kafka.shard import Names
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
@@ -48,23 +47,33 @@ from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.run.known_tools import KnownTools
-from services.worker.handle import handle
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.limits.slots import Slots
+from services.worker.live_settings import LiveSettings
 from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
+from services.worker.settings_monitor import FixedSettings, ReadSettings, SettingsMonitor
 
 _log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings) -> None:
-    """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done."""
-    registry = plugins.registry()
+async def run(
+    whole: Settings,
+    file: ReadSettings | None = None,
+    mask: LiveMask | None = None,
+    own: Callable[[Settings], Settings] = lambda settings: settings,
+) -> None:
+    """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done.
+
+    `file` may bring other settings meanwhile, whose secrets `mask` learns; `own` gives this process
+    its part of the limits.
+    """
+    look = _on_hang_up()
+    settings, registry = own(whole), plugins.registry()
     agents = known_agents(settings.agents)
     partitions = await broker_check.partitions_of_deployment(
         settings.kafka, for_runs=RUN_TOPICS if agents else ()
@@ -77,37 +86,50 @@ async def run(settings: Settings) -> None:
     otlp = exporter_of(settings.telemetry, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     try:
-        profiles, advice = await backends.started(settings.profiles, clock)
+        tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
+        shared = BackendContext(clock, mask or mask_of(settings))
+        profiles, advice = await backends.started(settings.profiles, shared)
         for sentence in (*advice, *settings.advice):
             _log.warning(sentence)
+        planner = Planner(profiles, registry, secret, agents, tools.tools)
+        context = _context(settings, name, partitions, planner, observers, clock)
+        live = LiveSettings(settings, own, context, shared, measures, tools)
+        monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
+        garbage_collector.tune_garbage_collector()
         try:
-            tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
-            planner = Planner(profiles, registry, secret, agents, tools.tools)
-            context = _context(settings, name, partitions, planner, observers, clock)
-            garbage_collector.tune_garbage_collector()
-            await _serve(settings, context, clock, measures.counts, tools)
+            await _serve(live, monitor, context, clock, measures.counts, tools)
         finally:
-            await backends.close(profiles)
+            await live.stop()
     finally:
         if otlp:
             await asyncio.to_thread(otlp.close)
 
 
+def _on_hang_up() -> asyncio.Event:
+    """Set by SIGHUP, from now on; a process of several was started with the signal blocked."""
+    heard = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, heard.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    return heard
+
+
 async def _serve(
-    settings: Settings, context: Context, clock: BrokerClock, counts: Counts, tools: KnownTools
+    live: LiveSettings,
+    monitor: SettingsMonitor,
+    context: Context,
+    clock: BrokerClock,
+    counts: Counts,
+    tools: KnownTools,
 ) -> None:
-    kafka = settings.kafka
-    group_id = kafka.worker_group
+    settings, kafka = live.current, live.current.kafka
     others = OtherGroups(kafka)
-    context = replace(
-        context, group=group_id, members_of=others.members_of, offset_of=others.offset_of
-    )
+    context = replace(context, members_of=others.members_of, offset_of=others.offset_of)
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
-    new_life = _lives(context, kafka, options, consumer, read_monitor, clock)
+    new_life = lives_of(context, kafka, options, consumer, read_monitor, clock)
     membership = Membership(consumer.current, new_life, partial(_share_out, context))
     inbox = Inbox(consumer.current, membership)
     broker = RequestBroker(kafka, consumer)
@@ -121,8 +143,7 @@ async def _serve(
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator = Coordinator(kafka)
     watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
-    mask = mask_of(settings)
-    health = Health(settings.worker.health, watched, counts, settings.worker.health_hosts, mask)
+    health = _health(replace(watched, settings=monitor.settings_state), live, counts)
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
@@ -133,12 +154,12 @@ async def _serve(
 
     async def drain() -> None:
         await renewal.stop()
-        await membership.drain(settings.drain_s)
+        await membership.drain(live.current.drain_s)
 
     address = await health.start()
     asks = coordinator.run(lambda: membership.is_outside)
-    profiles = ProfileMonitor(context.planner.backends).run()
-    watches = (others.run(), watch_clock(kafka, clock), profiles, asks)
+    profiles = ProfileMonitor(lambda: context.planner.backends).run()
+    watches = (others.run(), watch_clock(kafka, clock), profiles, asks, monitor.run())
     watching = [asyncio.create_task(watch) for watch in watches]
     watching += await _reading_for_runs(settings, context, tools, membership)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
@@ -153,31 +174,9 @@ async def _serve(
     _log.info("worker %s has drained", context.worker)
 
 
-def _lives(
-    context: Context,
-    kafka: KafkaSettings,
-    options: Mapping[str, Any],
-    consumer: GroupConsumer,
-    read_monitor: ReadMonitor,
-    clock: BrokerClock,
-) -> Callable[[int], Lifecycle]:
-    topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
-
-    def new_life(partition: int) -> Lifecycle:
-        private = _private_topics(context, partition)
-        names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
-        place = TopicPartition(topic, partition)
-        intake = PartitionIntake(consumer.current, read_monitor, place)
-        shard = shards_of(names, clock, context.partitions)
-        return new_lifecycle(partition, context, intake, shard, handle)
-
-    return new_life
-
-
-def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:
-    """What a lane reads of its past; one beyond those in use has no runs."""
-    has_runs = context.runs.is_on and partition < context.partitions
-    return (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)
+def _health(watched: HealthInputs, live: LiveSettings, counts: Counts) -> Health:
+    worker = live.current.worker
+    return Health(worker.health, watched, counts, worker.health_hosts, live.mask)
 
 
 async def _reading_for_runs(
@@ -230,9 +229,10 @@ def _context(
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,
+        group=settings.kafka.worker_group,
         runs=RunSetup(
             is_on=bool(planner.agents),
             reply_topic=topic_name(settings.kafka, TOOL_RESULTS),
-            complete=partial(complete, planner.agents),
+            complete=lambda admitted: complete(planner.agents, admitted),
         ),
     )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from answerbus.dead_letter import (
     Cause,
@@ -42,6 +42,18 @@ class Backend:
     limiter: ProfileLimiter
 
 
+@dataclass(frozen=True, slots=True)
+class BackendChange:
+    """Backends by profile that take the place of others, or are new; and the profiles that go.
+
+    `alike` are the profiles whose provider is asked as before: what is known of it still holds.
+    """
+
+    backends: Mapping[str, Backend]
+    alike: Collection[str] = ()
+    gone: Collection[str] = ()
+
+
 class Planner:
     """Answers, for a request, how it will be asked, or why it cannot be."""
 
@@ -59,6 +71,7 @@ class Planner:
         """
         self.backends = backends
         self.agents = agents or Agents()
+        self._share: GroupShare | None = None
         self.tools: Tools = {} if tools is None else tools
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
@@ -73,8 +86,35 @@ class Planner:
 
     def share_out(self, share: GroupShare) -> None:
         """Give each profile this worker's part of what its limits allow the group."""
+        self._share = share
         for backend in self.backends.values():
             backend.limiter.share_out(share)
+
+    def change(self, change: BackendChange, agents: Agents) -> list[Backend]:
+        """Plan with others from now on; gives the backends that no new call has.
+
+        A profile keeps its limiter, with the calls and requests that it knows of: its limits hold
+        over the change.
+        """
+        ended = {*change.backends, *change.gone} & self.backends.keys()
+        former = [self.backends[name] for name in sorted(ended)]
+        found = {name: one for name, one in self.backends.items() if name not in change.gone}
+        for name, backend in change.backends.items():
+            if name in found:
+                limiter = found[name].limiter
+                limiter.become(backend.limiter, keeps_learnt=name in change.alike)
+                found[name] = replace(backend, limiter=limiter)
+            else:
+                found[name] = backend
+        self.backends, self.agents = found, agents
+        if self._share:
+            self.share_out(self._share)
+        return former
+
+    def backend_of(self, plan: Plan) -> Backend | None:
+        """Whom a plan is for; None if its profile was changed since it was made."""
+        backend = self.backends.get(plan.profile.name)
+        return backend if backend and backend.facts is plan.profile else None
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""

@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
 from services.escaping import plain
 from services.live_mask import mask_of
 from services.settings import Settings, SetUpError
+from services.settings_file import SettingsFile
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.shares import share
@@ -29,9 +32,11 @@ _log = logging.getLogger(__name__)
 class Processes:
     """Each process is a worker with its share of the limits; partitions are shared by the group."""
 
-    def __init__(self, settings: Settings, level: Level, count: int) -> None:
-        self._shares = [share(settings, number, count) for number in range(count)]
-        self._level = level
+    def __init__(self, settings: Settings, file: SettingsFile, level: Level, count: int) -> None:
+        for number in range(count):
+            share(settings, number, count)  # or there is too little, which is said at once
+        self._settings, self._file = settings, file
+        self._level, self._count = level, count
         self._running: dict[int, SpawnProcess] = {}
         self._started_at = [0.0] * count
         self._pauses_s = [RESTART_FIRST_S] * count
@@ -42,6 +47,7 @@ class Processes:
         """Until a signal, then until all have drained; gives the exit code."""
         for wish in (signal.SIGTERM, signal.SIGINT):
             signal.signal(wish, lambda *_: self._leave())
+        signal.signal(signal.SIGHUP, lambda *_: self._look_at_settings())
         worst = 0
         while self._running or not self._leaving:
             self._start_due()
@@ -54,13 +60,18 @@ class Processes:
 
     def _start_due(self) -> None:
         now = time.monotonic()
-        for number, its_share in enumerate(self._shares):
+        for number in range(self._count):
             if self._leaving or number in self._running or now < self._due_at[number]:
                 continue
             process = multiprocessing.get_context("spawn").Process(
-                target=_work, args=(its_share, self._level), name=f"worker-{number}"
+                target=_work,
+                args=(self._settings, self._file, self._level, number, self._count),
+                name=f"worker-{number}",
             )
+            # Blocked, the signal waits until the process can hear it, and does not end it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
             process.start()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
             self._running[number], self._started_at[number] = process, now
             if self._leaving:  # the wish came between the two lines above
                 process.terminate()
@@ -81,23 +92,30 @@ class Processes:
         _log.error("worker process %d ended with code %d; another follows", number, code)
         return 0
 
+    def _look_at_settings(self) -> None:
+        for process in self._running.values():
+            if process.pid is not None and process.is_alive():
+                os.kill(process.pid, signal.SIGHUP)
+
     def _leave(self) -> None:
         self._leaving = True
         for process in self._running.values():
             process.terminate()
 
 
-def _work(settings: Settings, level: Level) -> None:
+def _work(settings: Settings, file: SettingsFile, level: Level, number: int, count: int) -> None:
     """What a child process does."""
-    start_logging(level, mask_of(settings))
+    mask = mask_of(settings)
+    start_logging(level, mask)
+    own = partial(share, number=number, processes=count)
     try:
-        asyncio.run(_run_while_wanted(settings))
+        asyncio.run(_while_wanted(partial(run, settings, file, mask, own)))
     except SetUpError as error:
         sys.stderr.write(plain(f"{error}\n"))
         sys.exit(EXIT_SET_UP)
 
 
-async def _run_while_wanted(settings: Settings) -> None:
+async def _while_wanted(work: Callable[[], Awaitable[None]]) -> None:
     """Drain also when the parent is gone: no signal would come any more."""
     parent = multiprocessing.parent_process()
     if parent is None:
@@ -109,4 +127,4 @@ async def _run_while_wanted(settings: Settings) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     loop.add_reader(parent.sentinel, drain)
-    await run(settings)
+    await work()

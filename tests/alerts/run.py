@@ -118,6 +118,13 @@ async def wrong_clock(stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def wrong_settings(stage: Stage) -> AsyncIterator[None]:
+    """A settings file that is no TOML."""
+    with stage.wrong_settings():
+        yield
+
+
+@asynccontextmanager
 async def no_topic(stage: Stage) -> AsyncIterator[None]:
     """The requests topic is gone."""
     await stage.delete_topic()
@@ -142,6 +149,7 @@ FAULTS = (
     (standstill, "LoopStalls"),
     (fenced, "LanesReopen"),
     (wrong_clock, "ClockOff"),
+    (wrong_settings, "SettingsRefused"),
     (retention, "RequestsLost"),
     (backlog, "Lag"),
     (frozen_broker, "KafkaAway", "LaneStuck"),

@@ -131,6 +131,17 @@ class Stage:
         await create_topics(self.bus, topics=[REQUESTS])
 
     @contextmanager
+    def wrong_settings(self) -> Iterator[None]:
+        """The file of the worker that runs is spoilt, and put back."""
+        file = self.bus.folder / "answerbus.toml"
+        right = file.read_text()
+        file.write_text(right + "[worker\n")
+        try:
+            yield
+        finally:
+            file.write_text(right)
+
+    @contextmanager
     def wrong_clock(self) -> Iterator[None]:
         """A worker whose clock is ahead."""
         library = fake_time.find_library()

@@ -77,6 +77,7 @@ FAULTS = {
             'answerbus_attempts_total{failure="none",counted="yes",profile="p"}': ("50", "+50"),
         }
     ),
+    "SettingsRefused": Fault({'answerbus_settings_refused{instance="w"}': ("0", "1")}),
     "LanesReopen": Fault({'answerbus_transactions_total{instance="w",result="lost"}': ("0", "+2")}),
 }
 ALWAYS = {'answerbus_lane_state{instance="w",partition="0",state="open"}': "1x400"}

@@ -1,6 +1,7 @@
 """`answerbus worker --processes N`: workers that share limits, are replaced, and leave together."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import signal
 import pytest
 
 from answerbus.topics import RESULTS
-from tests.integration.bus import ANSWERED, Bus, Worker, request, until
+from tests.integration.bus import ANSWERED, Bus, Worker, fetch, request, until
 from tests.integration.evidence import JsonObject
 
 pytestmark = pytest.mark.kafka
@@ -35,6 +36,12 @@ def callers(bus: Bus) -> set[int]:
     return {call["pid"] for call in bus.calls()}
 
 
+def digests(worker: Worker) -> set[str]:
+    """Of the settings in force in each process."""
+    ready = (json.loads(fetch(f"{address}/ready")) for address in worker.addresses)
+    return {told["settings"]["digest"] for told in ready}
+
+
 def is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -56,6 +63,11 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     worker = start(bus)
     await bus.publish(bodies())
     await until(lambda: len(callers(bus)) == PROCESSES, "both have a share", LIMIT_S)
+    (before,) = digests(worker)
+    bus.config(RULES, worker={"max_in_flight": 40})
+    worker.process.send_signal(signal.SIGHUP)
+    await until(lambda: len({before, *digests(worker)}) == 2, "one took other settings", LIMIT_S)
+    await until(lambda: len(digests(worker)) == 1, "and so did the other", LIMIT_S)
     victim = min(callers(bus))
     os.kill(victim, signal.SIGKILL)
     await all_answered(bus, REQUESTS)

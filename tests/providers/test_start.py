@@ -12,6 +12,7 @@ from infra.ports import free_ports
 from services.profiles import Profile
 from services.settings import SetUpError
 from services.worker.adapters import backends
+from services.worker.adapters.building import BackendContext
 from services.worker.adapters.providers import http
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.health.profile_monitor import ProfileMonitor
@@ -51,7 +52,7 @@ def nowhere() -> str:
 
 @asynccontextmanager
 async def started(**profiles: Profile) -> AsyncIterator[tuple[dict[str, Backend], list[str]]]:
-    found, said = await backends.started(profiles, StoppedClock())
+    found, said = await backends.started(profiles, BackendContext(StoppedClock()))
     try:
         yield found, said
     finally:
@@ -110,7 +111,7 @@ async def test_all_that_can_never_work_is_named_at_once_and_what_may_pass_is_not
         monkeypatch.setenv("ANY", "k")
         profiles["old"] = profile(None, model="gpt-3.5-turbo", api_key_env="ANY")
         with pytest.raises(SetUpError) as raised:
-            await backends.started(profiles, StoppedClock())
+            await backends.started(profiles, BackendContext(StoppedClock()))
 
     lines = str(raised.value).splitlines()
     named = [line.removeprefix("Profile `").partition("`")[0] for line in lines]
@@ -138,7 +139,7 @@ async def test_a_server_that_comes_up_later_makes_the_profile_healthy_without_a_
         started(default=profile(server.base_url)) as (found, _),
     ):
         assert profile_problems(found, BOUND_S)
-        monitor = asyncio.create_task(ProfileMonitor(found, every_s=0.01).run())
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found, every_s=0.01).run())
         async with asyncio.timeout(LIMIT_S):
             while profile_problems(found, BOUND_S):
                 await asyncio.sleep(0.01)
@@ -151,7 +152,7 @@ async def test_a_server_that_comes_up_without_the_model_is_named_and_ends_nothin
         misbehaving([Hang()], others, unknown) as server,
         started(default=profile(server.base_url)) as (found, _),
     ):
-        monitor = asyncio.create_task(ProfileMonitor(found, every_s=0.01).run())
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found, every_s=0.01).run())
         expected = f"{server.base_url} has no model 'm': set `model` to x"
         async with asyncio.timeout(LIMIT_S):
             while [problem.text for problem in profile_problems(found, BOUND_S).values()] != [

@@ -27,6 +27,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.LATENESS, (), inputs.loop_monitor.worst_s()
     yield metrics.TASKS, (), len(asyncio.all_tasks())
     yield metrics.READY, (), verdict.ready
+    yield metrics.SETTINGS_REFUSED, (), inputs.settings.refused is not None
     ahead_s = inputs.clock_ahead_s()
     if ahead_s is not None:
         yield metrics.CLOCK_AHEAD, (), ahead_s

@@ -60,8 +60,7 @@ def _poison(lane: Lane) -> str | None:
 
 def _overdue(lane: Lane, context: Context) -> str | None:
     for ticket, spend in lane.calls.items():
-        name = ticket.request.profile
-        timeout_s = context.planner.backends[name].facts.timeout_s
+        name, timeout_s = ticket.request.profile, lane.calls.timeout_s(spend)
         age_s = (context.clock.now() - spend.at).total_seconds()
         if age_s > timeout_s + OVERDUE_S:
             return f"a call to profile {name} goes on for {age_s:.0f} s, its limit is {timeout_s:g}"

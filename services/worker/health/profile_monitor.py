@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from services.worker.plans import Backend
 
@@ -16,12 +16,13 @@ class ProfileMonitor:
     """Without it, a profile without requests would be called unhealthy for ever, or healthy.
 
     When one server is found to be away, all other profiles are checked at once: what takes one
-    server away (a network, a proxy, a machine) often takes others with it.
+    server away (a network, a proxy, a machine) often takes others with it. Backends are those of
+    the moment, since settings may change.
     """
 
     def __init__(
         self,
-        backends: Mapping[str, Backend],
+        backends: Callable[[], Mapping[str, Backend]],
         every_s: float = EVERY_S,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
@@ -45,23 +46,26 @@ class ProfileMonitor:
     def _due(self) -> list[str]:
         """Those away each `every_s`; the others when one more has been found away."""
         now = asyncio.get_running_loop().time()
-        away = frozenset(name for name, one in self._backends.items() if one.limiter.wants_check)
+        backends = self._backends()
+        away = frozenset(name for name, one in backends.items() if one.limiter.wants_check)
         found, self._away = away - self._away, away
         for name in found:
             self._next[name] = now + self._every_s
-        due = away if not found else self._backends.keys()
+        due = away if not found else backends.keys()
         return [n for n in due if n not in self._asked and self._next.get(n, now) <= now]
 
     async def _check(self, name: str) -> None:
-        backend = self._backends[name]
+        backend = self._backends()[name]
         try:
-            backend.limiter.checked(await backend.provider.preflight())
+            readiness = await backend.provider.preflight()
+            if self._backends().get(name) is backend:
+                backend.limiter.checked(readiness)
         finally:
             self._asked.discard(name)
             self._next[name] = asyncio.get_running_loop().time() + self._every_s
 
     def _tell(self) -> None:
-        problems = {name: one.limiter.problem for name, one in self._backends.items()}
+        problems = {name: one.limiter.problem for name, one in self._backends().items()}
         found = {name: problem.text for name, problem in problems.items() if problem}
         for name in sorted(found.keys() - self._known.keys()):
             _log.warning("profile %s is unhealthy: %s", name, found[name])

@@ -53,6 +53,14 @@ class NoProblem:
     trouble: str | None = None
 
 
+@dataclass(slots=True)
+class SettingsState:
+    """Which settings are in force, by digest; `refused` says why the file's are not."""
+
+    digest: str = ""
+    refused: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class HealthInputs:
     """All that a verdict is drawn from.
@@ -71,3 +79,4 @@ class HealthInputs:
     )  # by default there is no reader
     coordinator: HasProblem = NoProblem()
     clock_ahead_s: Callable[[], float | None] = lambda: None
+    settings: SettingsState = field(default_factory=SettingsState)

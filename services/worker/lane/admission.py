@@ -16,6 +16,7 @@ from services.worker.lane.lane import Lane
 from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
 from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
+from services.worker.plans import Backend
 from services.worker.provider_call import ask_bounded
 
 AGAIN_AT_ONCE_S = 0.001
@@ -29,6 +30,7 @@ class LaneCallPlace:
     lane: Lane
     ticket: Ticket
     plan: Plan
+    backend: Backend
     lease: CallLease
     isolation: IsolationLease
 
@@ -38,15 +40,17 @@ class LaneCallPlace:
         if not await self._may_call(permit):
             await self._release(permit)
             return Later(AGAIN_AT_ONCE_S)
-        backend, began = lane.context.planner.backends[plan.profile.name], _now()
+        began = _now()
         prompt = replace(prompt, attempt=spend.attempt)
         timeout_s = min(plan.profile.timeout_s, max(self._seconds_left(), 0.0) + LATE_S_MAX)
         self.lease.call_begins()
-        lane.calls.began(spend)  # from here on it is answered for, even if the lane closes
+        # From here on it is answered for, even if the lane closes.
+        lane.calls.began(spend, timeout_s)
         lane.progressed()
-        reply = await ask_bounded(backend.provider, prompt, timeout_s)
+        reply = await ask_bounded(self.backend.provider, prompt, timeout_s)
         duration_s = _now() - began
-        self.lease.report(reply, duration_s)
+        if self._is_current:  # else it says nothing of the provider that is asked by now
+            self.lease.report(reply, duration_s)
         self.lease.leave()
         if not self.isolation.is_alone:  # which others must not call before its outcome is known
             self.isolation.leave()
@@ -61,7 +65,12 @@ class LaneCallPlace:
             return False
         is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
         may_call = self.lane.spendable.is_set() and self.ticket.cancelled is None
-        return is_in_time and may_call and self.lease.may_call
+        return is_in_time and may_call and self.lease.may_call and self._is_current
+
+    @property
+    def _is_current(self) -> bool:
+        """Whether the profile is as it was planned for."""
+        return self.lane.context.planner.backend_of(self.plan) is not None
 
     async def _release(self, permit: Permit) -> None:
         """Give it back; where that raises LaneLost, the opening lane does it."""
@@ -113,10 +122,13 @@ class LaneAdmission:
         plan = await self._prepare()
         if not isinstance(plan, Plan):
             return Unanswerable(plan)
-        lease = CallLease(lane.context.limiter(plan), lane.context.slots)
+        backend = lane.context.planner.backend_of(plan)
+        if backend is None:
+            return Later(AGAIN_AT_ONCE_S)  # and plan anew
+        lease = CallLease(backend.limiter, lane.context.slots)
         isolation = precautions.isolation_lease(lane, ticket)
         self._leases = lease, isolation
-        if not await self._has_entered(plan, lease, isolation):
+        if not await self._has_entered(plan, backend, lease, isolation):
             # If there is time left, the broker's time was corrected meanwhile.
             has_time = self._seconds_left() > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
@@ -124,12 +136,14 @@ class LaneAdmission:
             mark = precautions.lone_call_mark(lane, ticket)
             await mark.__aenter__()
             self._mark = mark
-        return LaneCallPlace(lane, ticket, plan, lease, isolation)
+        return LaneCallPlace(lane, ticket, plan, backend, lease, isolation)
 
-    async def _has_entered(self, plan: Plan, lease: CallLease, isolation: IsolationLease) -> bool:
+    async def _has_entered(
+        self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
+    ) -> bool:
         """Wait for a place at the profile and in the worker; False if the deadline comes first."""
-        request, limiter = self._ticket.request, self._lane.context.limiter(plan)
-        tokens = plan.prompt(request, self._ticket.prior).tokens_max if limiter.counts_tokens else 0
+        request, counts = self._ticket.request, backend.limiter.counts_tokens
+        tokens = plan.prompt(request, self._ticket.prior).tokens_max if counts else 0
         try:
             async with asyncio.timeout(self._seconds_left()):
                 await lease.enter(request.workflow_id, tokens)

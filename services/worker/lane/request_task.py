@@ -103,6 +103,11 @@ class LaneRequestTask:
         await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
 
     async def _prepare(self) -> Plan | Cause:
-        if self._prepared is None:
+        if self._prepared is None or self._is_outdated(self._prepared):
             self._prepared = await precautions.prepare(self._lane, self.ticket)
         return self._prepared
+
+    def _is_outdated(self, prepared: Plan | Cause) -> bool:
+        """Whether its profile was changed since."""
+        planner = self._lane.context.planner
+        return isinstance(prepared, Plan) and planner.backend_of(prepared) is None

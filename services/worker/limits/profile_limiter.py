@@ -41,12 +41,11 @@ class ProfileLimiter(Slots):
     ) -> None:
         """The limits are those of the whole group if `is_of_group`, see `share_out`."""
         super().__init__(slots)
-        self._group_limits = (
-            (slots, requests_per_minute, tokens_per_minute) if is_of_group else None
-        )
+        self.stated = (slots, requests_per_minute, tokens_per_minute)
+        self.is_of_group = is_of_group
         self.breaker = Breaker()
         self.server = server or Reachability("its server")
-        self._check_fault: str | None = None
+        self.check_fault: str | None = None
         self.watchdog = ResponseWatchdog()
         self._concurrency = Concurrency(slots)
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
@@ -66,27 +65,27 @@ class ProfileLimiter(Slots):
         away, failing = self.server.problem(now), self.breaker.problem(now)
         if self.setup_fault:
             return failing
-        if self._check_fault is None:
+        if self.check_fault is None:
             return away or failing
         found = away or ProfileProblem("check_failed", "")
-        return replace(found, text=self._check_fault)
+        return replace(found, text=self.check_fault)
 
     @property
     def wants_check(self) -> bool:
         """Whether to find out without a call if its provider is back."""
-        return self._check_fault is not None or self.server.away_since is not None
+        return self.check_fault is not None or self.server.away_since is not None
 
     def checked(self, readiness: Readiness) -> None:
         """Learn from a check, which is no call."""
         match readiness:
             case Ready():
-                self._check_fault = None
+                self.check_fault = None
                 self.server.reached()
             case NotReady(remedy):
-                self._check_fault = remedy
+                self.check_fault = remedy
                 self.server.reached()
             case Unhealthy(why, connected):
-                self._check_fault = why
+                self.check_fault = why
                 if not connected:
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
@@ -94,17 +93,33 @@ class ProfileLimiter(Slots):
 
     def share_out(self, share: GroupShare) -> None:
         """Take this worker's part of the group's limits; without a lane it keeps what it had."""
-        if self._group_limits is None or share.is_empty:
+        if not self.is_of_group or share.is_empty:
             return
-        slots, requests, tokens = self._group_limits
+        slots, requests, tokens = self.stated
         now = asyncio.get_running_loop().time()
         self._concurrency.set_most(share.of_slots(slots))
-        self.limit = self._concurrency.limit
         for bucket, per_minute in ((self._requests, requests), (self._tokens, tokens)):
             if bucket and per_minute:
                 bucket.set_rate(share.of_rate(per_minute), now)
-        self._fill()
-        self._let_in()
+        self.set_limit(self._concurrency.limit)
+
+    def become(self, other: "ProfileLimiter", *, keeps_learnt: bool) -> None:
+        """Have the limits of `other`, and what it knows of its provider unless `keeps_learnt`.
+
+        Those who call or wait here go on.
+        """
+        now = asyncio.get_running_loop().time()
+        self.stated, self.is_of_group = other.stated, other.is_of_group
+        slots, requests, tokens = self.stated
+        if keeps_learnt:
+            self._concurrency.set_most(slots)
+        else:
+            self.breaker, self.server, self.watchdog = other.breaker, other.server, other.watchdog
+            self.check_fault, self._concurrency = other.check_fault, Concurrency(slots)
+        self._requests = _refilled(self._requests, requests, now)
+        self._tokens = _refilled(self._tokens, tokens, now)
+        if not self.is_of_group:
+            self.set_limit(self._concurrency.limit)
 
     @property
     def is_throttled(self) -> bool:
@@ -144,7 +159,7 @@ class ProfileLimiter(Slots):
             case Answered() | Refused() | Truncated():
                 self._concurrency.served(duration_s)
                 self.watchdog.served(duration_s)
-                self._check_fault = None
+                self.check_fault = None
             case Throttled():
                 self._concurrency.throttled(now)
             case _:
@@ -203,3 +218,11 @@ class ProfileLimiter(Slots):
             if self._tokens:
                 self._tokens.put_back(reservation.tokens, now)
         super().leave(reservation)
+
+
+def _refilled(bucket: TokenBucket | None, rate: int | None, now: float) -> TokenBucket | None:
+    """Another rate; what this minute's calls took stays taken."""
+    if bucket and rate:
+        bucket.set_rate(rate, now)
+        return bucket
+    return TokenBucket(rate) if rate else None

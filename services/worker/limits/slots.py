@@ -45,6 +45,12 @@ class Slots:
         self._call_s: float | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
+    def set_limit(self, limit: int) -> None:
+        """Another number of calls is allowed; those under way go on."""
+        self.limit = limit
+        self._fill()
+        self._let_in()
+
     async def enter(self, key: str, tokens: int = 0) -> Reservation:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
         waiter = self._queue.join(key, tokens)

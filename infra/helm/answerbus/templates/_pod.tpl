@@ -58,7 +58,7 @@ limits: {memory: {{ $memory }}}
 metadata:
   labels: {{- include "answerbus.labels" (dict "root" . "component" "worker") | nindent 4 }}
   annotations:
-    checksum/settings: {{ include "answerbus.toml" . | sha256sum }}
+    checksum/settings: {{ include "answerbus.fixedToml" . | sha256sum }}
     {{- with .Values.workers.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "answerbus.name" . }}-worker

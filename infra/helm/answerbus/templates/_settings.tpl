@@ -23,6 +23,12 @@
 {{- toToml $settings -}}
 {{- end }}
 
+{{- /* What a worker takes at a start alone; it takes other profiles and agents while it runs. */ -}}
+{{- define "answerbus.fixedToml" -}}
+{{- toToml (omit .Values.settings "profiles" "agents") }}
+{{ empty .Values.settings.agents }}
+{{- end }}
+
 {{- /* What no schema can compare: one value with another. */ -}}
 {{- define "answerbus.check" -}}
 {{- $partitions := .Values.settings.kafka.partitions | default 12 | int -}}

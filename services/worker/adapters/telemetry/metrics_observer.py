@@ -25,8 +25,12 @@ class MetricsObserver:
 
     def __init__(self, profiles: Collection[str], registry: Registry) -> None:
         self.counts = Counts()
-        self._profiles = frozenset(profiles)
+        self.know(profiles)
         self._contracts = {(c.name, c.version): f"{c.name}.v{c.version}" for c in registry}
+
+    def know(self, profiles: Collection[str]) -> None:
+        """These may be labels from now on."""
+        self._profiles = frozenset(profiles)
 
     def taken(self, ticket: Ticket) -> None:
         """See Observer."""

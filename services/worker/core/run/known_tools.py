@@ -18,13 +18,17 @@ class KnownTools:
     pins: Mapping[str, str] = field(default_factory=dict)
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
+    _taken: dict[str, ToolsetCard] = field(default_factory=dict)
+    _last: dict[str, ToolsetCard] = field(default_factory=dict)  # that was seen of each
 
     def take(self, card: ToolsetCard) -> str | None:
         """Take a card; gives why it is not taken, for people."""
+        self._last[card.toolset] = card
         if fault := self._fault(card):
             self.refused[card.toolset] = fault
             return fault
-        self.end(card.toolset)
+        self._drop(card.toolset)
+        self._taken[card.toolset] = card
         for tool in card.tools:
             found = ToolDefinition(toolset=card.toolset, card=tool)
             self.tools[found.name] = found
@@ -32,7 +36,21 @@ class KnownTools:
 
     def end(self, toolset: str) -> None:
         """The toolset is not served any more."""
+        self._last.pop(toolset, None)
+        self._drop(toolset)
+
+    def pin(self, pins: Mapping[str, str]) -> None:
+        """Other pins hold: a card that was taken may have to go, and one that was not may come."""
+        self.pins = pins
+        for toolset, last in [*self._last.items()]:
+            taken = self._taken.get(toolset)
+            if taken and self._fault(taken):
+                self._drop(toolset)
+            self.take(last)
+
+    def _drop(self, toolset: str) -> None:
         self.refused.pop(toolset, None)
+        self._taken.pop(toolset, None)
         for name in [name for name, tool in self.tools.items() if tool.toolset == toolset]:
             del self.tools[name]
 

@@ -15,6 +15,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._begun: dict[Ticket, Spend] = {}
+        self._timeouts_s: dict[Spend, float] = {}
         self._unused: dict[Spend, Ticket] = {}
 
     def __len__(self) -> int:
@@ -48,13 +49,18 @@ class Calls:
         """Its commit is on the way."""
         self._unused[spend] = ticket
 
-    def began(self, spend: Spend) -> None:
+    def began(self, spend: Spend, timeout_s: float) -> None:
         """Its call begins: from here on it is answered for, even if the lane closes."""
         self._begun[self._unused.pop(spend)] = spend
+        self._timeouts_s[spend] = timeout_s
+
+    def timeout_s(self, spend: Spend) -> float:
+        """How long its call may take; settings may say otherwise by now."""
+        return self._timeouts_s[spend]
 
     def settled(self, ticket: Ticket) -> None:
         """The outcome of its call is recorded."""
-        del self._begun[ticket]
+        self._timeouts_s.pop(self._begun.pop(ticket))
 
     def gone(self, spend: Spend) -> None:
         """It will not be used, and that is written down."""
@@ -62,11 +68,13 @@ class Calls:
 
     def failed(self, ticket: Ticket) -> None:
         """A bug ended what was done for it; the next opening settles its spend."""
-        self._begun.pop(ticket, None)
+        if spend := self._begun.pop(ticket, None):
+            del self._timeouts_s[spend]
 
     def keep(self, is_held: Callable[[Spend], bool]) -> None:
         """Forget the calls of which another process has settled the spend."""
         self._begun = {ticket: spend for ticket, spend in self._begun.items() if is_held(spend)}
+        self._timeouts_s = {spend: self._timeouts_s[spend] for spend in self._begun.values()}
 
     def forget_unused(self) -> None:
         """An opening has settled them."""
@@ -75,3 +83,4 @@ class Calls:
     def abandon(self) -> None:
         """The calls in flight cannot be settled here."""
         self._begun.clear()
+        self._timeouts_s.clear()

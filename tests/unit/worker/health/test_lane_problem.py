@@ -161,11 +161,10 @@ def test_a_call_beyond_its_timeout_is_named() -> None:
         watch = Watch(stage)
         stage.publish("r-1")
         await stage.called("r-1")
-        backends = stage.context.planner.backends  # as if an adapter ignored its timeout
-        shorter = replace(
-            backends["default"], facts=replace(backends["default"].facts, timeout_s=1)
-        )
-        watch.watched.context.planner.backends = {"default": shorter}
+        calls = stage.worker.lane.calls  # as if an adapter ignored its timeout
+        ((ticket, spend),) = calls.items()
+        calls.spent(ticket, spend)
+        calls.began(spend, timeout_s=1)
         await asyncio.sleep(20)
 
         assert watch.verdict().stuck == {

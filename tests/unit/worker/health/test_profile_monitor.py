@@ -57,7 +57,7 @@ def test_all_servers_that_went_away_together_are_named_within_seconds_of_one_ref
     async def main() -> None:
         gone = {name: Checked(finds=GONE) for name in ("claude", "gemini", "openai", "small")}
         found = backends(default=Checked(), well=Checked(), slow=Checked(takes_s=9.0), **gone)
-        monitor = asyncio.create_task(ProfileMonitor(found).run())
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
         await asyncio.sleep(60.0)
         assert unhealthy(found) == set()
 
@@ -78,7 +78,7 @@ def test_those_away_are_asked_again_and_the_others_are_left_alone() -> None:
     async def main() -> None:
         away, well = Checked(finds=GONE), Checked()
         found = backends(away=away, well=well)
-        monitor = asyncio.create_task(ProfileMonitor(found).run())
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
         found["away"].limiter.report(REFUSED, 0.0, Reservation())
         await asyncio.sleep(60.0)
         assert 9 <= away.checks <= 12
@@ -96,7 +96,7 @@ def test_a_check_that_takes_long_is_not_begun_again_meanwhile() -> None:
     async def main() -> None:
         slow = Checked(finds=GONE, takes_s=20.0)
         found = backends(slow=slow)
-        monitor = asyncio.create_task(ProfileMonitor(found).run())
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
         found["slow"].limiter.report(REFUSED, 0.0, Reservation())
         await asyncio.sleep(24.0)
 

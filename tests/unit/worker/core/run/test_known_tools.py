@@ -49,3 +49,28 @@ def test_a_pinned_toolset_is_taken_only_as_it_was_pinned() -> None:
     assert fault is not None
     assert "pin" in fault
     assert set(known_tools.tools) == {"orders.get"}
+
+
+def test_other_pins_hold_for_cards_that_were_seen_before() -> None:
+    known_tools = KnownTools({"orders": card("get").computed_digest()})
+    known_tools.take(card("get"))
+    known_tools.take(card("get", "pay"))
+
+    known_tools.pin({"orders": card("get", "pay").computed_digest()})
+    assert (set(known_tools.tools), known_tools.refused) == ({"orders.get", "orders.pay"}, {})
+
+    known_tools.pin({"orders": card("refund").computed_digest()})
+    assert (set(known_tools.tools), set(known_tools.refused)) == (set(), {"orders"})
+
+    known_tools.pin({})
+    assert (set(known_tools.tools), known_tools.refused) == ({"orders.get", "orders.pay"}, {})
+
+
+def test_a_pin_brings_back_no_toolset_that_is_not_served_any_more() -> None:
+    known_tools = KnownTools()
+    known_tools.take(card("get"))
+    known_tools.end("orders")
+
+    known_tools.pin({})
+
+    assert known_tools.tools == {}

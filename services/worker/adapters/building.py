@@ -1,0 +1,157 @@
+"""From one profile to its backend: the one place that knows every provider."""
+
+# HTTP and the price list take time to load, and profiles of scripts need neither.
+# ruff: noqa: PLC0415
+
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from services.live_mask import LiveMask
+from services.profiles import (
+    AnthropicProfile,
+    GeminiProfile,
+    OllamaProfile,
+    OpenAIProfile,
+    Profile,
+    RealProfile,
+    ScriptedProfile,
+)
+from services.secret_file import SecretFile
+from services.settings import SetUpError
+from services.worker.adapters.providers.apis.anthropic import AnthropicApi
+from services.worker.adapters.providers.apis.api import Api
+from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.adapters.providers.apis.gemini import GeminiApi
+from services.worker.adapters.providers.apis.ollama import OllamaApi
+from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.keyed import KeyedProvider
+from services.worker.adapters.providers.keys import key_of
+from services.worker.adapters.providers.masked import MaskedProvider
+from services.worker.adapters.providers.scripted import ScriptedProvider
+from services.worker.adapters.tariffs import tariff_of
+from services.worker.core.attempt.plan import ProfileFacts
+from services.worker.core.limits.reachability import Reachability
+from services.worker.dialects.dispatch import DialectName
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.plans import Backend
+from services.worker.ports import Clock, Provider
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContext:
+    """What all backends share: the clock, a mask of their secrets, and whether servers answer.
+
+    A server may know the keys of other profiles too.
+    """
+
+    clock: Clock
+    mask: LiveMask = field(default_factory=lambda: LiveMask((), ()))
+    servers: dict[str, Reachability] = field(default_factory=dict)
+
+    def server(self, address: str) -> Reachability:
+        """One for all the profiles that it serves; shown without a secret."""
+        return self.servers.setdefault(address, Reachability(self.mask(address)))
+
+
+def backend_of(
+    name: str, profile: Profile, context: BackendContext, key_file: SecretFile | None
+) -> Backend:
+    """The backend of a profile. Raises SetUpError that names it."""
+    provider, server = _provider(name, profile, context.clock, key_file)
+    facts = ProfileFacts(
+        name=name,
+        provider=profile.provider,
+        model=profile.model,
+        max_output_tokens=profile.max_output_tokens,
+        timeout_s=profile.timeout_s,
+        tariff=tariff_of(profile, context.clock.now()),
+        show_schema=_shows_schema(profile),
+    )
+    limiter = ProfileLimiter(
+        profile.max_in_flight,
+        profile.requests_per_minute,
+        profile.tokens_per_minute,
+        context.server(server),
+        is_of_group=profile.scope == "group",
+    )
+    return Backend(facts, _dialect(profile), MaskedProvider(provider, context.mask), limiter)
+
+
+def _dialect(profile: Profile) -> DialectName:
+    if profile.dialect != "native":
+        return profile.dialect
+    match profile:
+        case OpenAIProfile() | ScriptedProfile():
+            return "openai"
+        case AnthropicProfile():
+            return "anthropic"
+        case GeminiProfile():
+            return "gemini"
+        case OllamaProfile():
+            return "ollama"
+        case _:
+            assert_never(profile)
+
+
+def _shows_schema(profile: Profile) -> bool:
+    """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
+    if isinstance(profile, OllamaProfile):
+        return profile.show_schema
+    if not isinstance(profile, OpenAIProfile):
+        return False
+    return profile.base_url is not None if profile.show_schema is None else profile.show_schema
+
+
+def _provider(
+    name: str, profile: Profile, clock: Clock, key_file: SecretFile | None
+) -> tuple[Provider, str]:
+    """The provider, and the server that it shares with other profiles."""
+    if isinstance(profile, ScriptedProfile):
+        scripted = ScriptedProvider(
+            script=profile.script, journal=profile.journal, model=profile.model, clock=clock
+        )
+        return scripted, f"the script of profile {name}"
+    from services.worker.adapters.providers.exchange import server_of
+    from services.worker.adapters.providers.http import HttpProvider
+    from services.worker.adapters.providers.sdks import headers_of
+
+    key = key_file.value if key_file else key_of(name, profile)
+    connection = _connection(profile, key)
+    server = server_of(_api(profile, connection).base_url)
+    if server is None:
+        raise SetUpError(
+            f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
+            "https://host/v1 or http://localhost:8080/v1."
+        )
+
+    def make(key: str | None) -> Provider:
+        api = _api(profile, replace(connection, api_key=key))
+        return HttpProvider(api, headers_of(api), clock)
+
+    return KeyedProvider(key_file, make) if key_file else make(key), server
+
+
+def _api(profile: RealProfile, connection: Connection) -> Api:
+    match profile:
+        case OpenAIProfile():
+            return OpenAIApi(connection, profile.output_limit_field, profile.api)
+        case AnthropicProfile():
+            return AnthropicApi(connection, profile.prompt_cache)
+        case GeminiProfile():
+            return GeminiApi(connection, profile.thinking_budget)
+        case OllamaProfile():
+            return OllamaApi(connection, profile.context_tokens, profile.think)
+        case _:
+            assert_never(profile)
+
+
+def _connection(profile: RealProfile, key: str | None) -> Connection:
+    return Connection(
+        model=profile.model,
+        api_key=key,
+        base_url=profile.base_url,
+        max_in_flight=profile.max_in_flight,
+        temperature=profile.temperature,
+        check_model=profile.check_model,
+        native=profile.dialect != "prompted",
+    )

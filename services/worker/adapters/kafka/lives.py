@@ -1,0 +1,47 @@
+"""Lanes as they live on Kafka: what each reads, writes and gets its records from."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS, Topic
+from services.kafka import topic_name
+from services.settings import KafkaSettings
+from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka.forwarding import shards_of
+from services.worker.adapters.kafka.group_consumer import GroupConsumer
+from services.worker.adapters.kafka.intake import PartitionIntake
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.shard import Names
+from services.worker.context import Context
+from services.worker.handle import handle
+from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+
+
+def lives_of(
+    context: Context,
+    kafka: KafkaSettings,
+    options: Mapping[str, Any],
+    consumer: GroupConsumer,
+    read_monitor: ReadMonitor,
+    clock: BrokerClock,
+) -> Callable[[int], Lifecycle]:
+    """What makes the life of a lane, by partition."""
+    topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
+
+    def new_life(partition: int) -> Lifecycle:
+        private = _private_topics(context, partition)
+        names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
+        place = TopicPartition(topic, partition)
+        intake = PartitionIntake(consumer.current, read_monitor, place)
+        shard = shards_of(names, clock, context.partitions)
+        return new_lifecycle(partition, context, intake, shard, handle)
+
+    return new_life
+
+
+def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:
+    """What a lane reads of its past; one beyond those in use has no runs."""
+    has_runs = context.runs.is_on and partition < context.partitions
+    return (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)
