@@ -8,6 +8,8 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from services.server_certificate import HANDSHAKE_S_MAX, ServerCertificate
+
 _log = logging.getLogger(__name__)
 
 
@@ -21,19 +23,27 @@ class HttpServer:
         self._runner = web.AppRunner(application)
         self._server: asyncio.Server | None = None
 
-    async def start(self, where: socket.socket | tuple[str, int]) -> str:
+    async def start(
+        self,
+        where: socket.socket | tuple[str, int],
+        certificate: ServerCertificate | None = None,
+    ) -> str:
         """Answer from now on, at a listening socket or at host and port; gives the address.
 
-        Raises OSError when the port is taken.
+        With a certificate it speaks TLS alone. Raises OSError when the port is taken.
         """
         await self._runner.setup()
         loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {}
+        if certificate:
+            options = {"ssl": certificate.context, "ssl_handshake_timeout": HANDSHAKE_S_MAX}
         if isinstance(where, tuple):
-            self._server = await loop.create_server(self._connection, *where)
+            self._server = await loop.create_server(self._connection, *where, **options)
         else:
-            self._server = await loop.create_server(self._connection, sock=where)
+            self._server = await loop.create_server(self._connection, sock=where, **options)
         host, port = self._server.sockets[0].getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if certificate else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def stop(self) -> None:
         """What is under way is given a minute to end."""

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from services.agents import AgentSettings
+from services.console_settings import ConsoleSettings
 from services.misspelt import first_unknown
 from services.profiles import Profile
 from services.section import JSON_IN_VARIABLE, Section
@@ -97,25 +98,6 @@ class IdSettings(Section):
     """
 
     remember_s: Annotated[float, Field(ge=60, le=604_800)] = 86_400.0
-
-
-OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
-
-
-class ConsoleSettings(Section):
-    """`[console]`: where operators' pages are served, to whom, and whom they ask.
-
-    `operators` says by name which variable holds the token of each who has one of their own;
-    `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
-    """
-
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8090
-    operator_token_env: str | None = None
-    operators: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
-    viewer_token_env: str | None = None
-    public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
-    workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
 
 
 class TelemetrySettings(Section):

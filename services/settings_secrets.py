@@ -22,6 +22,7 @@ def secrets_of(settings: Settings) -> list[str]:
         console.operator_token_env,
         console.viewer_token_env,
         *console.operators.values(),
+        console.oidc.client_secret_env if console.oidc else None,
     )
     return [*filter(None, map(secret, named)), *secrets_of_profiles(settings.profiles)]
 
@@ -62,8 +63,9 @@ def secret_files_of(settings: Settings) -> list[SecretFile]:
         for profile in settings.profiles.values()
     )
     of_kafka = (kafka.sasl_plain_password_file, kafka.sasl_token_file, kafka.ssl_password_file)
+    oidc = settings.console.oidc
     found = []
-    for path in {*of_kafka, *of_profiles}:
+    for path in {*of_kafka, *of_profiles, oidc.client_secret_file if oidc else None}:
         with suppress(UnreadableSecret):
             found += [SecretFile(path)] if path else []
     return found

@@ -21,6 +21,7 @@ from services.console.pages import (
     overview,
     reference,
     runs,
+    sign_in,
     tail,
     theme,
     workflow,
@@ -49,6 +50,9 @@ def application(context: ConsoleContext) -> web.Application:
         [
             web.get("/login", login.ask),
             web.post("/login", login.enter),
+            web.get("/login/issuer", sign_in.begin),
+            web.get(sign_in.BACK, sign_in.come_back),
+            web.get("/login/logout", sign_in.log_out_there),
             web.post("/logout", login.leave),
             web.post("/theme", theme.choose),
             web.get("/find", find.find),

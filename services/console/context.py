@@ -8,6 +8,7 @@ from jinja2 import Environment
 
 from answerbus.registry import Registry
 from services.console.guard import Guard
+from services.console.oidc.issuer import Issuer
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
@@ -20,7 +21,7 @@ from services.settings import Settings
 
 @dataclass(frozen=True)
 class ConsoleContext:
-    """`now` gives seconds since 1970."""
+    """`now` gives seconds since 1970; without an `issuer` people log in with tokens."""
 
     settings: Settings
     registry: Registry
@@ -34,6 +35,7 @@ class ConsoleContext:
     controls: ControlWriter
     templates: Environment
     now: Callable[[], float]
+    issuer: Issuer | None = None
 
 
 CONTEXT: web.AppKey[ConsoleContext] = web.AppKey("context", ConsoleContext)

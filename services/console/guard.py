@@ -11,9 +11,12 @@ from aiohttp import web
 
 from services.console.access.login_throttle import WAIT_S_MAX, LoginThrottle
 from services.console.access.origins import Origins
-from services.console.access.sessions import SESSION_S, Session, Sessions
-from services.console.access.tokens import Role, TokenHolder, Tokens
+from services.console.access.person import Person, SignInRefused
+from services.console.access.sessions import Session, Sessions
+from services.console.access.sign_in import SignIns
+from services.console.access.tokens import Role, Tokens
 from services.console.form import form_of
+from services.console_settings import SESSION_S_MAX
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
@@ -41,13 +44,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Guard:
-    """The rules of access.py, over HTTP."""
+    """The rules of access/, over HTTP; `session_s` is how long someone stays let in."""
 
     tokens: Tokens
     origins: Origins
     secure_cookie: bool
     sessions: Sessions
+    session_s: int = SESSION_S_MAX
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
+    sign_ins: SignIns = field(default_factory=lambda: SignIns(secrets.token_bytes(_SECRET_BYTES)))
 
     async def log_in(self, token: str, address: str | None, *, in_address: bool) -> str | None:
         """The secret of a new session's cookie; None for a wrong token.
@@ -58,24 +63,34 @@ class Guard:
         if in_address and not self.tokens.is_for_address(token):
             holder = None
         if holder is None:
-            await self._slow_down(address)
+            await self._slow_down(address, "a wrong token")
             return None
         # At once, also while others try from the same address: behind a proxy all have one.
         _log.info("%s logged in as %s from %s", holder.name, holder.role.value, address)
-        return self._begin(holder)
+        return self._begin(holder.role, holder.name)
 
-    async def _slow_down(self, address: str | None) -> None:
+    def let_in(self, person: Person, address: str | None) -> str:
+        """The secret of a new session's cookie, for someone whom the issuer knows."""
+        role, name = person.role.value, person.name
+        _log.info("%s (%r) signed in as %s from %s", name, person.subject, role, address)
+        return self._begin(person.role, person.name, at_issuer=True)
+
+    async def refuse_sign_in(self, address: str | None, why: SignInRefused) -> None:
+        """Raises HTTPTooManyRequests for an address that tries too many."""
+        await self._slow_down(address, f"a sign-in that was refused ({why.why})")
+
+    async def _slow_down(self, address: str | None, what: str) -> None:
         wait_s = self.throttle.wait_s(address, asyncio.get_running_loop().time())
         if wait_s is None:
-            _log.warning("too many wrong tokens from %s", address)
-            text = f"Too many wrong tokens from your address: wait {WAIT_S_MAX:g} s."
+            _log.warning("too many wrong logins from %s", address)
+            text = f"Too many wrong logins from your address: wait {WAIT_S_MAX:g} s."
             raise web.HTTPTooManyRequests(text=text)
-        _log.warning("a wrong token from %s", address)
+        _log.warning("%s from %s", what, address)
         await asyncio.sleep(wait_s)
 
-    def _begin(self, holder: TokenHolder) -> str:
+    def _begin(self, role: Role, name: str, *, at_issuer: bool = False) -> str:
         csrf, secret = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(2))
-        session = Session(holder.role, holder.name, csrf, time.time() + SESSION_S)
+        session = Session(role, name, csrf, time.time() + self.session_s, at_issuer)
         self.sessions.add(secret, session)
         return secret
 
@@ -84,7 +99,7 @@ class Guard:
         response.set_cookie(
             COOKIE,
             secret,
-            max_age=SESSION_S,
+            max_age=self.session_s,
             httponly=True,
             samesite="Strict",
             secure=self.secure_cookie,

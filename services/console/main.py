@@ -13,12 +13,14 @@ from urllib.parse import urlencode
 from answerbus.client.bus import Bus
 from services import plugins
 from services.command_line import bus_of
-from services.console.access.origins import Origins, advice_on, origins_of
+from services.console.access.origins import advice_on, origins_of
 from services.console.access.sessions import Sessions
 from services.console.access.tokens import Role, Tokens, may_start
 from services.console.application import application
 from services.console.context import ConsoleContext
 from services.console.guard import Guard
+from services.console.oidc.issuer import Issuer
+from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
@@ -26,10 +28,12 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
 from services.console.tasks.topic_polling import TopicPoller
+from services.console_settings import ConsoleSettings
 from services.http_server import HttpServer
 from services.operators.adapters.picker import Picker, picking
 from services.operators.dead_letters.forecast import KnownNames
-from services.settings import ConsoleSettings, Settings, SetUpError, secret
+from services.server_certificate import ServerCertificate, UnusableCertificate
+from services.settings import Settings, SetUpError, secret
 
 
 async def run(settings: Settings, say: Callable[[str], None]) -> None:
@@ -51,14 +55,22 @@ async def run(settings: Settings, say: Callable[[str], None]) -> None:
 async def serving(settings: Settings) -> AsyncIterator[str]:
     """The console at work; gives the address to open. Raises SetUpError and BusUnavailable."""
     chosen, bus, tokens = settings.console, bus_of(settings.kafka), _tokens(settings.console)
+    certificate = _certificate(chosen)
+    scheme = "https" if certificate else "http"
     listener = _listener(chosen)
     try:
         port = listener.getsockname()[1]
-        origins = origins_of(chosen.host, port, chosen.public_url)
-        async with picking(bus) as picker:
-            context = _context(settings, bus, picker, tokens, origins)
-            async with _at_work(context, listener):
-                url = chosen.public_url or f"http://{_name(chosen.host)}:{port}"
+        origins = origins_of(chosen.host, port, chosen.public_url, scheme)
+        async with picking(bus) as picker, issuer_of(chosen) as issuer:
+            context = _context(
+                settings,
+                bus,
+                picker,
+                Guard(tokens, origins, _is_https(chosen), Sessions(), chosen.session_s),
+                issuer,
+            )
+            async with _at_work(context, listener, certificate):
+                url = chosen.public_url or f"{scheme}://{_name(chosen.host)}:{port}"
                 made_up = urlencode({"token": tokens.operator}) if tokens.made_up_for else ""
                 login = f"login?{made_up}" if made_up else ""
                 yield f"{url.rstrip('/')}/{login}"
@@ -67,16 +79,15 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
 
 
 def _context(
-    settings: Settings, bus: Bus, picker: Picker, tokens: Tokens, origins: Origins
+    settings: Settings, bus: Bus, picker: Picker, guard: Guard, issuer: Issuer | None
 ) -> ConsoleContext:
     chosen, kafka, registry = settings.console, settings.kafka, plugins.registry()
     feed = Feed(bus)
     known = KnownNames(settings.profiles.keys() or None, registry)
-    is_https = (chosen.public_url or "").startswith("https:")
     return ConsoleContext(
         settings=settings,
         registry=registry,
-        guard=Guard(tokens, origins, is_https, Sessions()),
+        guard=guard,
         feed=feed,
         poller=Poller(bus, kafka.worker_group, chosen.workers),
         topic_poller=TopicPoller(bus),
@@ -86,17 +97,20 @@ def _context(
         controls=ControlWriter(bus),
         templates=environment(),
         now=time.time,
+        issuer=issuer,
     )
 
 
 @asynccontextmanager
-async def _at_work(context: ConsoleContext, listener: socket.socket) -> AsyncIterator[None]:
+async def _at_work(
+    context: ConsoleContext, listener: socket.socket, certificate: ServerCertificate | None
+) -> AsyncIterator[None]:
     server = HttpServer(application(context))
     try:
         async with asyncio.TaskGroup() as group:  # the first that fails ends the console
             works = (context.feed.run(), context.poller.run(), context.topic_poller.run())
             tasks = [group.create_task(work) for work in works]
-            await server.start(listener)
+            await server.start(listener, certificate)
             yield
             for task in tasks:
                 task.cancel()
@@ -107,12 +121,13 @@ async def _at_work(context: ConsoleContext, listener: socket.socket) -> AsyncIte
 
 
 def _tokens(chosen: ConsoleSettings) -> Tokens:
-    """Those that are set; without one of an operator, one for this start. Raises SetUpError."""
+    """Those that are set; where nobody could act, one is made up. Raises SetUpError."""
     operator, viewer = _token(chosen.operator_token_env), _token(chosen.viewer_token_env)
     named = {name: _token(variable) or "" for name, variable in chosen.operators.items()}
-    if reason := may_start(chosen.host, operator, viewer, named):
+    has_issuer = chosen.oidc is not None
+    if reason := may_start(chosen.host, operator, viewer, named, has_issuer=has_issuer):
         raise SetUpError(reason)
-    if operator or named:
+    if operator or named or has_issuer:
         return Tokens(operator, viewer, named)
     return Tokens(secrets.token_urlsafe(), viewer, made_up_for=_own_name())
 
@@ -122,6 +137,22 @@ def _token(variable: str | None) -> str | None:
     if variable and token is None:
         raise SetUpError(f"The variable {variable} is to hold a token of the console: set it.")
     return token
+
+
+def _is_https(chosen: ConsoleSettings) -> bool:
+    """Whether browsers speak TLS with us, or with a proxy in front: cookies are for that alone."""
+    return chosen.ssl_certfile is not None or (chosen.public_url or "").startswith("https:")
+
+
+def _certificate(chosen: ConsoleSettings) -> ServerCertificate | None:
+    if chosen.ssl_certfile is None:
+        return None
+    try:
+        return ServerCertificate(chosen.ssl_certfile, chosen.ssl_keyfile)
+    except UnusableCertificate as error:
+        raise SetUpError(
+            f"{error}: correct `console.ssl_certfile` or `console.ssl_keyfile`."
+        ) from None
 
 
 def _own_name() -> str:

@@ -1,5 +1,6 @@
 """The Helm chart rendered for each example of values, once, by Helm's own library."""
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -61,3 +62,18 @@ def pod(workload: Manifest) -> dict[str, Any]:
 
 def component(manifest: Manifest) -> str:
     return str(manifest["metadata"]["labels"]["app.kubernetes.io/component"])
+
+
+def folders_named(table: Mapping[str, Any]) -> set[str]:
+    """The folders of files that settings name, at any depth."""
+    found = set()
+    for name, value in table.items():
+        if isinstance(value, dict):
+            found |= folders_named(value)
+        elif re.search(r"_(cafile|certfile|keyfile|file)$", name):
+            found.add(value.rpartition("/")[0])
+    return found
+
+
+def mounted_at(container: Mapping[str, Any]) -> set[str]:
+    return {mount["mountPath"] for mount in container["volumeMounts"]}

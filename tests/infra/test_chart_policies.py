@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from tests.infra.chart import (
     Manifest,
     RenderError,
     component,
+    folders_named,
+    mounted_at,
     of_kind,
     pod,
     render,
@@ -160,11 +163,16 @@ def test_what_calls_no_provider_has_no_key_of_one(
 
 @all_examples
 def test_each_file_that_the_settings_name_is_mounted(example: str, tmp_path: Path) -> None:
-    text = toml_of(example, tmp_path).read_text(encoding="utf-8")
-    named = re.findall(r'_(?:cafile|certfile|keyfile|file) = "(/[^"]+)/[^/"]+"', text)
+    """Those of the console in its own pod alone: no worker has its key."""
+    tables = tomllib.loads(toml_of(example, tmp_path).read_text(encoding="utf-8"))
+    of_console = folders_named(tables.pop("console", {}))
     (worker,) = containers(workers(example))
+    consoles = (one for one in of_kind(example, "Deployment") if component(one) == "console")
 
-    assert set(named) <= {mount["mountPath"] for mount in worker["volumeMounts"]}
+    assert folders_named(tables) <= mounted_at(worker)
+    for one in consoles:
+        assert of_console <= mounted_at(*containers(one))
+        assert not of_console & mounted_at(worker)
 
 
 @all_examples

@@ -2,21 +2,29 @@
 
 import asyncio
 import json
+import re
+import ssl
 import uuid
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, CookieJar
+from aiohttp import ClientSession, CookieJar, TCPConnector
 from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import DEAD_LETTERS, REQUESTS
 from infra.kafka import Broker, start_broker
+from services.console.guard import COOKIE
 from services.console.main import serving
 from services.console.tasks.feed import Feed
-from services.settings import ConsoleSettings, KafkaSettings, Settings
+from services.console_settings import ConsoleSettings, OidcSettings
+from services.settings import KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
+from tests.integration.certificates import Authority
+from tests.integration.dead_letters import letters, publish
+from tests.unit.console.issuer import CLIENT, SECRET, issuing
 from tests.unit.operators.stored_examples import body_of
 
 pytestmark = pytest.mark.kafka
@@ -69,6 +77,69 @@ async def test_the_pages_say_that_kafka_is_away_and_go_on_when_it_is_back(
         back = await until_page(session, tail, lambda text: "r-2" in text, "the second request")
         assert "r-1" in back
         await until_page(session, tail, lambda text: "cannot be used" not in text, "no trouble")
+
+
+async def test_a_person_signs_in_over_tls_and_what_they_do_bears_their_name(
+    bus: Bus, tmp_path: Path
+) -> None:
+    """The real server with a certificate of its own, and an issuer that is another server."""
+    authority = Authority(tmp_path, "authority")
+    files = authority.signs("console")
+    await publish(bus, letters(1, ["unknown_profile"]))
+    async with issuing() as issuer:
+        (tmp_path / "secret").write_text(SECRET)
+        oidc = OidcSettings(
+            issuer=issuer.url,
+            client_id=CLIENT,
+            client_secret_file=tmp_path / "secret",
+            operators=("bus-operators",),
+        )
+        settings = Settings(
+            kafka=KafkaSettings(bootstrap_servers=bus.bootstrap, topic_prefix=bus.prefix),
+            console=ConsoleSettings(
+                port=0, oidc=oidc, ssl_certfile=files.certificate, ssl_keyfile=files.key
+            ),
+        )
+        trust = TCPConnector(ssl=ssl.create_default_context(cafile=authority.file))
+        async with (
+            serving(settings) as url,
+            ClientSession(cookie_jar=CookieJar(unsafe=True), connector=trust) as browser,
+        ):
+            assert url.startswith("https://127.0.0.1:")
+            assert "token" not in url, "none is made up where people sign in"
+            async with browser.get(f"{url}login/issuer") as response:  # through the issuer and back
+                assert "You are signed in as ada@acme.example" in await response.text()
+                assert response.cookies[COOKIE]["secure"]
+            page = await until_page(browser, f"{url}letters/list", _has_letter, "the letter")
+            form = {name: _field(page, name) for name in ("csrf", "id")}
+            form |= {"action": "dismiss", "new-reason": "known"}
+            async with browser.post(
+                f"{url}letters/jobs", data=form, headers={"Origin": url.rstrip("/")}
+            ) as response:
+                assert response.status == 200, await response.text()
+            await until_page(
+                browser,
+                f"{url}actions",
+                lambda text: "ada@acme.example" in text[_main(text) :],
+                "the action",
+            )
+    (dismissed,) = [one for one in await bus.everything(DEAD_LETTERS) if one["kind"] == "dismissed"]
+    assert (dismissed["by"], dismissed["reason"]) == ("ada@acme.example", "known")
+
+
+def _main(page: str) -> int:
+    """Where the content begins: above it stands who is signed in."""
+    return page.index("<main")
+
+
+def _has_letter(page: str) -> bool:
+    return 'name="id"' in page
+
+
+def _field(page: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]+)"', page)
+    assert found
+    return unescape(found[1])
 
 
 async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:

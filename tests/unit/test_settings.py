@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from services.console_settings import ConsoleSettings
 from services.profiles import OpenAIProfile, Price, ScriptedProfile
 from services.section import Section
 from services.settings import (
-    ConsoleSettings,
     KafkaSettings,
     Settings,
     SetUpError,
@@ -295,6 +295,12 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
             "operator_token_env": "OPERATOR",
             "viewer_token_env": "VIEWER",
             "operators": {"night@acme": "NIGHT"},
+            "oidc": {
+                "issuer": "https://login.example",
+                "client_id": "c",
+                "client_secret_env": "CLIENT",
+                "operators": ["o"],
+            },
         },
         "profiles": {
             "one": {"provider": "gemini", "model": "m", "api_key_env": "ONE"},
@@ -311,7 +317,16 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
             "played": {"provider": "scripted", "script": "script.json"},
         },
     }
-    named = ("KAFKA_PASSWORD", "MARKS", "OPERATOR", "VIEWER", "NIGHT", "ONE", "OPENAI_API_KEY")
+    named = (
+        "KAFKA_PASSWORD",
+        "MARKS",
+        "OPERATOR",
+        "VIEWER",
+        "NIGHT",
+        "CLIENT",
+        "ONE",
+        "OPENAI_API_KEY",
+    )
     for name in named:
         monkeypatch.setenv(name, f"value of {name}")
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-HTTP_PORT = 80  # which browsers leave out of `Host` and `Origin`
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+from services.loopback import LOOPBACK
+
+DEFAULT_PORTS = {"http": 80, "https": 443}  # which browsers leave out of `Host` and `Origin`
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened at
 
 
@@ -25,15 +26,20 @@ class Origins:
             return origin.lower() in self.origins and fetch_site in (None, "same-origin")
         return fetch_site == "same-origin"
 
+    def address_of(self, host: str) -> str:
+        """Our origin by that name, with TLS if there is one; the name must be known."""
+        named = (f"{scheme}://{host.lower()}" for scheme in ("https", "http"))
+        return next(origin for origin in named if origin in self.origins)
 
-def origins_of(host: str, port: int, public_url: str | None) -> Origins:
+
+def origins_of(host: str, port: int, public_url: str | None, scheme: str = "http") -> Origins:
     """Of the address that is listened on, and of the URL that a proxy in front is reached by."""
     names = LOOPBACK if host in LOOPBACK else {host}
     if host in EVERY_ADDRESS:
         names = LOOPBACK  # of the others we do not know by which names we are reached
     bare = {f"[{name}]" if ":" in name else name for name in names}
-    hosts = {f"{name}:{port}" for name in bare} | (bare if port == HTTP_PORT else set())
-    origins = {f"http://{name}" for name in hosts}
+    hosts = {f"{name}:{port}" for name in bare} | (bare if port == DEFAULT_PORTS[scheme] else set())
+    origins = {f"{scheme}://{name}" for name in hosts}
     if public_url:
         parts = urlsplit(public_url.lower())
         hosts.add(parts.netloc)

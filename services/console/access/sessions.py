@@ -4,18 +4,21 @@ from dataclasses import dataclass, field
 
 from services.console.access.tokens import Role
 
-SESSION_S = 12 * 3_600
-SESSIONS_MAX = 1_000  # of one token
+SESSIONS_MAX = 1_000  # of one token, or of one person
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Someone who was let in; `csrf` is the secret in the forms of these pages, `name` for `by`."""
+    """Someone who was let in; `csrf` is the secret in the forms of these pages, `name` for `by`.
+
+    `at_issuer`: they have a session at the issuer, too.
+    """
 
     role: Role
     name: str
     csrf: str = field(repr=False)
     ends_s: float
+    at_issuer: bool = False
 
 
 class Sessions:
@@ -29,8 +32,8 @@ class Sessions:
 
         Of more than SESSIONS_MAX by one token, the one unused for longest is out; no other token's.
         """
-        holder = (session.role, session.name)
-        of_holder = [one for one, it in self._known.items() if (it.role, it.name) == holder]
+        holder = _holder(session)
+        of_holder = [one for one, it in self._known.items() if _holder(it) == holder]
         if len(of_holder) >= SESSIONS_MAX:
             self.remove(of_holder[0])
         self._known[secret] = session
@@ -43,6 +46,10 @@ class Sessions:
         self._known[secret] = session
         return session
 
-    def remove(self, secret: str) -> None:
-        """Out."""
-        self._known.pop(secret, None)
+    def remove(self, secret: str) -> Session | None:
+        """Out; gives the session that there was."""
+        return self._known.pop(secret, None)
+
+
+def _holder(session: Session) -> tuple[Role, str, bool]:
+    return session.role, session.name, session.at_issuer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from services.console.access.origins import LOOPBACK
+from services.loopback import LOOPBACK
 
 TOKEN_CHARS_MIN = 16
 _NONE_NAMED: Mapping[str, str] = MappingProxyType({})
@@ -48,6 +48,11 @@ class Tokens:
                 found = holder
         return found
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one at all: people may sign in at an issuer alone."""
+        return any(True for _ in self._all())
+
     def is_for_address(self, given: str) -> bool:
         """Whether this token may be given in an address: those are kept and logged."""
         made_up = self.operator if self.made_up_for is not None else None
@@ -67,6 +72,8 @@ def may_start(
     operator: str | None,
     viewer: str | None,
     named: Mapping[str, str] = _NONE_NAMED,
+    *,
+    has_issuer: bool = False,
 ) -> str | None:
     """Why the console must not be started like this; None if it may."""
     given = [token for token in (operator, viewer, *named.values()) if token]
@@ -77,9 +84,10 @@ def may_start(
         )
     if len(set(given)) < len(given):
         return "Two holders of a token of the console have the same token: give each their own."
-    if host not in LOOPBACK and operator is None and not named:
+    if host not in LOOPBACK and operator is None and not named and not has_issuer:
         return (
             f"Beyond this machine ({host}) the console needs a token: name the variable that "
-            "holds one with --token-env, in `console.operator_token_env` or in `console.operators`."
+            "holds one with --token-env, in `console.operator_token_env` or in "
+            "`console.operators`, or an issuer in `console.oidc`."
         )
     return None

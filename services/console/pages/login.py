@@ -3,16 +3,20 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.form import form_of
+from services.console.form import form_of, known_names
 from services.console.guard import COOKIE
 from services.console.pages.render import page
+
+_WRONG = "That is no token of this console, or none that may stand in an address."
 
 
 async def ask(request: web.Request) -> web.Response:
     """The form; or straight in with the token that was made up for this start and printed."""
     token = request.query.get("token")
     if token is None:
-        return page(request, "login.html", wrong=False)
+        known_names(request, "left")
+        left = request.app[CONTEXT].issuer is not None and "left" in request.query
+        return page(request, "login.html", wrong=None, left=left)
     return await _let_in(request, token, in_address=True)
 
 
@@ -23,9 +27,10 @@ async def enter(request: web.Request) -> web.Response:
 
 
 async def leave(request: web.Request) -> web.Response:
-    """End the session."""
-    request.app[CONTEXT].guard.sessions.remove(request.cookies.get(COOKIE, ""))
-    response = web.Response(status=303, headers={"Location": "/login"})
+    """End the session; that at the issuer is ended there."""
+    session = request.app[CONTEXT].guard.sessions.remove(request.cookies.get(COOKIE, ""))
+    location = "/login?left=1" if session and session.at_issuer else "/login"
+    response = web.Response(status=303, headers={"Location": location})
     response.del_cookie(COOKIE)
     return response
 
@@ -34,7 +39,7 @@ async def _let_in(request: web.Request, token: str, *, in_address: bool) -> web.
     guard = request.app[CONTEXT].guard
     secret = await guard.log_in(token, request.remote, in_address=in_address)
     if secret is None:
-        return page(request, "login.html", status=403, wrong=True)
+        return page(request, "login.html", status=403, wrong=_WRONG, left=False)
     response = web.Response(status=303, headers={"Location": "/"})
     guard.give_cookie(response, secret)
     return response

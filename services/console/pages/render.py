@@ -72,6 +72,8 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
         "progress": context.feed.progress,
+        "issuer": context.issuer,
+        "has_tokens": context.guard.tokens.any,
         **frame_values(request, context, int(now_s * 1000)),
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import ClientResponse, ClientSession, DummyCookieJar
 from aiohttp.test_utils import TestServer, unused_port
@@ -16,6 +16,7 @@ from services.console.access.tokens import Tokens
 from services.console.application import application
 from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
+from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
@@ -121,8 +122,10 @@ async def site(
         templates=environment(),
         now=lambda: NOON_MS / 1000,
     )
-    server = TestServer(application(context), host="127.0.0.1", port=port)
-    async with server, ClientSession(cookie_jar=DummyCookieJar()) as client:
-        yield Site(context, f"http://127.0.0.1:{port}", client)
-        await context.jobs.stop()
-        await context.audits.stop()
+    async with issuer_of(settings.console) as issuer:
+        context = replace(context, issuer=issuer)
+        server = TestServer(application(context), host="127.0.0.1", port=port)
+        async with server, ClientSession(cookie_jar=DummyCookieJar()) as client:
+            yield Site(context, f"http://127.0.0.1:{port}", client)
+            await context.jobs.stop()
+            await context.audits.stop()

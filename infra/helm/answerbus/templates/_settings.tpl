@@ -55,7 +55,7 @@
 {{- if and (or .Values.strimzi.topics .Values.strimzi.users) (not .Values.strimzi.cluster) -}}
 {{- fail "strimzi needs strimzi.cluster, the name of the Kafka resource." -}}
 {{- end -}}
-{{- if and .Values.console.enabled (not (.Values.settings.console).operator_token_env) (not (.Values.settings.console).operators) -}}
-{{- fail "The console needs a token: settings.console.operator_token_env." -}}
+{{- if and .Values.console.enabled (not (.Values.settings.console).operator_token_env) (not (.Values.settings.console).operators) (not (.Values.settings.console).oidc) -}}
+{{- fail "The console needs a token or an issuer: settings.console.operator_token_env or settings.console.oidc." -}}
 {{- end -}}
 {{- end }}

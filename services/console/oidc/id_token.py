@@ -1,0 +1,130 @@
+"""ID tokens: whether the issuer made one, for us, for this sign-in, and now."""
+
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jwt
+
+from services.console.access.person import SignInRefused
+
+# Signatures that nobody can make who knows only what is published: neither `none` nor HMAC.
+ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+TOKEN_CHARS_MAX = 64 * 1024
+KEYS_MAX = 100  # of an issuer
+_REQUIRED = ("iss", "sub", "aud", "exp", "iat", "nonce")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+# What a token that was made by others can raise, beside the errors of the library.
+_UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError, KeyError)
+_JWT = jwt.PyJWT(options={"enforce_minimum_key_length": True})
+
+Claims = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedToken:
+    """What the token of one sign-in must say."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+    clock_skew_s: int
+
+
+def claims_of(
+    token: str, keys: Sequence[Mapping[str, Any]], expected: ExpectedToken
+) -> Claims | SignInRefused:
+    """What a token says, if all about it is right; `keys` are those that the issuer publishes."""
+    if len(token) > TOKEN_CHARS_MAX:
+        return _refused(f"is larger than {TOKEN_CHARS_MAX // 1024} KiB")
+    try:
+        header = jwt.get_unverified_header(token)
+    except _UNREADABLE:
+        return _refused("cannot be read")
+    algorithm = header.get("alg")
+    if algorithm not in ALGORITHMS:
+        return _refused(f"is signed by {_named(algorithm)}, which is not accepted")
+    fitting = _fitting(keys, header.get("kid"), algorithm)
+    if not fitting:
+        return _refused("is signed with a key that the issuer does not publish")
+    claims = _verified(token, fitting, algorithm, expected)
+    return claims if isinstance(claims, SignInRefused) else _for_us(claims, expected)
+
+
+def _fitting(
+    keys: Sequence[Mapping[str, Any]], key_id: object, algorithm: str
+) -> Sequence[Mapping[str, Any]]:
+    """Those that may have signed it; a token that names no key may be of any."""
+    return [
+        key
+        for key in keys[:KEYS_MAX]
+        if (key_id is None or key.get("kid") == key_id)
+        and key.get("use") in (None, "sig")
+        and key.get("alg") in (None, algorithm)
+    ]
+
+
+def _verified(
+    token: str, keys: Sequence[Mapping[str, Any]], algorithm: str, expected: ExpectedToken
+) -> Claims | SignInRefused:
+    for key in keys:
+        try:
+            return _JWT.decode(
+                token,
+                jwt.PyJWK(dict(key), algorithm=algorithm),
+                algorithms=[algorithm],
+                audience=expected.client_id,
+                issuer=expected.issuer,
+                leeway=expected.clock_skew_s,
+                options={"require": list(_REQUIRED)},
+            )
+        except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.PyJWKError):
+            continue
+        except _UNREADABLE as error:
+            return _refused(_fault(error))
+    return _refused("has a wrong signature")
+
+
+def _for_us(claims: Claims, expected: ExpectedToken) -> Claims | SignInRefused:
+    """What the library does not know of: the nonce, and for whom of several it was made."""
+    nonce, party = claims["nonce"], claims.get("azp")
+    if not isinstance(nonce, str) or not hmac.compare_digest(
+        nonce.encode(errors="replace"), expected.nonce.encode()
+    ):
+        return _refused("was made for another sign-in")
+    audience = claims["aud"]
+    is_shared = isinstance(audience, list) and len(audience) > 1
+    if (party is not None or is_shared) and party != expected.client_id:
+        return _refused("was made for another client")
+    return claims
+
+
+def _fault(error: Exception) -> str:
+    match error:
+        case jwt.ExpiredSignatureError():
+            return "has expired: compare the clocks of both machines"
+        case jwt.ImmatureSignatureError():
+            return "is of a time to come: compare the clocks of both machines"
+        case jwt.InvalidAudienceError():
+            return "was made for another client: see `console.oidc.client_id`"
+        case jwt.InvalidIssuerError():
+            return "names another issuer: see `console.oidc.issuer`"
+        case jwt.MissingRequiredClaimError(claim=claim):
+            return f"does not say `{claim}`"
+        case _:
+            return "cannot be read"
+
+
+def _refused(what: str) -> SignInRefused:
+    return SignInRefused(f"The issuer's ID token {what}.")
+
+
+def _named(algorithm: object) -> str:
+    """It comes from outside."""
+    is_name = isinstance(algorithm, str) and _NAME.fullmatch(algorithm)
+    return f"`{algorithm}`" if is_name else "nothing that has a name"
