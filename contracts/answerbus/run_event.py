@@ -7,6 +7,7 @@ from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplie
 from answerbus.private.runs import (
     RunCallRecord,
     RunCancelRecord,
+    RunChildRecord,
     RunRecord,
     RunsRecord,
     RunStepRecord,
@@ -28,7 +29,7 @@ def event_id(event: RunEvent) -> str:
         case Cancel():
             about = event.request_id or event.workflow_id
             return f"{about}.cancel.{format_timestamp(event.at)}"
-        case RunRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
+        case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return runs_key(event)
         case _:
             assert_never(event)
@@ -41,7 +42,7 @@ def key(event: RunEvent) -> str:
             return event.workflow_id
         case Approval() | Cancel():
             return event.workflow_id
-        case RunRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
+        case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return runs_key(event)
         case _:
             assert_never(event)
@@ -50,7 +51,7 @@ def key(event: RunEvent) -> str:
 def workflow_of(event: RunEvent) -> str | None:
     """The workflow, if the event knows it."""
     match event:
-        case RunRecord():
+        case RunRecord() | RunChildRecord():
             return event.request.workflow_id
         case RunStepRecord() | RunCallRecord():
             return None
@@ -61,7 +62,7 @@ def workflow_of(event: RunEvent) -> str | None:
 def request_of(event: RunEvent) -> str | None:
     """The request, if the event is about one."""
     match event:
-        case RunRecord():
+        case RunRecord() | RunChildRecord():
             return event.request.request_id
         case Approval() | ControlApplied():
             return None
@@ -72,7 +73,7 @@ def request_of(event: RunEvent) -> str | None:
 def happened_at(event: RunEvent) -> datetime | None:
     """When it happened, if the event itself says so."""
     match event:
-        case RunRecord() | RunStepRecord() | RunCallRecord():
+        case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord():
             return None
         case _:
             return event.at

@@ -214,7 +214,7 @@ CONTROLS = Topic(
 )
 RUNS = Topic(
     "runs",
-    ("run", "run_step", "run_call", "run_cancel"),
+    ("run", "run_child", "run_step", "run_call", "run_cancel"),
     "run",
     "compact",
     None,

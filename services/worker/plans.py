@@ -8,7 +8,6 @@ from answerbus.dead_letter import (
     Cause,
     RequestTooLarge,
     RunExhausted,
-    UnknownParent,
     UnknownProfile,
 )
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
@@ -118,8 +117,6 @@ class Planner:
 
     def plan(self, request: Request) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""
-        if request.parent is not None:
-            return UnknownParent()  # no run asks for children yet
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()

@@ -40,11 +40,19 @@ class InFlight(Wire):
     at: Timestamp
 
 
+def _is_zero(value: object) -> bool:
+    return value == 0
+
+
 class OpenRequest(Wire):
-    """How many attempts a request without a terminal has used, so that numbers never repeat."""
+    """How many attempts a request without a terminal has used, so that numbers never repeat.
+
+    `uncounted` of them cost nothing: the provider did no work, or was not asked.
+    """
 
     request_id: RequestId
     attempts: Count
+    uncounted: Annotated[Count, Field(exclude_if=_is_zero)] = 0
 
 
 class AccountRecord(Wire):
@@ -176,10 +184,6 @@ class Watched(Wire):
     what: Literal["record", "preparation", "call"]
     request_id: RequestId | None = None
     offset: Count | None = None
-
-
-def _is_zero(value: object) -> bool:
-    return value == 0
 
 
 _OF_RUNS = Field(exclude_if=_is_zero)  # lanes without agents read no such topics

@@ -6,7 +6,7 @@ from pydantic import Field, TypeAdapter
 
 from answerbus import limits
 from answerbus.agent import Version
-from answerbus.budget import Budget, Usage
+from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.outcome import Origin
 from answerbus.request import Request
@@ -28,6 +28,31 @@ class ToolDefinition(Wire):
         return f"{self.toolset}.{self.card.name}"
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _is_empty(value: object) -> bool:
+    """Whether a member says nothing: then records are as they were before there was such a one."""
+    return not value or value == Spent()
+
+
+_IF_SAID = Field(exclude_if=_is_empty)
+
+
+class Delegation(Wire):
+    """That an agent may ask children, by which agents and profiles, and how they share a budget.
+
+    `equal`: each of the children of one step has its part. `pool`: the first that come are served.
+    """
+
+    depth_max: Annotated[int, Field(ge=1, le=limits.DEPTH_MAX)] = limits.DEPTH_DEFAULT
+    children_max: Annotated[int, Field(ge=1, le=limits.CHILDREN_MAX)] = limits.CHILDREN_DEFAULT
+    split: Literal["pool", "equal"] = "pool"
+    agents: Annotated[tuple[Name, ...], Field(max_length=limits.DELEGATES_MAX)] = ()
+    profiles: Annotated[tuple[Name, ...], Field(max_length=limits.DELEGATES_MAX)] = ()
+
+
 class AgentDefinition(Wire):
     """A named, versioned definition of an agent, frozen as data into each of its runs."""
 
@@ -45,6 +70,7 @@ class AgentDefinition(Wire):
     malformed: Literal["retry", "text"] = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
+    delegate: Annotated[Delegation | None, _IF_SAID] = None
 
 
 class Link(Wire):
@@ -66,8 +92,21 @@ class RunRecord(Wire):
     definition: AgentDefinition
 
 
+class RunChildRecord(Wire):
+    """A request that a run asked; where an agent works on it, a RunRecord takes its place."""
+
+    kind: Literal["run_child"] = "run_child"
+    v: Literal[1] = 1
+    request: Request
+    body_digest: Digest
+    origin: Origin
+
+
 class AskedCall(Wire):
-    """A tool call as a step asks for it; `outcome` where it ended with the step itself."""
+    """A tool call as a step asks for it; `outcome` where it ended with the step itself.
+
+    `cap` is the part of the budget that its child has, where children have parts.
+    """
 
     call_id: CallId
     tool: str
@@ -75,10 +114,14 @@ class AskedCall(Wire):
     args_digest: Digest
     needs_approval: bool = False
     outcome: CallOutcome | None = None
+    cap: Annotated[Count | None, Field(exclude_if=_is_none)] = None
 
 
 class RunStepRecord(Wire):
-    """One step of an open run; `thoughts` only where a later prompt may show them."""
+    """One step of an open run; `thoughts` only where a later prompt may show them.
+
+    `floor` is what its next step may cost: what its children leave to it.
+    """
 
     kind: Literal["run_step"] = "run_step"
     v: Literal[1] = 1
@@ -89,11 +132,15 @@ class RunStepRecord(Wire):
     thoughts: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...]
     usage: Usage = Usage()
+    floor: Annotated[Spent, _IF_SAID] = Spent()
     link: Link
 
 
 class RunCallRecord(Wire):
-    """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent."""
+    """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent.
+
+    `children`, `spent` and `usage` are what its child came to, with all below it.
+    """
 
     kind: Literal["run_call"] = "run_call"
     v: Literal[1] = 1
@@ -107,6 +154,9 @@ class RunCallRecord(Wire):
     due_at: Timestamp | None = None
     outcome: CallOutcome | None = None
     notes: Notes = ()
+    children: Annotated[Count, _IF_SAID] = 0
+    spent: Annotated[Count, _IF_SAID] = 0
+    usage: Annotated[Usage | None, _IF_SAID] = None
     link: Link | None = None
 
 
@@ -122,7 +172,7 @@ class RunCancelRecord(Wire):
     at: Timestamp
 
 
-RunsRecord = RunRecord | RunStepRecord | RunCallRecord | RunCancelRecord
+RunsRecord = RunRecord | RunChildRecord | RunStepRecord | RunCallRecord | RunCancelRecord
 RUNS_RECORD: TypeAdapter[RunsRecord] = TypeAdapter(
     Annotated[RunsRecord, Field(discriminator="kind")]
 )
@@ -131,7 +181,7 @@ RUNS_RECORD: TypeAdapter[RunsRecord] = TypeAdapter(
 def runs_key(record: RunsRecord) -> str:
     """The record key: a run, its steps, and their calls, one below the other."""
     match record:
-        case RunRecord():
+        case RunRecord() | RunChildRecord():
             return record.request.request_id
         case RunStepRecord():
             return step_key(record.request_id, record.n)

@@ -3,7 +3,13 @@
 from typing import assert_never
 
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
-from answerbus.private.runs import RunCallRecord, RunCancelRecord, RunRecord, RunStepRecord
+from answerbus.private.runs import (
+    RunCallRecord,
+    RunCancelRecord,
+    RunChildRecord,
+    RunRecord,
+    RunStepRecord,
+)
 from answerbus.run_event import RunEvent
 from answerbus.step import Step, ToolEnded
 from services.escaping import plain_line
@@ -29,7 +35,7 @@ def run_text(event: RunEvent) -> str:
             return plain_line(f"{event.control.kind} of {event.control.by}: {event.effect}")
         case RunRecord():
             return plain_line(f"a run of {event.definition.name} v{event.definition.version}")
-        case RunStepRecord() | RunCallRecord() | RunCancelRecord():
+        case RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return ""
         case _:
             assert_never(event)

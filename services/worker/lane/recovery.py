@@ -203,6 +203,7 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
         if ticket.request.request_id not in lane_state.queue.tickets:
             lane_state.queue.put(ticket)
             lane_state.runs.watch(ticket)
+    lane_state.queue.children.put_all()
     lane_state.runs.cancels = cancels
     for ticket in lane_state.queue.tickets.values():
         lane_state.runs.mark(ticket)

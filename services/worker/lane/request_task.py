@@ -63,8 +63,9 @@ class LaneRequestTask:
         lane, context = self._lane, self._lane.context
         while not lane.writable.is_set():
             await lane.writable.wait()
-        account = lane.lane_state.account_after(call)
-        return DecisionInputs(account, context.backoff, context.clock.now(), context.jitter())
+        account, now = lane.lane_state.account_after(call), context.clock.now()
+        left = lane.lane_state.attempts_left(self.ticket, now, call)
+        return DecisionInputs(account, context.backoff, now, context.jitter(), left)
 
     async def commit(self, call: Call, decision: Decision) -> Decision | None:
         """See lane_port.RequestTask."""

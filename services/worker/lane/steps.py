@@ -1,6 +1,6 @@
 """How a request is asked now: as it is, or as the next step of its run."""
 
-from answerbus.dead_letter import Cause
+from answerbus.dead_letter import Cause, UnknownParent
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.run import Run
@@ -10,7 +10,9 @@ from services.worker.lane.lane import Lane
 def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
     """A run begins here, with the definition that it keeps from its first step on."""
     planner, request = lane.context.planner, ticket.request
-    if request.agent is None or request.parent is not None:
+    if request.parent and lane.lane_state.queue.children.parent_of(ticket) is None:
+        return UnknownParent()
+    if request.agent is None:
         return planner.plan(request)
     run = ticket.run or planner.begin_run(request)
     if not isinstance(run, Run):
@@ -21,6 +23,6 @@ def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
 
 def _is_last_attempt(lane: Lane, ticket: Ticket) -> bool:
     """Whether its account leaves it this attempt alone: no result of a tool could be told."""
-    account = lane.lane_state.ledger.account(ticket.request, lane.context.clock.now())
-    left = account.limit.attempts - account.charged[0] - len(account.in_flight)
-    return left <= 1
+    now, state = lane.context.clock.now(), lane.lane_state
+    account = state.ledger.account(ticket.request, now)
+    return state.attempts_left(ticket, now) - len(account.in_flight) <= 1

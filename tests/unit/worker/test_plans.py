@@ -1,6 +1,6 @@
 """From a request to how it is asked, or why it cannot be."""
 
-from answerbus.dead_letter import UnknownAgent, UnknownParent
+from answerbus.dead_letter import UnknownAgent
 from answerbus.registry import Registry
 from services.worker.plans import Planner
 from tests.unit.worker.builders import request
@@ -10,10 +10,3 @@ def test_an_agent_that_the_worker_does_not_know_begins_no_run() -> None:
     planner = Planner({}, Registry())
 
     assert planner.begin_run(request(agent={"name": "support"})) == UnknownAgent()
-
-
-def test_no_run_asks_for_children_yet() -> None:
-    planner = Planner({}, Registry())
-    parent = {"request_id": "r-0", "call_id": "r-0.call.1.0"}
-
-    assert planner.plan(request(parent=parent)) == UnknownParent()

@@ -54,6 +54,7 @@ class Account:
     charged: Charged = (0, 0, 0)
     in_flight: Mapping[tuple[str, int], Spend] = field(default_factory=_nothing)  # by attempt
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
+    uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     last_attempt_hash: str | None = None
 
     def __post_init__(self) -> None:
@@ -85,9 +86,26 @@ class Account:
             raise KeyError(key)
         self.in_flight = _without(self.in_flight, key)
 
+    def forgo(self, spend: Spend) -> None:
+        """A spend that was taken does not count."""
+        name = spend.request_id
+        if name in self.open:
+            self.uncounted = {**self.uncounted, name: self.uncounted.get(name, 0) + 1}
+
     def end(self, request_id: str) -> None:
         """A request has had its terminal."""
         self.open = _without(self.open, request_id)
+        if request_id in self.uncounted:
+            self.uncounted = _without(self.uncounted, request_id)
+
+    def in_flight_of(self, request_id: str) -> int:
+        """How many spends of a request are not settled."""
+        return sum(name == request_id for name, _ in self.in_flight)
+
+    def counted_of(self, request_id: str) -> int:
+        """How many settled attempts of an open request count."""
+        made = self.open.get(request_id, 0) - self.uncounted.get(request_id, 0)
+        return made - self.in_flight_of(request_id)
 
     def snapshot(self) -> "Account":
         """The account as it is now; each spend takes two, and `replace` as long as all the rest."""
@@ -99,6 +117,7 @@ class Account:
             self.charged,
             self.in_flight,
             self.open,
+            self.uncounted,
             self.last_attempt_hash,
         )
 
@@ -127,11 +146,17 @@ class Account:
                     }
                     for spend in self.in_flight.values()
                 ],
-                "open": [{"request_id": i, "attempts": n} for i, n in self.open.items()],
+                "open": [self._open_request(i, n) for i, n in self.open.items()],
                 "last_attempt_hash": self.last_attempt_hash,
                 "updated_at": format_timestamp(self.updated_at),
             }
         )
+
+    def _open_request(self, request_id: str, attempts: int) -> dict[str, str | int]:
+        written: dict[str, str | int] = {"request_id": request_id, "attempts": attempts}
+        if uncounted := self.uncounted.get(request_id):
+            written["uncounted"] = uncounted
+        return written
 
 
 def restored(record: AccountRecord) -> Account:
@@ -149,6 +174,8 @@ def restored(record: AccountRecord) -> Account:
         updated_at=record.updated_at,
         in_flight={(spend.request_id, spend.attempt): spend for spend in spends} or NOTHING,
         open={entry.request_id: entry.attempts for entry in record.open} or NOTHING,
+        uncounted={one.request_id: one.uncounted for one in record.open if one.uncounted}
+        or NOTHING,
         last_attempt_hash=record.last_attempt_hash,
     )
 

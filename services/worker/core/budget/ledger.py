@@ -17,6 +17,7 @@ from answerbus.private.ledger import (
 )
 from answerbus.request import Request
 from services.worker.core.budget.account import Account, Charged, Spend, restored
+from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import Closed, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
 
@@ -87,21 +88,27 @@ class Ledger:
         return account
 
     def spend(
-        self, request: Request, tokens: int, micro_usd: int, now: datetime
+        self,
+        request: Request,
+        tokens: int,
+        micro_usd: int,
+        now: datetime,
+        allowance: Allowance = UNBOUND,
     ) -> Spend | Reserved | BudgetExhausted:
-        """Charge one attempt at its worst case, if `spent + in_flight + this <= limit`."""
+        """Charge one attempt at its worst case, if `spent + in_flight + this + floor <= limit`."""
         account = self.account(request, now)
-        attempts, tokens_charged, micro_usd_charged = account.charged
-        charged = (attempts + 1, tokens_charged + tokens, micro_usd_charged + micro_usd)
+        charged = _plus(_plus(account.charged, (1, tokens, micro_usd)), allowance.floor)
         if which := exceeded(account.limit, charged):
             return BudgetExhausted(which=which)
+        if allowance.is_used_up:
+            return BudgetExhausted(which="attempts")
         pending = account.in_flight.values()
         reserved = (
             len(pending),
             sum(spend.tokens for spend in pending),
             sum(spend.micro_usd for spend in pending),
         )
-        if exceeded(account.limit, _plus(charged, reserved)):
+        if exceeded(account.limit, _plus(charged, reserved)) or allowance.is_reserved:
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()
@@ -124,6 +131,8 @@ class Ledger:
         account.take(spend)
         account.updated_at = now
         account.charged = _charged_after(account, spend, usage, counted=counted)
+        if not counted:
+            account.forgo(spend)
         return account
 
     def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:

@@ -30,13 +30,15 @@ WAITS_MAX = 1_000  # uncounted waits of one request
 class DecisionInputs:
     """What a decision depends on beside the call: money, time and chance.
 
-    `account` is as it will be once the call is settled.
+    `account` is as it will be once the call is settled. `attempts_left` are those that the request
+    may make then, if that is known: it may be less than its account has.
     """
 
     account: AccountState
     backoff: Backoff
     now: datetime
     jitter: float
+    attempts_left: int | None = None
 
 
 def decide(call: Call, inputs: DecisionInputs) -> Decision:
@@ -141,16 +143,23 @@ def _next_attempt(
     call: Call, prior: tuple[Prior, ...], failed: failure.Failure, inputs: DecisionInputs
 ) -> RetryRequest | None:
     """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    if remaining_budget.first_exhausted(call.request, call.plan, prior, inputs.account):
+    if _exhausted(call, prior, inputs):
         return None
     delay_s = inputs.backoff.delay_s(len(prior), inputs.jitter)
     return _retry(call, prior, failed, delay_s, inputs, counted=True)
 
 
 def _used_up(call: Call, prior: tuple[Prior, ...], inputs: DecisionInputs) -> Decision:
-    which = remaining_budget.first_exhausted(call.request, call.plan, prior, inputs.account)
-    cause = dead_letter.BudgetExhausted(which=which or "attempts")
+    cause = dead_letter.BudgetExhausted(which=_exhausted(call, prior, inputs) or "attempts")
     return _dead_letter(call, prior, cause, inputs)
+
+
+def _exhausted(
+    call: Call, prior: tuple[Prior, ...], inputs: DecisionInputs
+) -> remaining_budget.BudgetUnit | None:
+    if inputs.attempts_left is not None and inputs.attempts_left < 1:
+        return "attempts"
+    return remaining_budget.first_exhausted(call.request, call.plan, prior, inputs.account)
 
 
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decision:

@@ -22,7 +22,10 @@ UNHASHED = "sha256:" + "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What becomes of a run depends on beside itself: its request, place, time and chance."""
+    """What becomes of a run depends on beside itself: its request, place, time and chance.
+
+    `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
+    """
 
     request: Request
     deadline: datetime
@@ -30,6 +33,7 @@ class RunInputs:
     partition: int
     now: datetime
     chance: Callable[[int], bytes]
+    is_ending: bool = False
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)

@@ -7,7 +7,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from answerbus.agent import AgentId, RunSummary
-from answerbus.budget import Usage
+from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.private.runs import (
     AgentDefinition,
@@ -121,6 +121,17 @@ class Run:
     def with_step(self, step: RunStepRecord) -> "Run":
         """The run with one more step."""
         return replace(self, steps=(*self.steps, step), link=step.link)
+
+    @property
+    def floor(self) -> Spent:
+        """What its children leave to it, for one step more."""
+        known = self.steps[-1].floor if self.steps else Spent()
+        return known.model_copy(update={"attempts": 1})
+
+    @property
+    def spent_by_children(self) -> int:
+        """The counted attempts of children that have ended, and of all below them."""
+        return sum(record.spent for record in self.calls.values())
 
     @property
     def record_keys(self) -> Iterator[tuple[int, int | None]]:

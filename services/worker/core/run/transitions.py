@@ -150,6 +150,8 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
 def fill_window(run: Run, inputs: RunInputs) -> Change:
     """Call what may be called, up to as many at once as the agent allows."""
     change = Change(run)
+    if inputs.is_ending:
+        return change
     room = run.definition.parallel_max - sum(call.is_called for call in run.open)
     for call in [call for call in run.open if call.is_waiting][: max(room, 0)]:
         change = change.then(_call(change.run, call, inputs))
@@ -169,7 +171,8 @@ def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
     card, record = run.tools[call.asked.tool].card, call.record
     deliveries = record.deliveries if record else 0
-    if card.delivery == "at_least_once" and deliveries < TOOL_DELIVERIES_MAX:
+    may_repeat = card.delivery == "at_least_once" and not inputs.is_ending
+    if may_repeat and deliveries < TOOL_DELIVERIES_MAX:
         return _call(run, call, inputs)
     timed_out = CallTimedOut(after_s=card.timeout_s, ran="unknown")
     return _end(run, call, timed_out, inputs)

@@ -128,7 +128,7 @@ def _cancellable(lane_state: LaneState, asked: Cancel) -> list[Ticket]:
     tickets = lane_state.queue.tickets
     if asked.scope == "request":
         one = tickets.get(asked.request_id or "")
-        found = [one] if one else []
+        found = [one, *lane_state.queue.children.below(one)] if one else []
     else:
         found = list(tickets.values())
     return [

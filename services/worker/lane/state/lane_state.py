@@ -8,6 +8,7 @@ from answerbus.budget import AccountState
 from answerbus.dead_letter import (
     AnswerTooLarge,
     BudgetExhausted,
+    Cancelled,
     Cause,
     DeadLetter,
 )
@@ -28,6 +29,7 @@ from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.recorded_lane import RecordedLane
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
+CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
 
@@ -40,7 +42,9 @@ class LaneState(RecordedLane):
     ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
         """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
         cost = plan.worst_cost(prompt)
-        spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now)
+        account = self.ledger.account(ticket.request, now)
+        allowance = self.queue.children.allowance(ticket, account)
+        spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now, allowance)
         if isinstance(spend, Reserved):
             self.queue.wait_for_funds(ticket, now)
             return spend
@@ -52,6 +56,16 @@ class LaneState(RecordedLane):
     def account_after(self, call: Call) -> AccountState:
         """The account as it will be once the call is settled, which `commit` does."""
         return self.ledger.state_after(call.spend, call.usage, counted=call.is_counted)
+
+    def attempts_left(self, ticket: Ticket, now: datetime, call: Call | None = None) -> int:
+        """How many attempts a request has left once `call` is settled.
+
+        Without what it must leave to runs that wait; calls in flight are not counted.
+        """
+        account = self.ledger.account(ticket.request, now)
+        allowance = self.queue.children.allowance(ticket, account)
+        left = allowance.attempts_left(account.limit.attempts - account.charged[0])
+        return left - 1 if call and call.is_counted else left
 
     def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down what becomes of a call; `apply_decision` follows once that is committed.
@@ -125,11 +139,28 @@ class LaneState(RecordedLane):
                 self.queue.hold(ticket, decision.not_before)
                 self._end_if_cancelled(ticket)
             case _:
-                self.queue.finish(ticket)
+                self._finish(ticket)
+
+    def _finish(self, ticket: Ticket) -> None:
+        """The last child of a run lets it go on, or end."""
+        if above := self.queue.finish(ticket):
+            self.release_if_answered(above)
+            self._end_if_cancelled(above)
 
     def release_if_answered(self, ticket: Ticket) -> None:
-        """Let a run go on whose calls have all ended; while its step is committed, after that."""
-        if ticket.run and not ticket.run.open:
+        """Let a run go on whose calls have all ended; while its step is committed, after that.
+
+        A child ends with the call that asked for it, and before the run goes on.
+        """
+        children = self.queue.children.of(ticket)
+        if ticket.run is None:
+            return
+        for child in children:
+            parent = child.request.parent
+            if parent and ticket.run.open_call(parent.call_id) is None:
+                for one in (child, *self.queue.children.below(child)):
+                    self.runs.stop(one, CALL_ENDED)
+        if not ticket.run.open and not children:
             self.queue.release(ticket)
 
     def _end_if_cancelled(self, ticket: Ticket) -> None:
@@ -168,7 +199,7 @@ class LaneState(RecordedLane):
             if ticket.in_retries
             else []
         )
-        if ticket.run or ticket.cancelled:
+        if ticket.run or ticket.cancelled or ticket.request.parent:
             ended += self.runs.end(ticket, now)
         progress = self.progress_record(now)
         return self.writing(

@@ -140,6 +140,12 @@ class OpenRuns:
         if found:
             self.stopped.append(ticket)
 
+    def stop(self, ticket: Ticket, cause: Cancelled) -> None:
+        """End a ticket as one that was cancelled, by what its run came to."""
+        if ticket.cancelled is None:
+            ticket.cancelled = cause
+            self.stopped.append(ticket)
+
     def take_stopped(self) -> list[Ticket]:
         """The tickets that are to end now."""
         taken, self.stopped = self.stopped, []
@@ -179,6 +185,7 @@ class OpenRuns:
             partition=self.partition,
             now=now,
             chance=self.chance,
+            is_ending=ticket.cancelled is not None or ticket.deadline <= now,
         )
 
     def _null(self, key: str) -> OutRecord:

@@ -1,23 +1,19 @@
 """Whose turn it is: order within a workflow, fairness between workflows, retries and deadlines."""
 
-import heapq
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count
 from operator import itemgetter
 
 from answerbus.request import Request
 from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.lane.state.deadlines import Deadlines
 from services.worker.lane.state.fair_scheduler import FairScheduler
 from services.worker.lane.state.held_tickets import HeldTickets
-
-GONE_MAX = 64  # beside as many as there are tickets
-
-_Timed = tuple[datetime, int, Ticket]
+from services.worker.lane.state.open_children import OpenChildren
 
 
 @dataclass(slots=True)
@@ -28,7 +24,8 @@ class Queue:
     for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
     a profile that is slow or away starves the others. A ticket whose account has nothing left but
     what calls in flight may give back waits for that, and with it all others of the account.
-    `excess` are the requests beyond `crowd_max` of their workflow.
+    `excess` are the requests beyond `crowd_max` of their workflow. Children stand outside of the
+    chain, in the turn of their run, which does not run while it has some.
     """
 
     crowd_max: int = sys.maxsize
@@ -37,6 +34,7 @@ class Queue:
     digests: dict[str, str] = field(default_factory=dict)
     bytes: int = 0
     excess: int = 0
+    children: OpenChildren = field(init=False)
     _of_workflow: Counter[str] = field(default_factory=Counter)
     _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
     _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
@@ -44,8 +42,10 @@ class Queue:
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
     _held: HeldTickets = field(default_factory=HeldTickets)
-    _deadlines: list[_Timed] = field(default_factory=list)
-    _numbers: "count[int]" = field(default_factory=count)
+    _deadlines: Deadlines = field(default_factory=Deadlines)
+
+    def __post_init__(self) -> None:
+        self.children = OpenChildren(self.tickets)
 
     def __len__(self) -> int:
         return len(self.tickets)
@@ -58,8 +58,9 @@ class Queue:
         self.bytes += ticket.size_bytes
         self._of_workflow[request.workflow_id] += 1
         self.excess += self._of_workflow[request.workflow_id] > self.crowd_max
-        heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+        self._deadlines.add(ticket)
         if not _is_ordered(request):
+            self.children.put(ticket)
             self._admit(ticket)
             return
         chain = self._chains.setdefault(request.workflow_id, deque())
@@ -90,7 +91,7 @@ class Queue:
         """Set a running ticket aside until `fund`, or its deadline."""
         self._wait_for_funds(ticket)
         if ticket.deadline <= now:  # it passed while it ran
-            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+            self._deadlines.add(ticket)
 
     @property
     def has_funded(self) -> bool:
@@ -128,7 +129,7 @@ class Queue:
         ticket.not_before = not_before
         self._admit(ticket)
         if not_before >= ticket.deadline:  # which may have passed while it ran
-            heapq.heappush(self._deadlines, (ticket.deadline, next(self._numbers), ticket))
+            self._deadlines.add(ticket)
 
     def release(self, ticket: Ticket) -> None:
         """What a held ticket waits for is there before its moment."""
@@ -136,8 +137,8 @@ class Queue:
             self._make_ready(ticket)
 
     def run_at_once(self, ticket: Ticket) -> bool:
-        """Let a ticket run wherever it stands; False if it runs, or is gone."""
-        if ticket.stage in {Stage.RUNNING, Stage.GONE}:
+        """Let a ticket run wherever it stands; False if it runs, is gone, or has children."""
+        if ticket.stage in {Stage.RUNNING, Stage.GONE} or self.children.of(ticket):
             return False
         self._held.release(ticket)
         self._funded.discard(ticket)
@@ -145,8 +146,18 @@ class Queue:
         self._scheduler.run(ticket)
         return True
 
-    def finish(self, ticket: Ticket) -> None:
-        """Let a running ticket go; the next of its workflow becomes ready."""
+    def finish(self, ticket: Ticket) -> Ticket | None:
+        """Let a running ticket go; the next of its workflow becomes ready.
+
+        Gives the run that waited for it, if it was its last child.
+        """
+        above = self.children.end(ticket)
+        if above:
+            self._deadlines.add(above)  # it may have passed while children were open
+        self._let_go(ticket)
+        return above
+
+    def _let_go(self, ticket: Ticket) -> None:
         self._scheduler.stop(ticket)
         ticket.stage = Stage.GONE
         request = ticket.request
@@ -159,7 +170,7 @@ class Queue:
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
             del self._of_workflow[request.workflow_id]
-        self._forget_the_gone()
+        self._deadlines.forget_the_gone(len(self.tickets))
         chain = self._chains.get(request.workflow_id)
         if not _is_ordered(request) or chain is None:
             return
@@ -173,18 +184,13 @@ class Queue:
     def wake(self, now: datetime) -> list[Ticket]:
         """Make due retries ready; return the tickets whose deadline has passed, as running."""
         for ticket in self._held.due(now):
-            self._make_ready(ticket)
-        expired = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            ticket = heapq.heappop(self._deadlines)[2]
-            if self.run_at_once(ticket):
-                expired.append(ticket)
-        return expired
+            if not self.children.of(ticket):  # else the last of them lets it go on
+                self._make_ready(ticket)
+        return [ticket for ticket in self._deadlines.passed(now) if self.run_at_once(ticket)]
 
     def next_moment(self) -> datetime | None:
         """When `wake` may have something to do."""
-        deadline = self._deadlines[0][0] if self._deadlines else None
-        moments = (self._held.next_moment(), deadline)
+        moments = (self._held.next_moment(), self._deadlines.next_moment())
         return min((moment for moment in moments if moment), default=None)
 
     @property
@@ -227,12 +233,6 @@ class Queue:
         ticket.stage = Stage.UNFUNDED
         self._unfunded.setdefault(ticket.request.account_id, deque()).append(ticket)
 
-    def _forget_the_gone(self) -> None:
-        """Deadlines are hours away; requests that are done must not stay in memory till then."""
-        if len(self._deadlines) > 2 * len(self.tickets) + GONE_MAX:
-            self._deadlines = [entry for entry in self._deadlines if entry[2].stage != Stage.GONE]
-            heapq.heapify(self._deadlines)
-
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None
         self._line_up(ticket)
@@ -246,4 +246,4 @@ class Queue:
 
 
 def _is_ordered(request: Request) -> bool:
-    return request.policy.ordering == "workflow"
+    return request.policy.ordering == "workflow" and request.parent is None

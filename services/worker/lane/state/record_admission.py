@@ -1,7 +1,7 @@
 """A record that has just arrived, in the state of a lane: queued, or ended at once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -10,7 +10,8 @@ from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.request.ticket import ticket_of_arrival
+from services.worker.core.request.ticket import Ticket, ticket_of_arrival
+from services.worker.core.run.children import adopted
 from services.worker.lane.state import records as lane_records
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
@@ -56,11 +57,12 @@ class RecordAdmission:
         admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
         match admission:
             case Admitted():
-                ticket = ticket_of_arrival(arrival, self.complete(admission))
+                ticket = ticket_of_arrival(arrival, self._as_child(self.complete(admission)))
                 self.ledger.account(ticket.request, now)  # the first admitted sets the limit
                 if self.runs.cancels:
                     self.runs.mark(ticket)
                 self.queue.put(ticket)
+                self._stop_with_parent(ticket)
                 self.observer.taken(ticket)
                 return None
             case Duplicate():
@@ -107,6 +109,19 @@ class RecordAdmission:
         self.watermark.finish(arrival.place.offset)
         home = lane_records.home_partition(self.partition, self.partitions)
         return self.writing(record, lane_records.event_record(closed, home))
+
+    def _as_child(self, admitted: Admitted) -> Admitted:
+        """A request that names an open run of its workflow is charged to the account of that."""
+        parent = admitted.request.parent
+        above = self.queue.tickets.get(parent.request_id) if parent else None
+        if above is None or above.request.workflow_id != admitted.request.workflow_id:
+            return admitted
+        return replace(admitted, request=adopted(admitted.request, above.request))
+
+    def _stop_with_parent(self, ticket: Ticket) -> None:
+        above = self.queue.children.parent_of(ticket)
+        if above and above.cancelled:
+            self.runs.stop(ticket, above.cancelled)
 
     def _is_held(self, arrival: Arrival) -> bool:
         """Whether this is the very record of a ticket that outlived a reopening."""

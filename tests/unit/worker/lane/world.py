@@ -295,7 +295,8 @@ def _audit_order(broker: Broker, asked: list[dict[str, Any]], partition: int) ->
     published = [e["request_id"] for e in events(broker, RESULTS, partition=partition)]
     place = {request["request_id"]: number for number, request in enumerate(asked)}
     workflows: dict[str, list[int]] = defaultdict(list)
-    ordered = {r["request_id"]: r["workflow_id"] for r in asked if "policy" not in r}
+    chained = [r for r in asked if "policy" not in r and "parent" not in r]
+    ordered = {r["request_id"]: r["workflow_id"] for r in chained}
     for request_id in published:
         if request_id in ordered:
             workflows[ordered[request_id]].append(place[request_id])

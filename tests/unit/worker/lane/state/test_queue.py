@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from services.worker.core.request.ticket import Stage, Ticket
-from services.worker.lane.state.queue import GONE_MAX, Queue
+from services.worker.lane.state.deadlines import GONE_MAX
+from services.worker.lane.state.queue import Queue
 from tests.unit.worker.builders import after, ticket
 
 UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}}
@@ -124,7 +125,7 @@ def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
         assert queue.take() is one
         queue.finish(one)
 
-    assert len(queue._deadlines) <= GONE_MAX + 1
+    assert len(queue._deadlines._heap) <= GONE_MAX + 1
     assert (len(queue), queue.bytes, queue.running, queue.digests) == (0, 0, 0, {})
 
 

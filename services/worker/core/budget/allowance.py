@@ -1,0 +1,59 @@
+"""What a spend must leave to runs that wait, and what a part of a tree may use at most; pure."""
+
+from dataclasses import dataclass
+
+from services.worker.core.budget.account import Charged
+
+NOTHING_KEPT: Charged = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What a child may use with all below it: so many counted attempts, in flight ones included.
+
+    `kept` are those that it must leave to runs within it which wait.
+    """
+
+    limit: int
+    used: int
+    in_flight: int = 0
+    kept: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many more there may be, if those in flight come to nothing."""
+        return self.limit - self.used - self.kept
+
+    @property
+    def free(self) -> int:
+        """How many there may be now."""
+        return self.left - self.in_flight
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What bounds a spend beside the limit of its account.
+
+    `floor` is left to runs that wait for children, so that each can end. `caps` are those of the
+    child that spends, and of those above it.
+    """
+
+    floor: Charged = NOTHING_KEPT
+    caps: tuple[Cap, ...] = ()
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no spend is possible any more, whatever calls in flight come to."""
+        return any(cap.left < 1 for cap in self.caps)
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether none is possible now."""
+        return any(cap.free < 1 for cap in self.caps)
+
+    def attempts_left(self, of_account: int) -> int:
+        """How many attempts are left, where the account has `of_account`."""
+        return min([of_account - self.floor[0], *(cap.left for cap in self.caps)])
+
+
+UNBOUND = Allowance()

@@ -1,0 +1,38 @@
+"""The deadlines of the tickets in a queue, by their moment."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+
+from services.worker.core.request.ticket import Stage, Ticket
+
+GONE_MAX = 64  # beside as many as there are tickets
+
+
+@dataclass(slots=True)
+class Deadlines:
+    """A ticket may stand here more than once: for each time that it is to be looked at."""
+
+    _heap: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def add(self, ticket: Ticket) -> None:
+        """Look at it when its deadline has passed, also if it has."""
+        heapq.heappush(self._heap, (ticket.deadline, next(self._numbers), ticket))
+
+    def passed(self, now: datetime) -> Iterator[Ticket]:
+        """Those whose deadline has passed; they stand here no more."""
+        while self._heap and self._heap[0][0] <= now:
+            yield heapq.heappop(self._heap)[2]
+
+    def next_moment(self) -> datetime | None:
+        """When the first passes."""
+        return self._heap[0][0] if self._heap else None
+
+    def forget_the_gone(self, tickets: int) -> None:
+        """Deadlines are hours away; requests that are done must not stay in memory till then."""
+        if len(self._heap) > 2 * tickets + GONE_MAX:
+            self._heap = [entry for entry in self._heap if entry[2].stage is not Stage.GONE]
+            heapq.heapify(self._heap)

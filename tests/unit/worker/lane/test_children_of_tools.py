@@ -1,0 +1,222 @@
+"""Requests that a tool asks in the turn of the run that called it, and whatever ends them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
+from tests.unit.worker.builders import workflow_of
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.run_checks import cause, finished
+from tests.unit.worker.lane.run_world import RunProvider, RunStage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, events, final_account, publish, terminals, until
+
+pytestmark = pytest.mark.wide
+
+ONE_CALL = (actions(call()), actions(says("Done.")))
+Json = dict[str, Any]
+
+
+class AskingStage(RunStage):
+    """A tool that asks a request in its run's turn, and ends when that has ended."""
+
+    def __init__(self, *, waits: bool = True, budget: int = 100, call_s: float = 0.05) -> None:
+        self.waits, self.more = waits, Json()
+        super().__init__(ONE_CALL, self._ask)
+        self.provider: RunProvider
+        self.provider.call_s = call_s
+        self.budget = {"attempts": budget}
+
+    def _ask(self, event: Json) -> list[tuple[float, Json | None]]:
+        name = f"{event['call_id']}.asked"
+        body = {"agent": None, "parent": event["parent"], **self.more}
+        publish(self.broker, name, event["workflow_id"], **body)
+        self.names.append(name)
+        if self.waits:
+            asyncio.get_running_loop().create_task(self._wait_for(name, event))
+            return []
+        return [(1.0, {"kind": "ok", "value": "asked"})]
+
+    async def _wait_for(self, name: str, event: Json) -> None:
+        await until(lambda: name in terminals(self.broker), 600)
+        self.answer(event, terminals(self.broker)[name])
+
+    def answer(self, event: Json, value: str) -> None:
+        self.tools.answer(event, {"kind": "ok", "value": value})
+
+    async def begin(self, **more: Any) -> None:
+        await self.worker.open()
+        self.publish("r-1", budget=self.budget, **more)
+
+
+def ends(stage: RunStage) -> list[str]:
+    found = events(stage.broker, RESULTS, DEAD_LETTERS)
+    found.sort(key=lambda event: event.get("finished_at") or event["at"])
+    return [event["request_id"] for event in found]
+
+
+def test_a_tool_asks_in_the_turn_of_its_run_on_its_account() -> None:
+    async def main() -> None:
+        stage = AskingStage()
+        await stage.begin()
+        stage.publish("next", agent=None)
+        await finished(stage)
+
+        assert ends(stage) == ["r-1.call.1.0.asked", "r-1", "next"]
+        child, *_ = events(stage.broker, RESULTS)
+        place = {"request_id": "r-1", "call_id": "r-1.call.1.0", "depth": 1}
+        assert child["parent"] == place
+        assert final_account(stage.broker)["spent"]["attempts"] == 4
+        ((header, *_),) = [
+            [content for name, content in record.headers if name == "ce_parentid"]
+            for record in stage.broker.log(RESULTS).records[:1]
+        ]
+        assert header == b"r-1"
+
+    run(main())
+
+
+def test_a_child_leaves_its_run_one_attempt_whatever_it_says_of_that() -> None:
+    async def main() -> None:
+        stage = AskingStage(budget=2)
+        stage.more = {"budget": {"attempts": 50}}
+        await stage.begin()
+        await finished(stage)
+
+        assert cause(stage, "r-1.call.1.0.asked") == "budget_exhausted"
+        assert terminals(stage.broker)["r-1"] == "result"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        {"request_id": "r-0", "call_id": "r-0.call.1.0"},
+        {"request_id": "r-1", "call_id": "r-1.call.1.7"},
+        {"request_id": "plain", "call_id": "plain.call.1.0", "floor": 0, "depth": 1},
+    ],
+)
+def test_a_parent_that_asks_nothing_is_unknown_and_nothing_is_spent(parent: Json) -> None:
+    async def main() -> None:
+        stage = AskingStage()
+        await stage.begin()
+        stage.publish("plain", agent=None)
+        stage.publish("child", agent=None, parent=parent)
+        await finished(stage)
+
+        assert cause(stage, "child") == "unknown_parent"
+        assert terminals(stage.broker)["plain"] == "result"
+        assert not [one for one in events(stage.broker, ATTEMPTS) if one["request_id"] == "child"]
+
+    run(main())
+
+
+def test_a_run_of_another_workflow_asks_no_child() -> None:
+    async def main() -> None:
+        stage = AskingStage(call_s=2.0)
+        await stage.begin()
+        await until(lambda: len(stage.names) == 2)
+        parent = {"request_id": "r-1", "call_id": "r-1.call.1.0"}
+        stage.publish("foreign", agent=None, parent=parent, workflow_id=workflow_of(0, 1))
+        await finished(stage)
+
+        assert cause(stage, "foreign") == "unknown_parent"
+
+    run(main())
+
+
+def test_a_child_whose_call_has_ended_ends_before_its_run_goes_on() -> None:
+    async def main() -> None:
+        stage = AskingStage(waits=False, call_s=2.0)
+        await stage.begin()
+        await finished(stage)
+
+        assert ends(stage) == ["r-1.call.1.0.asked", "r-1"]
+        assert cause(stage, "r-1.call.1.0.asked") == "cancelled"
+
+    run(main())
+
+
+@pytest.mark.parametrize("scope", ["request", "workflow"])
+def test_a_cancelled_run_takes_its_children_along_and_ends_last(scope: str) -> None:
+    async def main() -> None:
+        stage = AskingStage(call_s=2.0)
+        await stage.begin()
+        await until(lambda: len(stage.provider.calls) == 2)
+        body = {"kind": "cancel", "scope": scope}
+        stage.control(body | ({"request_id": "r-1"} if scope == "request" else {}))
+        await finished(stage)
+
+        assert ends(stage) == ["r-1.call.1.0.asked", "r-1"]
+        assert cause(stage, "r-1") == cause(stage, "r-1.call.1.0.asked") == "cancelled"
+        assert len(stage.provider.calls) == 2
+
+    run(main())
+
+
+def test_what_is_asked_for_a_cancelled_run_ends_with_it() -> None:
+    async def main() -> None:
+        stage = AskingStage(call_s=2.0)
+        await stage.begin()
+        await until(lambda: len(stage.provider.calls) == 2)
+        stage.cancel("r-1")
+        parent = {"request_id": "r-1", "call_id": "r-1.call.1.0"}
+        await asyncio.sleep(0.5)
+        stage.publish("late", agent=None, parent=parent)
+        await finished(stage)
+
+        assert cause(stage, "late") == "cancelled"
+        assert ends(stage)[-1] == "r-1"
+
+    run(main())
+
+
+def test_the_deadline_ends_children_before_their_run() -> None:
+    async def main() -> None:
+        stage = AskingStage(call_s=8.0)
+        await stage.begin(ttl_s=12)
+        await finished(stage)
+
+        assert ends(stage) == ["r-1.call.1.0.asked", "r-1"]
+        assert cause(stage, "r-1") == "deadline_passed"
+
+    run(main())
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_killed_worker_loses_no_child(kills: int) -> None:
+    async def story(after_s: float) -> None:
+        stage = AskingStage(call_s=0.1)
+        await stage.begin()
+        for _ in range(kills):
+            await asyncio.sleep(after_s)
+            await stage.crash()
+            stage.worker.assign(0)
+        await finished(stage)
+        child, last = ends(stage)
+        assert (child.rpartition(".")[2], last) == ("asked", "r-1")
+        assert set(terminals(stage.broker).values()) == {"result"}
+
+    for number in range(0, 60, 3 * kills):
+        run(story(0.017 * number))
+
+
+def test_a_tree_is_at_most_four_deep() -> None:
+    """A tool that asks the agent that calls it, for ever."""
+
+    async def main() -> None:
+        stage = AskingStage()
+        stage.more = {"agent": {"name": "support"}}
+        await stage.begin()
+        await until(lambda: done(stage.broker, ["r-1"]), 900)
+        await finished(stage)
+
+        causes = [event["cause"]["kind"] for event in events(stage.broker, DEAD_LETTERS)]
+        assert causes == ["unknown_parent"]
+        depths = [event["parent"]["depth"] for event in events(stage.broker, RESULTS)[:-1]]
+        assert sorted(depths) == [1, 2, 3, 4]
+
+    run(main())
