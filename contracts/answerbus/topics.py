@@ -176,6 +176,11 @@ def tool_calls(toolset: str) -> Topic:
     )
 
 
+def toolset_of(topic: Topic) -> str | None:
+    """Whose calls a topic holds; None for all topics but those of toolsets."""
+    return topic.name.removeprefix("tools.") if "tool_call" in topic.events else None
+
+
 TOOL_CALLS = tool_calls("{toolset}")
 TOOL_RESULTS = Topic(
     "tool-results",

@@ -9,6 +9,7 @@ from answerbus.topics import TOOL_RESULTS
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
+from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Observers, WorkerCounters
@@ -54,13 +55,15 @@ async def _no_members(_: str) -> int:
 class RunSetup:
     """What lanes need for runs: where tool servers answer, tokens, and what agents add to requests.
 
-    `is_on`: the worker has agents; without any it reads no topic of runs.
+    `is_on`: the worker has agents; without any it reads no topic of runs. `unavailable` are the
+    toolsets whose topic could not be written of late.
     """
 
     is_on: bool = False
     reply_topic: str = TOOL_RESULTS.full_name()
     chance: Callable[[int], bytes] = secrets.token_bytes
     complete: Callable[[Admitted], Admitted] = _as_it_is
+    unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.partition import partition_of
 from answerbus.topics import (
@@ -55,11 +56,24 @@ AGENT = """
 [agents.support]
 instructions = "You say phrases again."
 tools = ["shop.echo", "shop.pay"]
+
+[agents.haunted]
+instructions = "You say phrases again."
+tools = ["ghost.echo"]
+
+[agents.deserted]
+instructions = "You say phrases again."
+tools = ["gone.echo"]
 """
+GONE = tool_calls("gone")
+OTHER_CARDS: list[Json] = [
+    {"kind": "toolset", "toolset": name, "tools": [{**CARD["tools"][0], "timeout_s": 5}]}
+    for name in ("ghost", "gone")
+]
 
 
-def calls(tool: str, **args: str) -> Json:
-    action = {"kind": "tool_call", "name": f"shop.{tool}", "args": args}
+def calls(tool: str, toolset: str = "shop", **args: str) -> Json:
+    action = {"kind": "tool_call", "name": f"{toolset}.{tool}", "args": args}
     return {"kind": "answered", "json": {"actions": [action]}}
 
 
@@ -71,6 +85,9 @@ RULES: list[Json] = [
     {"when": {"contains": '"value": "second"'}, "reply": says("All is said.")},
     {"when": {"contains": '"value": "first"'}, "reply": calls("echo", phrase="second")},
     {"when": {"request_id": "paid"}, "reply": calls("pay")},
+    {"when": {"contains": '"timed_out"'}, "reply": says("Nobody answers.")},
+    {"when": {"request_id": "gone"}, "reply": calls("echo", "gone", phrase="x"), "latency_s": 4},
+    {"when": {"request_id": "plain"}, "reply": says("A text.")},
     {"reply": calls("echo", phrase="first")},
 ]
 
@@ -134,9 +151,10 @@ async def prepared(bus: Bus) -> Path:
     """
     await create_topics(bus, topics=RUN_TOPICS)
     lanes, bus.partitions = bus.partitions, 1
-    await create_topics(bus, topics=[CALLS, TOOLSETS])
+    await create_topics(bus, topics=[CALLS, GONE, TOOLSETS])
     bus.partitions = lanes
-    await say(bus, bus.topic(TOOLSETS), CARD)
+    for card in (CARD, *OTHER_CARDS):
+        await say(bus, bus.topic(TOOLSETS), card)
     return bus.config(RULES, profiles=AGENT)
 
 
@@ -178,3 +196,27 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
     open_records = {record.key: record.value for record in await bus.records(RUNS)}
     assert set(open_records.values()) == {None}
     assert len(TOPICS) == 7, "a deployment without agents needs no more"
+
+
+async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:
+    """One never had a topic; another loses it between the question and the call."""
+    bus.start_worker(await prepared(bus))
+    await bus.publish([ask("ghost", "w-1", agent={"name": "haunted"})])
+    (letter,) = await bus.terminals(1)
+    assert letter["cause"] == {"kind": "missing_tools", "tools": ["ghost.echo"]}
+
+    await bus.publish([ask("gone", "w-2", agent={"name": "deserted"})])
+    await until(lambda: "gone" in {call["request_id"] for call in bus.calls()}, "it is asked")
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    await admin.delete_topics([bus.topic(GONE)])
+    await admin.close()
+    unordered = {"ordering": "none"}
+    await bus.publish([ask("plain", "w-2", agent=None, policy=unordered)])
+    ended = {event["request_id"]: event for event in await bus.terminals(3)}
+
+    assert [ended[name]["kind"] for name in ("plain", "gone")] == ["result", "result"]
+    assert ended["gone"]["answer"] == "Nobody answers."
+    (outcome,) = [e["outcome"] for e in await bus.everything(STEPS) if e["kind"] == "tool_ended"]
+    assert outcome["kind"] == "timed_out"
+    assert bus.workers[-1].terminate() == 0

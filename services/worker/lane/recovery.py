@@ -187,6 +187,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             partition=lane.partition,
             reply_topic=context.runs.reply_topic,
             chance=context.runs.chance,
+            may_call=context.runs.unavailable.is_available,
         ),
         complete=context.runs.complete,
     )

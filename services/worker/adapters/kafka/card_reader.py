@@ -15,25 +15,32 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import decode
 from answerbus.toolset_card import ToolsetCard
-from services.worker.core.run.known_tools import KnownTools
+from answerbus.topics import TOOLSETS, Topic, tool_calls
+from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
 
 ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what stands there when the worker starts
 AGAIN_AFTER_S = 2.0
+LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 POLL_MS = 500
 
 _log = logging.getLogger(__name__)
 
 
 class CardReader:
-    """Keeps a known_tools as the topic of cards says."""
+    """Keeps the known tools as the topic of cards says, and as there are topics for their calls."""
 
     def __init__(
-        self, new_consumer: Callable[[], RecordConsumer], topic: str, known_tools: KnownTools
+        self,
+        new_consumer: Callable[[], RecordConsumer],
+        name_of: Callable[[Topic], str],
+        known_tools: KnownTools,
     ) -> None:
-        self._new_consumer, self._known_tools = new_consumer, known_tools
-        self._place = TopicPartition(topic, 0)
+        self._new_consumer, self._name_of = new_consumer, name_of
+        self._known_tools = known_tools
+        self._place = TopicPartition(name_of(TOOLSETS), 0)
         self._is_read = asyncio.Event()
+        self._looked_at = 0.0  # loop time
 
     async def until_read(self) -> None:
         """Wait for what stood there, for a bounded time: without the topic there are no tools."""
@@ -65,10 +72,24 @@ class CardReader:
         ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
         while True:
             found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
-            for record in found.get(self._place, ()):
+            records = found.get(self._place, ())
+            if records or self._looks_again():
+                await self._look_for_topics(consumer)
+            for record in records:
                 self._take(record)
             if await bounded(consumer.position(self._place), ASK_TIMEOUT_S) >= ends[self._place]:
                 self._is_read.set()
+
+    async def _look_for_topics(self, consumer: Any) -> None:
+        """Whoever serves a toolset makes its topic, and somebody may delete it."""
+        names = await bounded(consumer.topics(), ASK_TIMEOUT_S)
+        for toolset in self._known_tools.look(lambda one: self._name_of(tool_calls(one)) in names):
+            _log.warning("the toolset %s cannot be used any more: %s", toolset, NO_TOPIC)
+        self._looked_at = asyncio.get_running_loop().time()
+
+    def _looks_again(self) -> bool:
+        again_s = AGAIN_AFTER_S if self._known_tools.waits_for_topics else LOOK_EVERY_S
+        return asyncio.get_running_loop().time() >= self._looked_at + again_s
 
     def _take(self, record: Record) -> None:
         if isinstance(record, Unreadable):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from answerbus.topics import LEDGER
 from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.ports import MeasuredClock, OutRecord, ReadProgress, Shard, StoredRecord
 
 _log = logging.getLogger(__name__)
@@ -45,10 +46,12 @@ class ForwardingShard:
         return record.topic is LEDGER and place is not None and place >= self._partitions
 
 
-def shards_of(names: Names, clock: MeasuredClock, partitions: int) -> Callable[[], Shard]:
+def shards_of(
+    names: Names, clock: MeasuredClock, partitions: int, unavailable: UnavailableToolsets
+) -> Callable[[], Shard]:
     """What makes the shard of a lane each time it is opened."""
     if names.partition < partitions:
-        return lambda: KafkaShard(names, clock)
+        return lambda: KafkaShard(names, clock, unavailable)
     _log.warning(
         "partition %d of requests is beyond the %d of this deployment: its records are "
         "forwarded to their owners; `answerbus topics move` changes the number",

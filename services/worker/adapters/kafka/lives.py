@@ -35,7 +35,7 @@ def lives_of(
         names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
-        shard = shards_of(names, clock, context.partitions)
+        shard = shards_of(names, clock, context.partitions, context.runs.unavailable)
         return new_lifecycle(partition, context, intake, shard, handle)
 
     return new_life

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.topics import TOOLSETS, Topic
+from answerbus.topics import Topic
 from services.kafka import topic_name
 from services.settings import KafkaSettings
 from services.worker.adapters.kafka.card_reader import CardReader
@@ -36,7 +36,7 @@ async def reading_for_runs(
     def name_of(topic: Topic) -> str:
         return topic_name(settings, topic)
 
-    cards = CardReader(new_consumer, name_of(TOOLSETS), known_tools)
+    cards = CardReader(new_consumer, name_of, known_tools)
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     said = RunReader(new_consumer, name_of, lifecycles)

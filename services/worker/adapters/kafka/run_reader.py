@@ -7,7 +7,8 @@ lane waits for these very records.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
@@ -91,6 +92,8 @@ class RunReader:
         self._served: dict[int, OpenLane] = {}
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}  # when its lane was opened
+        self._alone_until: dict[TopicPartition, int] = {}
+        self._passed_by: set[tuple[TopicPartition, int]] = set()
 
     async def run(self) -> None:
         """Read for ever; what fails is begun anew, where each lane has come to."""
@@ -166,8 +169,34 @@ class RunReader:
         if not records or here is None or life is None:
             return
         self._next[place] = records[-1].offset + 1
-        topic = self._topics[place.topic]
-        life.lane.hear_said(here, [heard(topic, place, record) for record in records])
+        for together in self._portions(place, records):
+            try:
+                life.lane.hear_said(here, [self._heard(place, record) for record in together])
+            except Exception as error:
+                _log.exception("what was said to runs of lane %d failed", place.partition)
+                self._is_to_blame(place, together)
+                life.lane.on_loss(error)  # what was applied of it is forgotten
+                return
+
+    def _portions(
+        self, place: TopicPartition, records: Sequence[Record]
+    ) -> Iterator[Sequence[Record]]:
+        """All at once; one by one up to where something failed before."""
+        alone = [record for record in records if record.offset < self._alone_until.get(place, 0)]
+        yield from ([record] for record in alone)
+        if len(alone) < len(records):
+            yield records[len(alone) :]
+
+    def _is_to_blame(self, place: TopicPartition, together: Sequence[Record]) -> None:
+        """A bug: a record that fails by itself is passed by, so that its lane does not stop."""
+        self._alone_until[place] = together[-1].offset + 1
+        if len(together) == 1:
+            self._passed_by.add((place, together[0].offset))
+
+    def _heard(self, place: TopicPartition, record: Record) -> SpokenRecord:
+        found = heard(self._topics[place.topic], place, record)
+        is_passed_by = (place, record.offset) in self._passed_by
+        return replace(found, said=None) if is_passed_by else found
 
 
 def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:

@@ -18,7 +18,9 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
+from services.worker.adapters.kafka.tool_topics import ToolTopics
+from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.ports import (
     MeasuredClock,
     OutRecord,
@@ -67,9 +69,13 @@ class Names:
 class KafkaShard:
     """See ports.Shard."""
 
-    def __init__(self, names: Names, clock: MeasuredClock) -> None:
+    def __init__(
+        self, names: Names, clock: MeasuredClock, unavailable: UnavailableToolsets | None = None
+    ) -> None:
+        """`unavailable` is told of the topics of toolsets that cannot be written."""
         self._names = names
         self._clock = clock
+        self._tool_topics = ToolTopics(names.prefix, clock, unavailable or UnavailableToolsets())
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
         self._past = {
             TopicPartition(names.topic(topic), names.partition): topic for topic in names.private
@@ -160,10 +166,13 @@ class KafkaShard:
             raise RuntimeError("a shard commits only after it has fenced")
         if not records and offset is None:
             return
+        calls = [record for record in records if toolset_of(record.topic)]
+        await self._tool_topics.find(producer, calls)
         await producer.begin_transaction()
         before_s, now_ms = self._clock.steady_s(), _milliseconds(self._clock.now())
-        sent = [
-            await producer.send(
+
+        async def send(record: OutRecord) -> "asyncio.Future[RecordMetadata]":
+            acknowledged: asyncio.Future[RecordMetadata] = await producer.send(
                 self._names.topic(record.topic),
                 key=record.key,
                 value=record.value,
@@ -171,8 +180,10 @@ class KafkaShard:
                 partition=record.partition,
                 timestamp_ms=now_ms,
             )
-            for record in records
-        ]
+            return acknowledged
+
+        sent = [await send(record) for record in records if not toolset_of(record.topic)]
+        await self._tool_topics.write(calls, send, sent)
         if sent:
             # Each one: a record that the broker refused is otherwise missing from a transaction
             # that commits all the same.

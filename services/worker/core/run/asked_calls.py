@@ -50,7 +50,7 @@ def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
             assert_never(rule)
 
 
-def states_of(run: Run, calls: tuple[AskedCall, ...]) -> tuple[CallState, ...]:
+def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tuple[CallState, ...]:
     """How each call stands once the step is taken."""
     room, states = run.definition.parallel_max, list[CallState]()
     for call in calls:
@@ -58,7 +58,9 @@ def states_of(run: Run, calls: tuple[AskedCall, ...]) -> tuple[CallState, ...]:
             states.append("ended")
         elif call.needs_approval:
             states.append("awaits_approval")
-        else:
-            states.append("called" if room > 0 else "waiting")
+        elif room > 0 and inputs.may_call(run.tools[call.tool].toolset, inputs.now):
+            states.append("called")
             room -= 1
+        else:
+            states.append("waiting")
     return tuple(states)

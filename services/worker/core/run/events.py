@@ -20,11 +20,16 @@ TOKEN_BYTES = 16
 UNHASHED = "sha256:" + "0" * 64
 
 
+def _always(_: str, __: datetime) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class RunInputs:
     """What becomes of a run depends on beside itself: its request, place, time and chance.
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
+    `may_call` says whether calls of a toolset can be written now.
     """
 
     request: Request
@@ -34,6 +39,7 @@ class RunInputs:
     now: datetime
     chance: Callable[[int], bytes]
     is_ending: bool = False
+    may_call: Callable[[str, datetime], bool] = _always
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)

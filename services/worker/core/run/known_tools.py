@@ -1,18 +1,21 @@
 """The tools that tool servers have announced: each card is looked at before any agent has it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolsetCard
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
+NO_TOPIC = "the topic of its calls does not exist, or there is no right to see it"
+
 
 @dataclass(slots=True)
 class KnownTools:
     """The last card of each toolset that was taken; `pins` are digests that they must have.
 
-    A card that is not taken changes nothing: the tools of the one before stay.
+    A card that is not taken changes nothing: the tools of the one before stay. A toolset has no
+    tools while the topic of its calls is not there.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -20,6 +23,12 @@ class KnownTools:
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, ToolsetCard] = field(default_factory=dict)  # that was seen of each
+    _has_topic: Callable[[str], bool] = lambda _: True
+
+    @property
+    def waits_for_topics(self) -> bool:
+        """Whether a card was announced for a toolset that has no topic."""
+        return NO_TOPIC in self.refused.values()
 
     def take(self, card: ToolsetCard) -> str | None:
         """Take a card; gives why it is not taken, for people."""
@@ -27,12 +36,8 @@ class KnownTools:
         if fault := self._fault(card):
             self.refused[card.toolset] = fault
             return fault
-        self._drop(card.toolset)
         self._taken[card.toolset] = card
-        for tool in card.tools:
-            found = ToolDefinition(toolset=card.toolset, card=tool)
-            self.tools[found.name] = found
-        return None
+        return self._offer(card)
 
     def end(self, toolset: str) -> None:
         """The toolset is not served any more."""
@@ -48,9 +53,30 @@ class KnownTools:
                 self._drop(toolset)
             self.take(last)
 
+    def look(self, has_topic: Callable[[str], bool]) -> list[str]:
+        """Say which toolsets have a topic; gives those that have lost theirs."""
+        before, self._has_topic = self._has_topic, has_topic
+        changed = [card for name, card in self._taken.items() if before(name) != has_topic(name)]
+        return [card.toolset for card in changed if self._offer(card)]
+
+    def _offer(self, card: ToolsetCard) -> str | None:
+        """Replace the tools of its toolset; gives why there are none."""
+        self._withdraw(card.toolset)
+        if not self._has_topic(card.toolset):
+            self.refused[card.toolset] = NO_TOPIC
+            return NO_TOPIC
+        self.refused.pop(card.toolset, None)
+        for tool in card.tools:
+            found = ToolDefinition(toolset=card.toolset, card=tool)
+            self.tools[found.name] = found
+        return None
+
     def _drop(self, toolset: str) -> None:
         self.refused.pop(toolset, None)
         self._taken.pop(toolset, None)
+        self._withdraw(toolset)
+
+    def _withdraw(self, toolset: str) -> None:
         for name in [name for name, tool in self.tools.items() if tool.toolset == toolset]:
             del self.tools[name]
 

@@ -34,6 +34,12 @@ from services.digest import text_digest
 from services.worker.core.run import events
 from services.worker.core.run.asked_calls import asked_call, states_of
 from services.worker.core.run.events import RunInputs
+from services.worker.core.run.postponed_calls import (
+    is_postponed,
+    may_call,
+    postponed,
+    waits_until,
+)
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.schema.resolved import AcceptedStep
 
@@ -82,7 +88,7 @@ def take_step(
         usage=usage,
         link=Link(number=1, hash=events.UNHASHED),  # until the event says it
     )
-    event, link = events.step_event(run, record, states_of(run, calls), account, inputs)
+    event, link = events.step_event(run, record, states_of(run, calls, inputs), account, inputs)
     record = record.model_copy(update={"link": link})
     change = Change(run.with_step(record), (event, record))
     change = change.then(_asked_for(change.run, inputs))
@@ -141,7 +147,7 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     for call in run.open:
         outcome = CallCancelled(by=cause.by, reason=cause.reason)
         change = change.then(_end(change.run, call, outcome, inputs))
-        if call.is_called:
+        if call.is_called and may_call(run, call, inputs):
             told = events.stop(run, call, cause.reason, inputs)
             change = Change(change.run, (*change.written, told))
     return change
@@ -153,8 +159,14 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
     if inputs.is_ending:
         return change
     room = run.definition.parallel_max - sum(call.is_called for call in run.open)
-    for call in [call for call in run.open if call.is_waiting][: max(room, 0)]:
-        change = change.then(_call(change.run, call, inputs))
+    for call in run.open:
+        if room <= 0 or not call.is_waiting or is_postponed(call, inputs):
+            continue
+        if may_call(run, call, inputs):
+            change = change.then(_call(change.run, call, inputs))
+            room -= 1
+        else:
+            change = change.then(_with(change.run, call, postponed(call, inputs)))
     return change
 
 
@@ -171,10 +183,17 @@ def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
     card, record = run.tools[call.asked.tool].card, call.record
     deliveries = record.deliveries if record else 0
-    may_repeat = card.delivery == "at_least_once" and not inputs.is_ending
-    if may_repeat and deliveries < TOOL_DELIVERIES_MAX:
+    is_first = deliveries == 0  # it could not be written yet
+    may_repeat = card.delivery == "at_least_once" and deliveries < TOOL_DELIVERIES_MAX
+    is_last = inputs.is_ending or not (is_first or may_repeat)
+    is_available = may_call(run, call, inputs)
+    if is_available and is_first and not is_last:  # the window says when
+        return _with(run, call, events.changed(call, inputs, due_at=None))
+    if is_available and not is_last:
         return _call(run, call, inputs)
-    timed_out = CallTimedOut(after_s=card.timeout_s, ran="unknown")
+    if not is_last and inputs.now < waits_until(run, call, inputs):
+        return _with(run, call, postponed(call, inputs))
+    timed_out = CallTimedOut(after_s=card.timeout_s, ran="no" if is_first else "unknown")
     return _end(run, call, timed_out, inputs)
 
 

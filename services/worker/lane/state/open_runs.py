@@ -35,17 +35,23 @@ def _no_chance(length: int) -> bytes:
     return bytes(length)
 
 
+def _always(_: str, __: datetime) -> bool:
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class OpenRuns:
     """See the module. A lane without agents has one that stays empty.
 
-    `reply_topic` is where tool servers answer, `chance` makes the tokens of calls. `stopped` are
-    tickets that are to end at once, wherever they stand in the queue.
+    `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
+    whether calls of a toolset can be written now. `stopped` are tickets that are to end at once,
+    wherever they stand in the queue.
     """
 
     partition: int = 0
     reply_topic: str = "answerbus.tool-results.v1"
     chance: Callable[[int], bytes] = _no_chance
+    may_call: Callable[[str, datetime], bool] = _always
     cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
     stopped: list[Ticket] = field(default_factory=list)
     _due: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
@@ -186,6 +192,7 @@ class OpenRuns:
             now=now,
             chance=self.chance,
             is_ending=ticket.cancelled is not None or ticket.deadline <= now,
+            may_call=self.may_call,
         )
 
     def _null(self, key: str) -> OutRecord:

@@ -15,8 +15,9 @@ from aiokafka.errors import ProducerFenced
 from answerbus.envelope import Headers
 from answerbus.outcome import Origin
 from answerbus.partition import partition_of
-from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic
+from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic, toolset_of
 from services.worker.core.request.admit import Arrival
+from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
 from services.worker.ports import OutRecord, ReadProgress, StoredRecord
@@ -90,6 +91,7 @@ class Broker:
         self.owners: dict[int, object] = {}
         self.faults: deque[Fault | None] = deque()  # of the commits to come, in order
         self.unreachable = False
+        self.unwritable: set[str] = set()  # toolsets whose topic takes no record
         self.hangs = False
         self.self_cancelled: list[str] = []  # methods of a shard that end so, once each
         self._undecided: dict[int, tuple[_Transaction, bool]] = {}
@@ -166,9 +168,14 @@ class FakeShard:
     """See ports.Shard."""
 
     def __init__(
-        self, broker: Broker, partition: int, private: tuple[Topic, ...] = (LEDGER, RETRIES)
+        self,
+        broker: Broker,
+        partition: int,
+        private: tuple[Topic, ...] = (LEDGER, RETRIES),
+        unavailable: UnavailableToolsets | None = None,
     ) -> None:
         self.is_closed = False
+        self._unavailable = unavailable or UnavailableToolsets()
         self._broker, self._partition, self._private = broker, partition, private
         self._epoch = 0
 
@@ -219,8 +226,12 @@ class FakeShard:
         self._reach()
         if self._is_fenced():
             raise ProducerFenced
-        if fault in {Fault.REFUSED, Fault.DEAF}:
+        toolsets = {toolset_of(record.topic) for record in records}
+        for toolset in self._broker.unwritable & toolsets:
+            self._unavailable.failed(toolset, self._broker.clock.now())
+        if fault in {Fault.REFUSED, Fault.DEAF} or self._broker.unwritable & toolsets:
             raise RefusedError
+        self._unavailable.written(filter(None, toolsets))
         self._broker.apply(self._partition, transaction)
         if fault is Fault.ANSWER_LOST:
             raise RefusedError

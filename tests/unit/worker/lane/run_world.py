@@ -173,7 +173,8 @@ class RunWorker(Worker):
         super()._leave()
 
     def _new_shard(self, partition: int) -> FakeShard:
-        self.shards.append(FakeShard(self.broker, partition, PRIVATE))
+        unavailable = self.context.runs.unavailable
+        self.shards.append(FakeShard(self.broker, partition, PRIVATE, unavailable))
         return self.shards[-1]
 
 

@@ -3,10 +3,13 @@
 import asyncio
 import json
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from answerbus.topics import ATTEMPTS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
+from services.worker.core.run import transitions
+from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.run_checks import breaks, cause, finished
@@ -16,6 +19,8 @@ from tests.unit.worker.lane.world import done, events, final_account, terminals,
 
 pytestmark = pytest.mark.wide
 
+AT_ONCE_S = 5.0
+TIMEOUT_S = 30.0  # of a call, by default
 PAYS = (actions(call("orders.pay", order_id="1")), actions(says("Paid.")))
 
 
@@ -119,6 +124,57 @@ def test_a_tool_that_is_silent_is_called_again_and_then_timed_out() -> None:
         (ended,) = stage.steps("tool_ended")
         assert ended["outcome"] == {"kind": "timed_out", "after_s": 30.0, "ran": "unknown"}
         assert terminals(stage.broker) == {"r-1": "result"}
+
+    run(main())
+
+
+def test_a_result_at_which_the_worker_fails_stops_neither_its_lane_nor_others() -> None:
+    """A bug of ours: the record is passed by, and its call ends as if nothing had been said."""
+    came = transitions.result_came
+
+    def faulty(of: Any, result: Any, inputs: Any) -> Any:
+        if result.call_id.startswith("r-1."):
+            raise ValueError("a bug")
+        return came(of, result, inputs)
+
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("Well."))))
+        await stage.worker.open()
+        with mock.patch.object(transitions, "result_came", faulty):
+            stage.publish("r-1")
+            stage.publish("r-2", workflow_id=workflow_of(0, 1))
+            await finished(stage)
+
+        ended = {one["request_id"]: one["outcome"]["kind"] for one in stage.steps("tool_ended")}
+        assert ended == {"r-1": "timed_out", "r-2": "ok"}
+
+    run(main())
+
+
+@pytest.mark.parametrize("away_s", [12.0, 300.0])
+def test_a_toolset_whose_topic_is_away_stops_no_lane(away_s: float) -> None:
+    """It costs the lane an opening at each try, and the run no more than the time of its call."""
+
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("Well."))))
+        await stage.worker.open()
+        stage.broker.unwritable.add("orders")
+        stage.publish("r-1")
+        await until(lambda: len(stage.worker.shards) > 1)
+        began = asyncio.get_running_loop().time()
+        stage.publish("plain", workflow_id=workflow_of(0, 1), agent=None)
+        await until(lambda: done(stage.broker, ["plain"]), AT_ONCE_S)
+        await asyncio.sleep(away_s - asyncio.get_running_loop().time() + began)
+        stage.broker.unwritable.clear()
+        await finished(stage)
+
+        (ended,) = stage.steps("tool_ended")
+        kind = {"kind": "ok", "value": "done"}
+        never = {"kind": "timed_out", "after_s": 30.0, "ran": "no"}
+        assert ended["outcome"] == (kind if away_s < TIMEOUT_S else never)
+        assert len(stage.tools.ran) == (1 if away_s < TIMEOUT_S else 0)
+        assert len(stage.worker.shards) < 5
+        assert terminals(stage.broker) == {"r-1": "result", "plain": "result"}
 
     run(main())
 

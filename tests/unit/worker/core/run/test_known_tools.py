@@ -1,7 +1,7 @@
 """Cards of toolsets: what is taken, and what leaves the tools before as they are."""
 
 from answerbus.toolset_card import ToolCard, ToolsetCard
-from services.worker.core.run.known_tools import KnownTools
+from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
 from tests.unit.worker.core.run_builders import ORDER
 
 
@@ -74,3 +74,23 @@ def test_a_pin_brings_back_no_toolset_that_is_not_served_any_more() -> None:
     known_tools.pin({})
 
     assert known_tools.tools == {}
+
+
+def test_a_toolset_has_tools_only_while_the_topic_of_its_calls_is_there() -> None:
+    known_tools, there = KnownTools(), set[str]()
+    known_tools.look(there.__contains__)
+    assert known_tools.take(card("get")) == NO_TOPIC
+    assert (known_tools.tools, known_tools.refused) == ({}, {"orders": NO_TOPIC})
+    assert known_tools.waits_for_topics
+
+    assert known_tools.look(lambda toolset: toolset == "orders") == []
+    assert (set(known_tools.tools), known_tools.refused) == ({"orders.get"}, {})
+    assert not known_tools.waits_for_topics
+
+    assert known_tools.look(lambda _: False) == ["orders"]
+    assert (known_tools.tools, known_tools.refused) == ({}, {"orders": NO_TOPIC})
+    assert known_tools.look(lambda _: False) == [], "that is said once"
+
+    known_tools.end("orders")
+    known_tools.look(lambda _: True)
+    assert (known_tools.tools, known_tools.refused) == ({}, {})

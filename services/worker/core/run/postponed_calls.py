@@ -1,0 +1,38 @@
+"""Calls of a toolset whose topic cannot be written: they wait as for a server that is silent; pure.
+
+To write them would end the transaction of their lane, and with it the work on all its requests.
+"""
+
+from datetime import datetime, timedelta
+
+from answerbus.private.runs import RunCallRecord
+from services.worker.core.run import events
+from services.worker.core.run.events import RunInputs
+from services.worker.core.run.run import Run, ToolCall
+
+POSTPONED = timedelta(seconds=5)  # until the call is looked at again
+
+
+def may_call(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
+    """Whether the call can be written now."""
+    return inputs.may_call(run.tools[call.asked.tool].toolset, inputs.now)
+
+
+def is_postponed(call: ToolCall, inputs: RunInputs) -> bool:
+    """Whether it is to be looked at only later."""
+    due_at = call.record.due_at if call.record else None
+    return due_at is not None and due_at > inputs.now
+
+
+def postponed(call: ToolCall, inputs: RunInputs) -> RunCallRecord:
+    """The call as one that is looked at again; its time begins with the first try."""
+    called_at = (call.record.called_at if call.record else None) or inputs.now
+    return events.changed(call, inputs, called_at=called_at, due_at=inputs.now + POSTPONED)
+
+
+def waits_until(run: Run, call: ToolCall, inputs: RunInputs) -> datetime:
+    """When its time is over: that of each of its deliveries, and of the one that is not written."""
+    record = call.record
+    tries = record.deliveries + 1 if record else 1
+    called_at = (record.called_at if record else None) or inputs.now
+    return called_at + tries * run.timeout_of(call)

@@ -1,0 +1,138 @@
+"""Whichever topic a transaction fails at: a toolset is found to be unavailable only by its own."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.structs import RecordMetadata
+
+from answerbus.topics import RUNS, STEPS, Topic, tool_calls
+from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.ports import OutRecord
+from tests.unit.worker.lane.virtual import VirtualClock, run
+
+SILENT = None
+TOO_LARGE = MessageSizeTooLargeError()
+ORDERS, ECHO = tool_calls("orders"), tool_calls("echo")
+Reply = BaseException | str | None  # an error, "ok", or nothing at all
+
+
+@dataclass
+class Producer:
+    """Answers each record by its topic, and looks for topics likewise."""
+
+    sends: Mapping[str, Reply] = field(default_factory=dict)
+    looks: Mapping[str, Reply] = field(default_factory=dict)
+    full: str | None = None  # a topic that takes no more
+    begun: int = 0
+    ended: int = 0
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        said = self.looks.get(topic, "ok")
+        if said is SILENT:
+            await asyncio.get_running_loop().create_future()
+        if isinstance(said, BaseException):
+            raise said
+        return {0}
+
+    async def begin_transaction(self) -> None:
+        self.begun += 1
+
+    async def send(self, topic: str, **_: object) -> "asyncio.Future[RecordMetadata]":
+        if topic == self.full:
+            await asyncio.get_running_loop().create_future()
+        found: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        said = self.sends.get(topic, "ok")
+        if isinstance(said, BaseException):
+            found.set_exception(said)
+        elif said is not SILENT:
+            found.set_result(RecordMetadata(topic, 0, None, 0, 1, 0, 0))
+        return found
+
+    async def commit_transaction(self) -> None:
+        self.ended += 1
+
+
+def name(topic: Topic) -> str:
+    return topic.full_name("acme")
+
+
+def failing(producer: Producer, *topics: Topic) -> tuple[BaseException | None, set[str]]:
+    """Why one commit failed, and the toolsets that are left alone after it."""
+    found = UnavailableToolsets()
+
+    async def main() -> BaseException | None:
+        clock = VirtualClock()
+        shard = KafkaShard(Names("acme", "group", 0, {}), clock, found)
+        shard._producer = producer  # type: ignore[assignment]
+        records = [OutRecord(topic, None, b"k", b"v", []) for topic in topics]
+        away = None
+        try:
+            await shard.commit(records, None)
+        except (KafkaError, TimeoutError) as error:
+            away = error
+        toolsets = ("orders", "echo")
+        left_alone.update(one for one in toolsets if not found.is_available(one, clock.now()))
+        return away
+
+    left_alone: set[str] = set()
+    return run(main()), left_alone
+
+
+def test_a_transaction_without_a_fault_leaves_no_toolset_alone() -> None:
+    producer = Producer()
+    assert failing(producer, STEPS, ORDERS, RUNS, ECHO) == (None, set())
+    assert (producer.begun, producer.ended) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "found", [SILENT, UnknownTopicOrPartitionError(), TopicAuthorizationFailedError("t")]
+)
+def test_a_topic_that_is_not_found_is_found_out_before_the_transaction(found: Reply) -> None:
+    producer = Producer(looks={name(ORDERS): found})
+    error, left_alone = failing(producer, STEPS, ORDERS, ECHO)
+
+    assert (error is not None, left_alone, producer.begun) == (True, {"orders"}, 0)
+
+
+@pytest.mark.parametrize("said", [SILENT, TOO_LARGE])
+def test_a_topic_that_takes_no_record_is_found_out_by_that(said: Reply) -> None:
+    producer = Producer(sends={name(ORDERS): said})
+    error, left_alone = failing(producer, STEPS, ORDERS, ECHO)
+
+    assert (error is not None, left_alone, producer.ended) == (True, {"orders"}, 0)
+
+
+def test_a_topic_that_has_no_room_for_a_record_is_found_out_too() -> None:
+    producer = Producer(full=name(ORDERS))
+    _, left_alone = failing(producer, STEPS, ECHO, ORDERS)
+    assert left_alone == {"orders"}
+
+
+@pytest.mark.parametrize("said", [SILENT, ProducerFenced()])
+@pytest.mark.parametrize("also", [{}, {name(ORDERS): SILENT}])
+def test_what_fails_at_topics_of_ours_is_no_fault_of_a_toolset(
+    said: Reply, also: Mapping[str, Reply]
+) -> None:
+    producer = Producer(sends={name(STEPS): said, **also})
+    error, left_alone = failing(producer, STEPS, ORDERS)
+
+    assert (error is not None, left_alone) == (True, set())
+
+
+def test_a_right_that_is_missing_fails_all_records_and_names_the_topic() -> None:
+    """As TransactionalProducer fails what it has not sent."""
+    error = TopicAuthorizationFailedError({name(ORDERS)})
+    topics: Sequence[Topic] = (STEPS, ORDERS, ECHO)
+    _, left_alone = failing(Producer(sends={name(topic): error for topic in topics}), *topics)
+
+    assert left_alone == {"orders"}

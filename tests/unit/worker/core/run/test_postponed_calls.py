@@ -1,0 +1,102 @@
+"""Calls whose topic cannot be written wait as for a server that is silent, and end in time."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from answerbus.cause import Cancelled
+from answerbus.step import Step, ToolEnded
+from answerbus.tool_call import ToolCancel
+from services.worker.core.run import transitions
+from services.worker.core.run.events import RunInputs
+from services.worker.core.run.postponed_calls import POSTPONED
+from services.worker.core.run.run import Run
+from services.worker.core.run.transitions import Change
+from tests.unit.worker.core.run_builders import (
+    ACCOUNT,
+    USAGE,
+    call,
+    definition,
+    inputs,
+    result,
+    sent,
+    step,
+    tool,
+)
+
+TIMEOUT_S = 30.0
+AGAIN_S = POSTPONED / timedelta(seconds=1)
+
+
+def at(seconds: float, *away: str) -> RunInputs:
+    """Inputs of a moment at which these toolsets cannot be written."""
+    return replace(inputs(seconds), may_call=lambda toolset, _: toolset not in away)
+
+
+def begun(*names: str, away: str = "orders", **more: Any) -> Change:
+    """A step whose calls are of a toolset that is away."""
+    tools = (tool(), tool("orders.pay", delivery="at_most_once"), tool("echo.echo"))
+    run = Run(definition(*tools, **more))
+    answer = step(run.definition, *map(call, names))
+    return transitions.take_step(run, answer, 1, USAGE, ACCOUNT, at(0, away))
+
+
+def outcomes(change: Change) -> list[dict[str, Any]]:
+    return [e.outcome.model_dump() for e in change.written if isinstance(e, ToolEnded)]
+
+
+def test_a_call_waits_and_is_made_when_its_topic_can_be_written_again() -> None:
+    first = begun("orders.get", "echo.echo")
+    (event,) = (e for e in first.written if isinstance(e, Step))
+    assert [asked.state for asked in event.calls] == ["waiting", "called"]
+    assert [made.toolset for made in sent(first)] == ["echo"]
+    assert first.run.due_at == at(AGAIN_S).now
+
+    later = transitions.time_passed(first.run, at(AGAIN_S, "orders"))
+    assert (sent(later), later.run.due_at) == ([], at(2 * AGAIN_S).now)
+
+    again = transitions.time_passed(later.run, at(2 * AGAIN_S))
+    assert [(made.tool, made.delivery) for made in sent(again)] == [("get", 1)]
+    ended = transitions.result_came(again.run, result(sent(again)[0]), at(2 * AGAIN_S + 1))
+    assert ended is not None
+    assert [outcome["kind"] for outcome in outcomes(ended)] == ["ok"]
+
+
+def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
+    change, seconds = begun("orders.get", "orders.pay"), 0.0
+    while not outcomes(change):
+        seconds += AGAIN_S
+        change = transitions.time_passed(change.run, at(seconds, "orders"))
+        assert seconds <= TIMEOUT_S
+    told = {"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "no"}
+    assert outcomes(change) == [told, told]
+    assert change.run.open == ()
+
+
+def test_a_call_that_was_written_before_may_have_run() -> None:
+    first = begun("orders.get", "orders.pay", away="others")
+    change = transitions.time_passed(first.run, at(TIMEOUT_S, "orders"))
+    assert outcomes(change) == [{"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "unknown"}]
+    assert [it.asked.tool for it in change.run.open] == ["orders.get"], "it may be called again"
+    again = transitions.time_passed(change.run, at(TIMEOUT_S + AGAIN_S))
+    assert [made.delivery for made in sent(again)] == [2]
+
+    late = transitions.time_passed(change.run, at(2 * TIMEOUT_S, "orders"))
+    assert [outcome["ran"] for outcome in outcomes(late)] == ["unknown"]
+
+
+def test_calls_that_wait_for_their_topic_take_no_room_and_keep_to_it_afterwards() -> None:
+    first = begun("orders.get", "orders.get", "echo.echo", "echo.echo", parallel_max=1)
+    assert [made.toolset for made in sent(first)] == ["echo"]
+    again = transitions.time_passed(first.run, at(AGAIN_S))
+    assert sent(again) == [], "one call is under way"
+    heard = transitions.result_came(again.run, result(sent(first)[0]), at(AGAIN_S + 1))
+    assert heard is not None
+    assert [made.toolset for made in sent(heard)] == ["orders"]
+
+
+def test_no_cancellation_is_written_to_a_topic_that_is_away() -> None:
+    first = begun("orders.get", away="others")
+    stopped = transitions.stopped(first.run, Cancelled(by="ops", reason="why"), at(1, "orders"))
+    assert [outcome["kind"] for outcome in outcomes(stopped)] == ["cancelled"]
+    assert not any(isinstance(event, ToolCancel) for event in stopped.written)
