@@ -3,13 +3,14 @@
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
-from pydantic_core import PydanticKnownError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from answerbus import limits
 from answerbus.account_id import replay_account, workflow_account
 from answerbus.agent import AgentRef, Parent, ParentId
 from answerbus.budget import Budget
 from answerbus.failure import Failure
+from answerbus.resumed_run import ResumedRun
 from answerbus.wire import Count, Digest, Labels, Name, Reason, RequestId, Wire, WorkflowId
 
 Trust = Literal["trusted", "untrusted"]
@@ -153,6 +154,16 @@ class Request(Wire):
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     labels: Labels = {}
     replay: Replay | None = None
+    resumed: Annotated[ResumedRun | None, _WHERE_THERE_IS_ONE] = None
+
+    @field_validator("resumed")
+    @classmethod
+    def _only_runs_go_on(
+        cls, resumed: ResumedRun | None, seen: ValidationInfo
+    ) -> ResumedRun | None:
+        if resumed is not None and not (seen.data.get("agent") and seen.data.get("replay")):
+            raise PydanticCustomError("no_run", "a replay that an agent works on")
+        return resumed
 
     @field_validator("ttl_s")
     @classmethod

@@ -11,6 +11,8 @@ from services.operators.dead_letters.forecast import Forecast
 from services.replay import views
 from services.replay.stopping import HowEnded
 
+RUNS_SHOWN = 20  # of a forecast; --json has all
+
 
 def forecast_table(forecast: Forecast, verb: str) -> Table:
     """What is sent and at what cost at worst; what is held back, why, and one of them."""
@@ -18,6 +20,10 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
     table.add_column("a sample", overflow="fold")
     worst = views.funds_text(forecast.worst)
     table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
+    for run in forecast.runs[:RUNS_SHOWN]:
+        table.add_row("", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter_id)))
+    if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
+        table.add_row("", f"{more:,} more runs", "")
     for held in forecast.held_back.values():
         forced = " (--force sends it)" if held.trouble.forcible else ""
         said = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
@@ -32,6 +38,17 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
     return {
         "sendable": forecast.sendable,
         "worst": views.funds_data(forecast.worst),
+        "runs": [
+            {
+                "dead_letter_id": run.letter_id,
+                "goes_on_at_step": None if run.starts_over else run.next_step,
+                "effects": [
+                    {"call_id": call.call_id, "tool": call.tool, "outcome": call.outcome.kind}
+                    for call in run.effects
+                ],
+            }
+            for run in forecast.runs
+        ],
         "held_back": [
             {
                 "code": held.trouble.code,

@@ -67,6 +67,12 @@ Profile = Annotated[str | None, typer.Option("--profile", help="Ask this profile
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Do not tell the model what earlier attempts came to.")
 ]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart", help="Start runs over: their tools are called again, also those with effects."
+    ),
+]
 Force = Annotated[
     bool,
     typer.Option("--force", help="Also what would fail again at once, and a sixth round."),

@@ -28,6 +28,7 @@ from services.replay.options import (
     Limit,
     Profile,
     Reason,
+    Restart,
     Since,
     Until,
     Where,
@@ -58,6 +59,7 @@ def dry_run(
     profile: Profile = None,
     budget: Budget = None,
     fresh: Fresh = False,
+    restart: Restart = False,
     force: Force = False,
     as_json: AsJson = False,
     config: Config = None,
@@ -67,7 +69,7 @@ def dry_run(
     Exit code 1 if it would hold back any dead letter.
     """
     selection = selection_of(where, ids, since, until, limit)
-    order = _order("", "", edit, profile, budget, fresh=fresh, force=force)
+    order = _order("", "", edit, profile, budget, fresh=fresh, restart=restart, force=force)
     settings = from_environment(config)
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings))
     forecast = asyncio.run(_dry_run(task))
@@ -91,6 +93,7 @@ def run(
     budget: Budget = None,
     rate: Rate = None,
     fresh: Fresh = False,
+    restart: Restart = False,
     force: Force = False,
     by: By = None,
     reason: Reason = "",
@@ -104,7 +107,9 @@ def run(
     Exit code 1 if dead letters were held back.
     """
     selection = selection_of(where, ids, since, until, limit)
-    order = _order(operator(by), reason, edit, profile, budget, fresh=fresh, force=force)
+    order = _order(
+        operator(by), reason, edit, profile, budget, fresh=fresh, restart=restart, force=force
+    )
     settings = from_environment(config)
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings), rate)
     done = asyncio.run(replayed(task, ask=not yes))
@@ -140,10 +145,20 @@ def _order(
     budget: str | None,
     *,
     fresh: bool,
+    restart: bool,
     force: bool,
 ) -> ReplayOrder:
     edits, allowance = edits_from(edit), allowance_of(budget)
-    return ReplayOrder(by, reason, edits, profile, allowance, keep_prior=not fresh, force=force)
+    return ReplayOrder(
+        by,
+        reason,
+        edits,
+        profile,
+        allowance,
+        keep_prior=not fresh,
+        restart=restart,
+        force=force,
+    )
 
 
 async def _dry_run(task: Task) -> Forecast:
@@ -168,9 +183,10 @@ async def replayed(task: Task, *, ask: bool) -> Done:
         chosen = select(loaded.letters, task.selection)
         if not chosen:
             return Done()
-        if ask:
+        if ask or task.order.restart:  # which tools have run is said before any runs again
             forecast = await _foreseen(task, chosen)
             stderr().print(forecast_views.forecast_table(forecast, "to be replayed"))
+        if ask:
             confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
         async with writing(task.bus) as writer:
             still_open = await loaded.still_open(chosen)

@@ -18,6 +18,7 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
 from services.worker.core.run.asking import asking
+from services.worker.core.run.begun import begun
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
@@ -135,7 +136,7 @@ class Planner:
             return definition
         texts = request.model_dump_json(), definition.model_dump_json()
         is_too_large = sum(len(text.encode()) for text in texts) > RUN_BYTES_MAX
-        return RequestTooLarge() if is_too_large else Run(definition)
+        return RequestTooLarge() if is_too_large else begun(definition, request)
 
     def plan_step(self, request: Request, run: Run, *, is_last_attempt: bool) -> Plan | Cause:
         """How the next step of a run is asked; a run that cannot make another must finish."""

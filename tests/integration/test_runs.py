@@ -144,7 +144,7 @@ async def say(bus: Bus, topic: str, event: Json, partition: int = 0) -> None:
         await producer.send_and_wait(topic, value, key=b"shop", partition=partition)
 
 
-async def prepared(bus: Bus) -> Path:
+async def prepared(bus: Bus, rules: list[Json] = RULES) -> Path:
     """Topics, a card, and a worker's settings with an agent.
 
     The topic of calls has fewer partitions than one of ours would have: others may make it, too.
@@ -155,7 +155,7 @@ async def prepared(bus: Bus) -> Path:
     bus.partitions = lanes
     for card in (CARD, *OTHER_CARDS):
         await say(bus, bus.topic(TOOLSETS), card)
-    return bus.config(RULES, profiles=AGENT)
+    return bus.config(rules, profiles=AGENT)
 
 
 async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: Bus) -> None:

@@ -24,6 +24,7 @@ class ReplayForm:
     usd: str = ""
     edit: str = ""
     reason: str = ""
+    restart: bool = False
     force: bool = False
 
 
@@ -40,6 +41,7 @@ def replay_form_of(form: Mapping[str, object]) -> ReplayForm:
         usd=text("usd", NUMBER_DIGITS_MAX),
         edit=str(form.get(f"{FIELD_PREFIX}edit", "")).strip(),
         reason=text("reason"),
+        restart=f"{FIELD_PREFIX}restart" in form,
         force=f"{FIELD_PREFIX}force" in form,
     )
 
@@ -64,5 +66,6 @@ def replay_order_of(replay_form: ReplayForm, by: str) -> ReplayOrder | EditFault
         edits=edits,
         profile=replay_form.profile or None,
         budget=BudgetOverride(**numbers, micro_usd=micro_usd),
+        restart=replay_form.restart,
         force=replay_form.force,
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from answerbus.client.bus import Bus
 from services.operators.adapters.bodies import bodies
+from services.operators.adapters.past_runs import past_runs
 from services.operators.adapters.writer import CHANGES_MAX, Change, Writer
 from services.operators.dead_letters.forecast import KnownNames, checked_replay
 from services.operators.dead_letters.prepare_replay import (
@@ -43,11 +44,13 @@ async def prepared_replays(
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
     """What becomes of each dead letter by the order; nothing is written. Raises BusUnavailable."""
-    async for letter, body in bodies(bus, letters):
-        if isinstance(body, Rejection):
-            yield letter, body
-        else:
-            yield letter, checked_replay(body, prepare_replay(body, order, now()), order, known)
+    async with past_runs(bus, letters) as past:
+        async for letter, body in bodies(bus, letters):
+            if isinstance(body, Rejection):
+                yield letter, body
+                continue
+            prepared = prepare_replay(body, order, now(), await past.of(body))
+            yield letter, checked_replay(body, prepared, order, known)
 
 
 async def prepared_repairs(

@@ -15,7 +15,7 @@ from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
 from answerbus.partition import Layout
-from answerbus.topics import DEAD_LETTERS, REQUESTS, Topic
+from answerbus.topics import DEAD_LETTERS, REQUESTS, STEPS, Topic
 from answerbus.trace import Trace
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 
@@ -108,7 +108,6 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     what stands in the dead letters by now is decided.
     """
     layout = await bus.layout(REQUESTS, DEAD_LETTERS)
-    count = (await bus.counts(DEAD_LETTERS))[DEAD_LETTERS]
     producer = TransactionalProducer(
         bootstrap_servers=bus.servers,
         transactional_id=f"{bus.prefix}.replay",
@@ -119,7 +118,9 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
         **bus.options,
     )
     async with bus.running(producer):
-        await _decided(bus, [bus.place(DEAD_LETTERS, partition) for partition in range(count)])
+        # Also the steps: a run of which one is missing would not be gone on with.
+        counts = await bus.counts(DEAD_LETTERS, *await bus.present(STEPS))
+        await _decided(bus, [bus.place(at, one) for at, n in counts.items() for one in range(n)])
         yield Writer(bus, producer, layout)
 
 

@@ -14,12 +14,14 @@ Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
 class StepChain:
     """What is known of a run after its records so far.
 
-    `is_whole` tells whether its first record is there: counts mean nothing without it.
+    `is_whole` tells whether its first record is there: counts mean nothing without it. A replay
+    goes on from the `taken_over` steps of the run that died, at the head of its chain.
     """
 
     is_whole: bool = True
     is_broken: bool = False
     head: str | None = None
+    taken_over: int = 0
     steps: int = 0
     calls: int = 0
     open_calls: set[str] = field(default_factory=set)
@@ -35,6 +37,10 @@ class StepChain:
             self.head = event.hash
             self._prints.add(_print(event.hash))
         return fault
+
+    def goes_on(self) -> "StepChain":
+        """The chain of a run that takes over the steps of this one, which has ended."""
+        return StepChain(self.is_whole, head=self.head, taken_over=self.taken_over + self.steps)
 
     def ended_otherwise(self, steps: int, tool_calls: int) -> str | None:
         """What its terminal should find here; None if it does."""
@@ -59,9 +65,10 @@ class StepChain:
 
     def _content(self, event: Step | ToolEnded) -> Fault | None:
         if isinstance(event, Step):
-            if self.is_whole and event.n != self.steps + 1:
-                return "step_number", f"step {self.steps + 1} of {event.request_id}"
-            self.steps = event.n
+            expected = self.taken_over + self.steps + 1
+            if self.is_whole and event.n != expected:
+                return "step_number", f"step {expected} of {event.request_id}"
+            self.steps = event.n - self.taken_over
             self.calls += len(event.calls)
             self.open_calls |= {call.call_id for call in event.calls}
             return None

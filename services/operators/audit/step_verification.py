@@ -41,6 +41,7 @@ class StepVerification:
     steps: int = 0
     findings: list[AuditFinding] = field(default_factory=list)
     _chains: dict[str, StepChain] = field(default_factory=dict)
+    _heads: dict[str, str] = field(default_factory=dict)  # the runs by the last hash of each
     _ended: dict[str, RunEnded] = field(default_factory=dict)
     _expected: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
     _without: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class StepVerification:
             link = event.request_id, event.attempt
             if self._expected.pop(link, None) is None:
                 self._without.setdefault(link, (stored.place, stored.at_ms))
-        chain = self._chains.setdefault(event.request_id, StepChain())
+        chain = self._chain_of(event)
         if chain.is_broken:
             return
         if event.hash != computed:
@@ -108,6 +109,19 @@ class StepVerification:
             self._fault(event.request_id, "changed", event.event_id, stored.place, expected)
         elif wrong := chain.follow(event, was_cut=self.was_cut):
             self._fault(event.request_id, wrong[0], event.event_id, stored.place, wrong[1])
+        else:
+            self._heads.pop(event.previous or "", None)
+            self._heads[event.hash] = event.request_id
+
+    def _chain_of(self, event: Step | ToolEnded) -> StepChain:
+        """The one of its run; a replay's begins where that of the run that died has ended."""
+        found = self._chains.get(event.request_id)
+        if found is None:
+            died = self._chains.get(self._heads.get(event.previous or "", ""))
+            is_over = died is not None and not died.is_broken and not died.open_calls
+            found = died.goes_on() if died and is_over else StepChain()
+            self._chains[event.request_id] = found
+        return found
 
     def _missing(self) -> Iterator[tuple[_Link, Place]]:
         for link, (place, at_ms) in self._expected.items():

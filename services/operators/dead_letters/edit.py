@@ -14,9 +14,10 @@ from services.operators.dead_letters.patch import EditFault, patched
 OPERATIONS_MAX = 100  # of one dead letter
 EDIT_BYTES_MAX = 256 * KIB  # of one dead letter's, since its Replayed keeps them
 EDITS_BYTES_MAX = 32 * KIB * KIB
-PROTECTED = ("kind", "request_id", "workflow_id", "replay")
+PROTECTED = ("kind", "request_id", "workflow_id", "replay", "resumed")
 """The request's id and workflow stay: a request of another workflow is another request."""
 
+_ABSENT = object()
 _VALUED = frozenset({"add", "replace", "test"})
 _ALL: TypeAdapter[tuple[PatchOperation, ...]] = TypeAdapter(tuple[PatchOperation, ...])
 _EACH: TypeAdapter[dict[str, tuple[PatchOperation, ...]]] = TypeAdapter(
@@ -71,7 +72,7 @@ def edited(
     if not isinstance(found, dict):
         return EditFault("what is left is no JSON object")
     for name in PROTECTED:
-        if name not in found or found[name] != request[name]:
+        if found.get(name, _ABSENT) != request.get(name, _ABSENT):
             return EditFault(f"`{name}` may not be edited: publish a new request instead")
     return found
 

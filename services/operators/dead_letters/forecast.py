@@ -7,6 +7,8 @@ from typing import assert_never
 from answerbus.dead_letter import ANY_DIALECT, DeadLetter, HostileSchema, UnsupportedSchema
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from answerbus.resumed_run import ResumedCall
+from services.operators.dead_letters.past_run import NO_PAST
 from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
     Rejection,
@@ -78,6 +80,30 @@ class RejectedGroup:
     count: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RunForecast:
+    """What becomes of one run: it goes on at a step, or starts over; `effects` have happened."""
+
+    letter_id: str
+    next_step: int
+    effects: tuple[ResumedCall, ...]
+    fault: str | None = None
+
+    @property
+    def starts_over(self) -> bool:
+        """Whether tools are called again that have run."""
+        return self.next_step == 1
+
+    def text(self) -> str:
+        """For people."""
+        if self.starts_over:
+            listed = "; ".join(f"{call.tool} ({call.outcome.kind})" for call in self.effects)
+            known = f"its steps are not known: {self.fault}" if self.fault else "none"
+            return f"starts over; tools with effects that may have run: {listed or known}"
+        many = len(self.effects)
+        return f"goes on at step {self.next_step}, {many} calls of tools with effects done"
+
+
 @dataclass(slots=True)
 class Forecast:
     """The sum over all dead letters; `worst` is None where a budget has no limit."""
@@ -85,6 +111,7 @@ class Forecast:
     sendable: int = 0
     worst: Funds = NOTHING
     held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
+    runs: list[RunForecast] = field(default_factory=list)
 
     def take(self, letter_id: str, outcome: PreparedReplay | Rejection) -> None:
         """Count one dead letter."""
@@ -92,6 +119,8 @@ class Forecast:
             held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter_id))
             held.count += 1
             return
+        if outcome.past != NO_PAST:
+            self.runs.append(_run_forecast(letter_id, outcome))
         budget = outcome.request.budget
         self.sendable += 1
         self.worst = Funds(
@@ -104,6 +133,12 @@ class Forecast:
     def held_back_count(self) -> int:
         """How many dead letters would not be sent."""
         return sum(held.count for held in self.held_back.values())
+
+
+def _run_forecast(letter_id: str, prepared: PreparedReplay) -> RunForecast:
+    resumed, past = prepared.request.resumed, prepared.past
+    next_step = len(resumed.steps) + 1 if resumed else 1
+    return RunForecast(letter_id, next_step, past.effects, past.fault)
 
 
 def _sum(total: int | None, more: int | None) -> int | None:

@@ -1,7 +1,7 @@
 """From a dead letter to a request: its own id, its own account, and a link to the dead letter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -11,18 +11,23 @@ from pydantic_core import to_json
 from answerbus.account_id import replay_account, short_digest
 from answerbus.dead_letter import ConflictingId, DeadLetter, PatchOperation, Replayed
 from answerbus.envelope import Undecodable, decode_request
-from answerbus.limits import REASON_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_ID_CHARS_MAX
+from answerbus.limits import KIB, REASON_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_ID_CHARS_MAX
 from answerbus.request import Prior, Replay, Request
+from answerbus.resumed_run import ResumedRun
 from answerbus.wire import clip
 from services.operators.dead_letters.edit import Edits, edited, replacing
+from services.operators.dead_letters.past_run import NO_PAST, PastRun
 from services.operators.dead_letters.patch import EditFault
+from services.operators.dead_letters.shortening import shortened
 from services.operators.explain import problem_text
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
 
+RESUMED_BYTES_MAX = 320 * KIB  # of the steps that a replay takes over, where all are too many
+
 RejectionCode = Literal[
     "no_request", "has_request", "edit", "invalid", "too_large", "cut", "gone", "unreadable",
-    "rounds", "unknown_profile", "unknown_contract", "schema", "no_budget",
+    "rounds", "unknown_profile", "unknown_contract", "schema", "no_budget", "steps",
 ]  # fmt: skip
 
 
@@ -46,7 +51,10 @@ class BudgetOverride:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """What an operator wants done with the dead letters that were chosen, and in whose name."""
+    """What an operator wants done with the dead letters that were chosen, and in whose name.
+
+    `restart`: runs begin anew, and call tools again; else they go on where they stopped.
+    """
 
     by: str
     reason: str
@@ -54,6 +62,7 @@ class ReplayOrder:
     profile: str | None = None
     budget: BudgetOverride = BudgetOverride()
     keep_prior: bool = True
+    restart: bool = False
     force: bool = False
 
     def operations(self, letter_id: str) -> tuple[PatchOperation, ...]:
@@ -70,16 +79,20 @@ class ReplayOrder:
 
 @dataclass(frozen=True, slots=True)
 class PreparedReplay:
-    """The two records of one replay: they are written together or not at all."""
+    """The two records of one replay: they are written together or not at all.
+
+    `past` is what its run had done, if it was one.
+    """
 
     request: Request
     replayed: Replayed
+    past: PastRun = NO_PAST
 
 
 def prepare_replay(
-    letter: DeadLetter, order: ReplayOrder, at: datetime
+    letter: DeadLetter, order: ReplayOrder, at: datetime, past: PastRun = NO_PAST
 ) -> PreparedReplay | Rejection:
-    """The dead letter's request, edited, as another request.
+    """The dead letter's request, edited, as another request; a run goes on from its `past`.
 
     What earlier attempts came to is handed on, so that the model is told, unless the order says
     otherwise or the request would become too large with it.
@@ -92,10 +105,21 @@ def prepare_replay(
     if letter.round >= ROUNDS_MAX and not order.force:
         said = f"It was replayed {letter.round} times already"
         return Rejection("rounds", said, forcible=True)
-    found = _edited(letter, request, letter.prior if order.keep_prior else (), order, at)
+    if past.fault is not None and not order.restart:
+        return Rejection("steps", f"Its run cannot go on, {past.fault}. --restart starts it over")
+    resumed = None if order.restart else past.resumed
+    prior = letter.prior if order.keep_prior else ()
+    found = _edited(letter, _with(request, prior, resumed), order, at)
     if isinstance(found, Rejection) and found.code == "too_large":
-        return _edited(letter, request, (), order, at)
-    return found
+        found = _edited(letter, _with(request, (), resumed), order, at)
+    if isinstance(found, Rejection) and found.code == "too_large" and resumed:
+        shorter = _with(request, (), shortened(resumed, RESUMED_BYTES_MAX))
+        found = _edited(letter, shorter, order, at)
+    return found if isinstance(found, Rejection) else replace(found, past=past)
+
+
+def _with(request: Request, prior: Sequence[Prior], resumed: ResumedRun | None) -> Request:
+    return request.model_copy(update={"prior": tuple(prior), "resumed": resumed})
 
 
 def prepare_repair(
@@ -123,17 +147,25 @@ def prepare_repair(
 
 
 def _edited(
-    letter: DeadLetter, request: Request, prior: Sequence[Prior], order: ReplayOrder, at: datetime
+    letter: DeadLetter, request: Request, order: ReplayOrder, at: datetime
 ) -> PreparedReplay | Rejection:
     operations = order.operations(letter.dead_letter_id)
-    before = request.model_copy(update={"prior": tuple(prior)}).model_dump(mode="json")
+    before = request.model_dump(mode="json")
     after = edited(before, operations)
     if isinstance(after, EditFault):
         return Rejection("edit", f"The edit does not fit: {after.reason}")
+    if request.resumed and _agent_name(after) != _agent_name(before):
+        said = "Another agent cannot go on with these steps: --restart starts over"
+        return Rejection("edit", said)
     round_, is_edited = letter.round + 1, after != before
     replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
     body = {**after, "request_id": _id(request, f".replay.{round_}")}
     return _prepared(body, replay, operations, order, at)
+
+
+def _agent_name(body: Mapping[str, JsonValue]) -> JsonValue:
+    agent = body.get("agent")
+    return agent.get("name") if isinstance(agent, dict) else None
 
 
 def _prepared(

@@ -50,7 +50,7 @@ class DeadLetterRow:
     is in milliseconds since 1970, `model` who was asked last (known once its attempts were read),
     `cost` what its own attempts cost (likewise), `spent` what the account had spent by then.
     `profile`, `schema` and `limit` are None where the letter holds no request. `trace` is the one
-    it ended (known once its body was read).
+    it ended (known once its body was read), `agent` who worked on it, if it was a run.
     """
 
     id: str
@@ -74,6 +74,7 @@ class DeadLetterRow:
     trace: Trace | None = None
     replay: ReplayInfo | None = None
     dismissal: Dismissal | None = None
+    agent: str | None = None
 
     @property
     def status(self) -> Status:

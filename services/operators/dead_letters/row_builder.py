@@ -47,6 +47,7 @@ class RowBuilder:
             round=letter.round,
             why=self.interned(str(why)),
             problem=self._one_or_none(why.code),
+            agent=self._one_or_none(request.agent.name if request and request.agent else None),
         )
 
     def replay(self, event: ReplayedSummary) -> ReplayInfo:

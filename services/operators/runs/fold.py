@@ -140,6 +140,7 @@ class RunFold:
             steps=steps,
             terminal=found.terminal,
             cancel=cancel if isinstance(cancel, Cancel) else None,
+            taken_over=_taken_over(found),
         )
 
     def _step(self, found: _Found, step: Step, children: dict[str, list[str]]) -> StepNode:
@@ -180,6 +181,11 @@ def _began(found: _Found) -> datetime | None:
     if found.began is not None:
         return found.began
     return min((step.at for step in found.steps.values()), default=None)
+
+
+def _taken_over(found: _Found) -> int:
+    resumed = found.request.resumed if found.request else None
+    return len(resumed.steps) if resumed else 0
 
 
 def _agent(found: _Found) -> str | None:

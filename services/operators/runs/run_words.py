@@ -29,6 +29,8 @@ def run_text(run: RunNode) -> str:
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
     if run.agent:
         parts.append(_count(len(run.steps), "step"))
+    if run.taken_over:
+        parts.append(f"goes on after {_count(run.taken_over, 'step')}")
     account = run.account
     if account is None:
         parts.append(_count(run.attempts, "attempt"))

@@ -44,7 +44,10 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True)
 class RunNode:
-    """A run, or a plain request that a run asked; `since` is when it came to how it stands."""
+    """A run, or a plain request that a run asked; `since` is when it came to how it stands.
+
+    `taken_over` counts the steps of an earlier run that a replay goes on from.
+    """
 
     request_id: str
     agent: str | None
@@ -56,6 +59,7 @@ class RunNode:
     steps: tuple[StepNode, ...]
     terminal: Terminal | None = None
     cancel: Cancel | None = None
+    taken_over: int = 0
 
     @property
     def calls(self) -> Iterator[CallNode]:

@@ -62,6 +62,7 @@ class ToolCall:
 class Run:
     """See the module. `link` is the end of the chain of what the run wrote; None: it wrote nothing.
 
+    The first `resumed` steps were taken by another run, which this one goes on from (begun.py).
     Only the last step can have open calls: the next one is asked for when they have ended.
     """
 
@@ -69,6 +70,12 @@ class Run:
     steps: tuple[RunStepRecord, ...] = ()
     calls: Mapping[str, RunCallRecord] = field(default_factory=lambda: _NOTHING)  # by call id
     link: Link | None = None
+    resumed: int = 0
+
+    @property
+    def own_steps(self) -> tuple[RunStepRecord, ...]:
+        """Those that it took itself."""
+        return self.steps[self.resumed :]
 
     @cached_property
     def agent(self) -> AgentId:
@@ -136,7 +143,7 @@ class Run:
     @property
     def record_keys(self) -> Iterator[tuple[int, int | None]]:
         """Each step, and each place in it of a call with a record of its own."""
-        for step in self.steps:
+        for step in self.own_steps:
             yield step.n, None
             for call in self.calls_of(step):
                 if call.record:
@@ -149,11 +156,11 @@ class Run:
 
     def summary(self, last: Usage) -> RunSummary:
         """What it came to, with the usage of its last attempt."""
-        used = [step.usage for step in self.steps] + [last]
+        used = [step.usage for step in self.own_steps] + [last]
         return RunSummary(
             agent=self.agent,
-            steps=len(self.steps),
-            tool_calls=sum(len(step.calls) for step in self.steps),
+            steps=len(self.own_steps),
+            tool_calls=sum(len(step.calls) for step in self.own_steps),
             usage=Usage(
                 input_tokens=sum(usage.input_tokens or 0 for usage in used),
                 output_tokens=sum(usage.output_tokens or 0 for usage in used),

@@ -64,7 +64,7 @@ class OpenRuns:
         ticket, run = call.ticket, _run_of(call.ticket)
         inputs, attempt = self._inputs(ticket, now), call.spend.attempt
         change = transitions.take_step(run, step, attempt, call.usage, account, inputs)
-        head = [] if run.steps else [self._head(ticket, run)]
+        head = [] if run.own_steps else [self._head(ticket, run)]
         return [*head, *self._apply(ticket, change)]
 
     def result_came(self, ticket: Ticket, result: ToolResult, now: datetime) -> list[OutRecord]:
@@ -107,7 +107,7 @@ class OpenRuns:
         """The request has its outcome: calls that are open end, and private records are ended."""
         request_id = ticket.request.request_id
         written: list[OutRecord] = []
-        if (run := ticket.run) and run.steps:
+        if (run := ticket.run) and run.own_steps:
             by = ticket.cancelled or Cancelled(by="answerbus", reason="the run has ended")
             change = transitions.stopped(run, by, self._inputs(ticket, now))
             told = (event for event in change.written if not event.kind.startswith("run_"))

@@ -1,6 +1,6 @@
 """What the private topic of a partition says of its open runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from answerbus.envelope import Headers
 from answerbus.private.runs import (
@@ -12,6 +12,7 @@ from answerbus.private.runs import (
     runs_key,
 )
 from services.worker.core.request.ticket import Ticket, ticket_of_run
+from services.worker.core.run.begun import begun
 from services.worker.core.run.run import Run
 
 
@@ -80,11 +81,12 @@ class RecoveredRuns:
 
 
 def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]) -> Run:
-    taken = tuple(sorted(steps, key=lambda step: step.n))
+    run = begun(head.definition, head.request)
+    taken = (*run.steps, *sorted(steps, key=lambda step: step.n))
     by_id = {
         taken[record.n - 1].calls[record.place].call_id: record
         for record in sorted(calls, key=lambda one: (one.n, one.place))
     }
     links = [step.link for step in taken] + [one.link for one in by_id.values() if one.link]
     last = max(links, key=lambda link: link.number, default=None)
-    return Run(head.definition, taken, by_id, last)
+    return replace(run, steps=taken, calls={**run.calls, **by_id}, link=last)

@@ -196,7 +196,7 @@ MOVED = {
 
 @pytest.mark.parametrize("name", PROTECTED)
 def test_who_asked_cannot_be_edited(name: str) -> None:
-    request = {**body(), "replay": None}
+    request = {**body(), "replay": None, "resumed": None}
     for operation in (
         replacing(f"/{name}", "another"),
         PatchOperation(op="remove", path=f"/{name}"),

@@ -144,6 +144,12 @@ def test_a_letter_about_another_record_of_that_id_ends_no_run() -> None:
     assert run.state == "awaits_approval"
 
 
+def test_a_replay_says_after_how_many_steps_it_goes_on() -> None:
+    (run,) = folded([event("request/resumed")])
+
+    assert " · 0 steps · goes on after 1 step · " in shown(run)
+
+
 def test_plain_requests_have_no_tree() -> None:
     assert folded([asked("r-9"), attempt("r-9", 1, outcome="result"), result("r-9")]) == ()
 

@@ -26,16 +26,17 @@ def check(stage: RunStage) -> None:
 def breaks(stage: RunStage) -> list[AuditFinding]:
     """What `answerbus audit verify` says of accounts, steps and ends of calls."""
     verification = Verification(cut=())
-    for stored in _stored(stage, LEDGER, RESULTS, REFUSALS, DEAD_LETTERS):
+    for stored in stored_in(stage, LEDGER, RESULTS, REFUSALS, DEAD_LETTERS):
         verification.claim(stored)
-    for stored in _stored(stage, ATTEMPTS):
+    for stored in stored_in(stage, ATTEMPTS):
         verification.attempt(stored)
-    for stored in _stored(stage, STEPS):
+    for stored in stored_in(stage, STEPS):
         verification.step(stored)
     return verification.end().breaks
 
 
-def _stored(stage: RunStage, *topics: Topic) -> Iterator[Stored]:
+def stored_in(stage: RunStage, *topics: Topic) -> Iterator[Stored]:
+    """The records of topics, as operators read them."""
     for topic in topics:
         for one in stage.broker.log(topic).records:
             at_ms = int(one.at.timestamp() * 1000)

@@ -1,0 +1,143 @@
+"""What a run had done when it died, read from its steps: what a replay goes on from; pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from answerbus import call_outcome as outcomes
+from answerbus import json_text
+from answerbus.call_outcome import CallOutcome
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import decode
+from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
+from answerbus.step import Step, ToolEnded
+from answerbus.toolset_card import Delivery
+from services.digest import record_digest
+from services.operators.audit.step_chain import StepChain
+from services.operators.records.stored import Stored
+
+Deliveries = Mapping[str, Delivery]
+"""How each tool is called, by qualified name, as its card says."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """The steps of a run that died; `effects` are calls of tools with effects that may have run.
+
+    `fault` says why its steps cannot be gone on from, if so.
+    """
+
+    resumed: ResumedRun | None = None
+    effects: tuple[ResumedCall, ...] = ()
+    fault: str | None = None
+
+
+NO_PAST = PastRun()
+
+
+def past_run(letter: DeadLetter, records: Sequence[Stored], deliveries: Deliveries) -> PastRun:
+    """What the request took over, and what the run itself added; `records` are of its steps.
+
+    Each record must follow the one before it, and all that its letter counts must be there: of a
+    step that is missing, a tool would run again.
+    """
+    request = letter.request
+    if request is None or request.agent is None:
+        return NO_PAST
+    before = request.resumed
+    reading = _Reading(before)
+    for stored in sorted(records, key=lambda one: (one.at_ms, one.partition, one.offset)):
+        if fault := reading.take(stored):
+            return PastRun(fault=fault)
+    counted = (letter.run.steps, letter.run.tool_calls) if letter.run else (0, 0)
+    if missing := reading.chain.ended_otherwise(*counted):
+        return PastRun(fault=f"its letter counts {missing}")
+    resumed = reading.resumed(letter.request_id or "")
+    return PastRun(resumed, _effects(resumed, deliveries))
+
+
+@dataclass(slots=True)
+class _Reading:
+    before: ResumedRun | None
+    steps: list[Step] = field(default_factory=list)
+    ends: dict[str, CallOutcome] = field(default_factory=dict)
+    number: int = 0
+    chain: StepChain = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.chain = StepChain()
+        if self.before is not None:
+            taken_over = len(self.before.steps)
+            self.chain = StepChain(head=self.before.previous, taken_over=taken_over)
+            self.number = self.before.number
+
+    def take(self, stored: Stored) -> str | None:
+        """The next record of the run; gives what is wrong with it."""
+        parsed = json_text.parse(stored.value or b"")
+        event = decode(stored.value, stored.headers)
+        if not isinstance(event, Step | ToolEnded) or not isinstance(parsed, json_text.Parsed):
+            return None  # what people are asked and say
+        body = parsed.value if isinstance(parsed.value, dict) else {}
+        if event.hash != record_digest(body):
+            return f"{event.event_id} was changed"
+        if wrong := self.chain.follow(event, was_cut=False):
+            return f"{event.event_id} does not follow: expected {wrong[1]}"
+        self.number += 1
+        if isinstance(event, Step):
+            self.steps.append(event)
+        else:
+            self.ends[event.call_id] = event.outcome
+        return None
+
+    def resumed(self, request_id: str) -> ResumedRun | None:
+        """All steps, each call with its end."""
+        if not self.steps:
+            return self.before
+        return ResumedRun(
+            request_id=request_id,
+            steps=(*(self.before.steps if self.before else ()), *map(self._step, self.steps)),
+            previous=self.chain.head or "",
+            number=self.number,
+        )
+
+    def _step(self, step: Step) -> ResumedStep:
+        calls = tuple(
+            ResumedCall(
+                call_id=call.call_id,
+                tool=call.tool,
+                args=call.args,
+                args_digest=call.args_digest,
+                outcome=self.ends[call.call_id],
+            )
+            for call in step.calls
+        )
+        return ResumedStep(attempt=step.attempt, said=step.said, calls=calls)
+
+
+def _effects(resumed: ResumedRun | None, deliveries: Deliveries) -> tuple[ResumedCall, ...]:
+    """Of tools that are called at most once; of one without a card nothing better is known."""
+    calls = (call for step in resumed.steps for call in step.calls) if resumed else ()
+    return tuple(
+        call
+        for call in calls
+        if deliveries.get(call.tool) != "at_least_once" and may_have_run(call.outcome)
+    )
+
+
+def may_have_run(outcome: CallOutcome) -> bool:
+    """Whether a tool may have had its effect, as far as the end of its call tells."""
+    match outcome:
+        case outcomes.CallOk() | outcomes.CallError() | outcomes.ResultTooLarge():
+            return True
+        case outcomes.CallTimedOut(ran=ran):
+            return ran == "unknown"
+        case outcomes.CallCancelled():
+            return True  # it may have been called by then
+        case outcomes.UnknownTool() | outcomes.InvalidArgs() | outcomes.NotRun():
+            return False
+        case outcomes.Denied() | outcomes.ApprovalExpired():
+            return False
+        case outcomes.ChildDeclined() | outcomes.ChildDeadLetter():
+            return False
+        case _:
+            assert_never(outcome)

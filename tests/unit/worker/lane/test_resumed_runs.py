@@ -1,0 +1,157 @@
+"""A run that died and is replayed: no step is asked for again, and no tool is called again."""
+
+import asyncio
+
+import pytest
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import decode
+from answerbus.topics import DEAD_LETTERS, RESULTS, STEPS
+from services.operators.dead_letters.past_run import past_run
+from services.operators.dead_letters.prepare_replay import (
+    BudgetOverride,
+    PreparedReplay,
+    ReplayOrder,
+    prepare_replay,
+)
+from tests.unit.worker.builders import NOW
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.run_checks import cause, finished, stored_in
+from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, events, until
+
+pytestmark = pytest.mark.wide
+
+TEN = (*(actions(call(order_id=str(n))) for n in range(1, 10)), actions(says("All is well.")))
+TAKEN = 6
+"""Steps of a run that dies at the seventh: its last attempt may call no tool, and does."""
+
+
+async def died(attempts: int = TAKEN + 1, steps_max: int = 20) -> RunStage:
+    stage = RunStage(TEN, agent={"steps_max": steps_max})
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": attempts})
+    await until(lambda: done(stage.broker, stage.names))
+    assert cause(stage, "r-1") == "budget_exhausted"
+    return stage
+
+
+def replay(stage: RunStage, attempts: int = 20, *, restart: bool = False) -> str:
+    """As the replay tool does it, of what stands in the topics; gives the new request's id."""
+    *_, record = stored_in(stage, DEAD_LETTERS)
+    letter = decode(record.value)
+    assert isinstance(letter, DeadLetter)
+    own = [
+        one
+        for one in stored_in(stage, STEPS)
+        if getattr(decode(one.value), "request_id", None) == letter.request_id
+    ]
+    budget = BudgetOverride(attempts=attempts)
+    # Without what failed: the provider here counts the answers in a prompt as steps.
+    order = ReplayOrder("ops", "", budget=budget, keep_prior=False, restart=restart)
+    found = prepare_replay(letter, order, NOW, past_run(letter, own, {}))
+    assert isinstance(found, PreparedReplay), found
+    name = found.request.request_id
+    stage.broker.publish(found.request.model_dump_json().encode(), 0)
+    stage.names.append(name)
+    return name
+
+
+def repeated(stage: RunStage) -> list[str]:
+    """Calls with the arguments of a call that was made before."""
+    made = [str(one["args"]) for one in stage.calls() if one["delivery"] == 1]
+    return [args for args in made if made.count(args) > 1]
+
+
+def test_a_run_that_died_at_step_7_of_10_goes_on_there() -> None:
+    async def main() -> None:
+        stage = await died()
+        name = replay(stage)
+        await finished(stage)
+
+        asked = [step for request, step in stage.provider.asked_of if request == name]
+        assert sorted(asked) == [6, 7, 8, 9], "what was answered is not paid again"
+        assert repeated(stage) == []
+        own = [step for step in stage.steps("step") if step["request_id"] == name]
+        assert [step["n"] for step in own] == [7, 8, 9]
+        (result,) = events(stage.broker, RESULTS)
+        assert (result["request_id"], result["answer"]) == (name, "All is well.")
+        assert (result["run"]["steps"], result["run"]["tool_calls"]) == (3, 3)
+        first = next(p for p in stage.provider.prompts if p.request_id == name)
+        assert "done" in str(first.turns), "the model is told what the calls came to"
+
+    run(main())
+
+
+def test_a_replay_that_dies_is_replayed_from_all_that_was_done() -> None:
+    async def main() -> None:
+        stage = await died()
+        second = replay(stage, attempts=2)
+        await until(lambda: done(stage.broker, stage.names))
+        assert cause(stage, second) == "budget_exhausted"
+        third = replay(stage)
+        await finished(stage)
+
+        own = [step for step in stage.steps("step") if step["request_id"] == third]
+        assert [step["n"] for step in own] == [8, 9]
+        assert repeated(stage) == []
+
+    run(main())
+
+
+def test_a_replay_that_took_no_step_of_its_own_is_replayed_as_well() -> None:
+    async def main() -> None:
+        stage = await died()
+        second = replay(stage, attempts=1)
+        await until(lambda: done(stage.broker, stage.names))
+        assert cause(stage, second) == "budget_exhausted"
+        third = replay(stage)
+        await finished(stage)
+
+        own = [step for step in stage.steps("step") if step["request_id"] == third]
+        assert [step["n"] for step in own] == [7, 8, 9]
+
+    run(main())
+
+
+def test_a_run_may_be_started_over() -> None:
+    async def main() -> None:
+        stage = await died()
+        name = replay(stage, restart=True)
+        await finished(stage)
+
+        own = [step for step in stage.steps("step") if step["request_id"] == name]
+        assert [step["n"] for step in own] == list(range(1, 10))
+
+    run(main())
+
+
+def test_steps_that_were_taken_over_count_as_steps_of_the_agent() -> None:
+    async def main() -> None:
+        stage = await died(steps_max=TAKEN + 2)
+        stage.provider.steps = (*TEN[: TAKEN + 1], actions(says("Enough.")))
+        replay(stage)
+        await finished(stage)
+
+        assert "last step" in str(stage.provider.prompts[-1].turns[-1])
+
+    run(main())
+
+
+def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committed() -> None:
+    async def story(after_s: float) -> None:
+        stage = await died()
+        name = replay(stage)
+        for _ in range(3):
+            await asyncio.sleep(after_s)
+            await stage.crash()
+            stage.worker.assign(0)
+        await finished(stage)
+        assert min(step for one, step in stage.provider.asked_of if one == name) == TAKEN
+        assert repeated(stage) == []
+        own = [step for step in stage.steps("step") if step["request_id"] == name]
+        assert [step["n"] for step in own] == [7, 8, 9]
+
+    for number in range(0, 60, 6):
+        run(story(0.013 * number))
