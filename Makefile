@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) infra/pip_progress.py
-RUNS := $(VENV)/runs
+RUNTIME := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
@@ -22,7 +22,7 @@ help:  ## Show this list
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
 # What runs, without what checks and tests: half the size, and all that `make up` needs.
-$(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
+$(RUNTIME): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
@@ -38,7 +38,7 @@ $(RUNS): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 	@$(PIP) check
 	@touch $@
 
-$(STAMP): $(RUNS) requirements.lock
+$(STAMP): $(RUNTIME) requirements.lock
 	@echo "Adding what checks and tests need (once; the first time this downloads about 170 MB)"
 	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements.lock
 	@$(PIP) check
@@ -93,26 +93,28 @@ lock:  ## Write requirements.lock and its parts anew from constraints.txt: the S
 		--custom-compile-command "make lock" --output-file requirements.lock
 	@$(RUN) -m infra.run_lock
 
-up: $(RUNS)  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
+up: $(RUNTIME)  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
 	@$(RUN) -m infra.stack up $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) \
 		$(if $(MODEL_PORT),--model-port $(MODEL_PORT))
 
-down: $(RUNS)  ## Stop what `make up` has started; the data stay
+down: $(RUNTIME)  ## Stop what `make up` has started; the data stay
 	@$(RUN) -m infra.stack down
 
-console: $(RUNS)  ## Operators' pages of what `make up` has started, until Ctrl-C
+console: $(RUNTIME)  ## Operators' pages of what `make up` has started, until Ctrl-C
 	@$(VENV)/bin/answerbus console --config .run/answerbus.toml
 
-demo: $(RUNS)  ## Real requests through a real Kafka to a real model, live; nothing stays running
+demo: $(RUNTIME)  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
 
-recording: $(RUNS)  ## Write docs/demo.svg anew: the board of `make demo` as it was over time
+recording: $(RUNTIME)  ## Write docs/demo.svg anew: the board of `make demo` as it was over time
 	@$(RUN) -m infra.demo docs/demo.svg
 
-chaos: install  ## Faults at seeded times on a real Kafka, then an audit; SEEDS="1 2" REQUESTS=10000 BROKERS=3 HOSTILE=1
+chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUESTS=10000 BROKERS=3 HOSTILE=1 RUNS=1
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
-		$(RUN) -m tests.chaos.run --seed $$seed --requests $(or $(REQUESTS),10000) \
-			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) || exit $$?; done
+		$(RUN) -m tests.chaos.run --seed $$seed \
+			--requests $(or $(REQUESTS),$(if $(filter 1,$(RUNS)),2000,10000)) \
+			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) \
+			$(if $(filter 1,$(RUNS)),--runs) || exit $$?; done
 
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
@@ -150,7 +152,7 @@ check:  ## What CI runs
 	@.ci/run
 
 clean:  ## Stop the stack and remove all that was made here (.venv, .run, caches)
-	@if test -f $(RUNS); then $(RUN) -m infra.stack down; fi
+	@if test -f $(RUNTIME); then $(RUN) -m infra.stack down; fi
 	@rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf *.egg-info contracts/*.egg-info build contracts/build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,8 @@
-"""Audits what really is in the topics against the promises G1 to G11; knows nothing of our code.
+"""Audits what is in the topics against the promises G1 to G11 and those of runs.
 
     python -m tests.chaos.auditor --bootstrap HOST:PORT --prefix answerbus --journal calls.jsonl
+
+It knows nothing of our code.
 
 Exit codes: 0 all promises hold, 1 some do not (each is printed), 2 wrong usage, 3 nothing could be
 audited.
@@ -12,7 +14,19 @@ from typing import Annotated
 
 import typer
 
-from tests.chaos.audit import accounts, calls, chunks, conservation, order, spends, terminals, typed
+from tests.chaos.audit import (
+    accounts,
+    calls,
+    chunks,
+    conservation,
+    order,
+    run_figures,
+    spends,
+    steps,
+    terminals,
+    tool_calls,
+    typed,
+)
 from tests.chaos.audit.history import History, Violation
 from tests.chaos.audit.reading import UnreadableError, read_history
 
@@ -25,6 +39,8 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     calls.check,
     order.check,
     chunks.check,
+    steps.check,
+    tool_calls.check,
 )
 
 app = typer.Typer(add_completion=False)
@@ -33,7 +49,7 @@ app = typer.Typer(add_completion=False)
 def audit(history: History) -> list[Violation]:
     """Every promise that does not hold, by its number."""
     found = [violation for check in CHECKS for violation in check(history)]
-    return sorted(found, key=lambda v: (int(v.promise[1:]), v.about))
+    return sorted(found, key=lambda v: (v.promise[0], int(v.promise[1:]), v.about))
 
 
 def summary(history: History) -> str:
@@ -44,6 +60,7 @@ def summary(history: History) -> str:
         f"{len(history.terminals)} terminals, {len(history.place_letters)} letters about records, "
         f"{len(history.copies)} forwarded, {len(outcomes)} attempts "
         f"({outcomes.count('unknown')} unknown), {len(history.calls)} calls"
+        f"{run_figures.summary(history)}"
     )
 
 
@@ -51,15 +68,16 @@ def summary(history: History) -> str:
 def main(
     *,
     bootstrap: Annotated[str, typer.Option(help="host:port of a broker")],
-    prefix: Annotated[str, typer.Option(help="the prefix of the seven topics")],
+    prefix: Annotated[str, typer.Option(help="the prefix of the topics")],
     journal: Annotated[Path, typer.Option(help="the file in which the provider notes its calls")],
+    deeds: Annotated[Path | None, typer.Option(help="the file in which tools note theirs")] = None,
     compacted: Annotated[
         bool, typer.Option(help="parts of the ledger may have been compacted away")
     ] = False,
 ) -> None:
     """Audit what is in the topics now; all requests must have ended, all workers have stopped."""
     try:
-        history = read_history(bootstrap, prefix, journal, is_whole=not compacted)
+        history = read_history(bootstrap, prefix, journal, is_whole=not compacted, deeds=deeds)
     except UnreadableError as reason:
         typer.echo(f"Nothing was audited: {reason}", err=True)
         raise typer.Exit(3) from None

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from infra.kafka import Cluster
 from tests.chaos import script
+from tests.chaos.agents import Agents
 from tests.chaos.audit.reading import read_history
 from tests.chaos.auditor import audit, summary
 from tests.chaos.conditions import Hostile, Ordinary
@@ -45,6 +46,7 @@ class Size:
     partitions: int = 12
     brokers: int = 1
     hostile: bool = False
+    tool_servers: int = 0  # with any, all requests are runs of an agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +87,32 @@ class Chaos:
 
     def __init__(self, seed: int, size: Size, folder: Path, console: Console) -> None:
         self._seed, self._size, self._folder, self._console = seed, size, folder, console
+        self._agents: Agents | None = None
         self._began = time.monotonic()
 
     def run(self) -> Outcome:
         """Raises SetupError if there can be no broker."""
         size = self._size
         load = workload(
-            self._seed, size.requests, size.workflows, size.partitions, size.window_s - SESSION_S
+            self._seed,
+            size.requests,
+            size.workflows,
+            size.partitions,
+            size.window_s - SESSION_S,
+            with_agents=size.tool_servers > 0,
         )
         around = self._conditions()
-        cluster = around.cluster
-        fleet = Fleet(self._config(around.kafka()), self._folder, around.environment)
-        stage = Stage(fleet, cluster, self._say)
+        cluster, config = around.cluster, self._config(around.kafka())
+        fleet = Fleet(config, self._folder, around.environment)
+        if size.tool_servers:
+            self._agents = Agents(config, self._folder, size.tool_servers)
+        stage = Stage(fleet, cluster, self._say, self._agents.fleet if self._agents else None)
         try:
             cluster.start()
             bus = Bus(cluster.bootstrap_servers, PREFIX, size.partitions, self._folder)
             asyncio.run(create_topics(bus, size.brokers))
+            if self._agents:
+                self._agents.begin(bus, size.brokers)
             stage.grips = around.prepare()
             self._start(fleet)
             stage.schedule(
@@ -111,11 +123,15 @@ class Chaos:
                     size.window_s,
                     size.brokers,
                     hostile=size.hostile,
+                    tools=size.tool_servers,
                 )
             )
             return self._judge(load, stage, around, self._play(load, stage, around))
         finally:
-            fleet.kill()
+            for each in stage.fleets:
+                each.kill()
+            if self._agents:
+                self._agents.close()
             around.close()
             stage.close()
 
@@ -137,7 +153,7 @@ class Chaos:
     def _play(self, load: Workload, stage: Stage, around: Ordinary) -> Watcher:
         """Let it all happen, until everything is answered and read, or time is up."""
         bootstrap = stage.cluster.bootstrap_servers
-        publisher = Publisher(bootstrap, f"{PREFIX}.requests.v1", load.publications)
+        publisher = Publisher(bootstrap, PREFIX, load.publications)
         reads_requests = not self._size.hostile
         watcher = Watcher(bootstrap, PREFIX, self._size.partitions, reads_requests=reads_requests)
         began = self._began = time.monotonic()
@@ -147,6 +163,8 @@ class Chaos:
             publisher.publish_due(now)
             around.produce_due(now)
             watcher.look(TICK_S)
+            if self._agents:
+                self._agents.look()
             if now - told > TELL_S:
                 told = now
                 self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
@@ -154,23 +172,27 @@ class Chaos:
             settled = stage.is_over and is_out and watcher.letters >= load.letters
             if settled and now - asked > ASK_S and not watcher.missing(load.request_ids):
                 asked = now
-                if watcher.unread(around.requests()) == []:
+                unread = watcher.unread(around.requests())
+                if unread == []:
                     break
+                self._say(f"all ended; not read to their ends: partitions {unread}")
         watcher.close()
         return watcher
 
     def _judge(self, load: Workload, stage: Stage, around: Ordinary, watcher: Watcher) -> Outcome:
-        fleet, missing = stage.fleet, watcher.missing(load.request_ids)
+        missing = watcher.missing(load.request_ids)
         if not self._size.hostile and watcher.letters != load.letters:
             missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
         if missing:
             self._say("what the workers wait for stands in their logs")
-            fleet.tell_tasks()
+            stage.fleet.tell_tasks()
             time.sleep(TELL_S)
-        bugs = [] if fleet.drain() else ["a worker did not end after SIGTERM"]
+        fleets = stage.fleets
+        bugs = [f"a {each.name} did not end after SIGTERM" for each in fleets if not each.drain()]
         self._say("auditing")
         servers, requests = around.cluster.bootstrap_servers, around.requests()
-        history = read_history(servers, PREFIX, self._folder / JOURNAL, requests=requests)
+        journal, deeds = self._folder / JOURNAL, self._agents.deeds if self._agents else None
+        history = read_history(servers, PREFIX, journal, requests=requests, deeds=deeds)
         return Outcome(
             seed=self._seed,
             took_s=time.monotonic() - self._began,
@@ -178,7 +200,7 @@ class Chaos:
             faults=stage.begun,
             kinds=dict(watcher.kinds.most_common()),
             missing=missing,
-            bugs=bugs + fleet.bugs(),
+            bugs=bugs + [bug for each in fleets for bug in each.bugs()],
             violations=[str(found) for found in (*audit(history), *around.check(history))],
         )
 
@@ -199,6 +221,7 @@ class Chaos:
             f"session_timeout_ms = {SESSION_S * 1000:.0f}\nrebalance_timeout_ms = 10000\n"
             '[worker]\nhealth = "127.0.0.1:0"\nmax_in_flight = 100\nlane_requests_max = 40\n'
             f"retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 5.0\n{profiles}"
+            + (script.agent_toml() if self._size.tool_servers else "")
         )
         return path
 

@@ -19,15 +19,19 @@ class Kind(Enum):
     BROKER = "broker killed"
     CLOCK = "a clock is set"
     RIGHTS = "rights are taken away"
+    TOOL_KILL = "kill -9 of a tool server"
+    TOOL_TERM = "SIGTERM to a tool server"
+    TOOL_STOP = "SIGSTOP to a tool server"
 
 
 HOSTILE = (Kind.CLOCK, Kind.RIGHTS)
-ORDINARY = tuple(kind for kind in Kind if kind not in HOSTILE)
+OF_TOOLS = (Kind.TOOL_KILL, Kind.TOOL_TERM, Kind.TOOL_STOP)
+ORDINARY = tuple(kind for kind in Kind if kind not in (*HOSTILE, *OF_TOOLS))
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """From `at_s` on and for `lasts_s` seconds; `slot` is the worker that it hits.
+    """From `at_s` on and for `lasts_s` seconds; `slot` is the worker, or tool server, that it hits.
 
     `number` counts the faults of its kind, so that those that can be done in several ways vary.
     """
@@ -47,6 +51,7 @@ def faults(
     brokers: int = 1,
     *,
     hostile: bool = False,
+    tools: int = 0,
 ) -> list[Fault]:
     """Faults all over the window, in order of time: each kind once, then as they come.
 
@@ -58,6 +63,8 @@ def faults(
         weights[Kind.BROKER] = 5
     if hostile:
         weights |= {Kind.CLOCK: 6, Kind.RIGHTS: 6}
+    if tools:
+        weights |= {Kind.TOOL_KILL: 4, Kind.TOOL_TERM: 2, Kind.TOOL_STOP: 2}
     first = list(weights)
     chance.shuffle(first)
     begun = {kind: chance.randrange(100) for kind in HOSTILE if hostile}
@@ -67,19 +74,20 @@ def faults(
         kind = first.pop() if first else chance.choices(list(weights), list(weights.values()))[0]
         lasts_s = chance.uniform(*_lasting(kind, session_s))
         number = begun[kind] = begun.get(kind, -1) + 1
-        found.append(Fault(at_s, kind, chance.randrange(workers), lasts_s, number))
+        slots = tools if kind in OF_TOOLS else workers
+        found.append(Fault(at_s, kind, chance.randrange(slots), lasts_s, number))
         at_s += chance.uniform(*GAP_S)
     return found
 
 
 def _lasting(kind: Kind, session_s: float) -> tuple[float, float]:
-    """Seconds, at least and at most: a worker sleeps for longer than its session may last."""
+    """Seconds, at least and at most; what is frozen stays so for longer than a session lasts."""
     match kind:
-        case Kind.KILL:
+        case Kind.KILL | Kind.TOOL_KILL:
             return 0.0, 3.0
-        case Kind.TERM:
+        case Kind.TERM | Kind.TOOL_TERM:
             return 0.0, 4.0
-        case Kind.STOP:
+        case Kind.STOP | Kind.TOOL_STOP:
             return session_s + 1.5, session_s + 4.0
         case Kind.GUEST:
             return 4.0, 10.0

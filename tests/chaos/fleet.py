@@ -1,16 +1,17 @@
-"""The workers of a run: processes that are started, killed, frozen and replaced."""
+"""The workers or tool servers of a run: processes that are started, killed, frozen, replaced."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SET_UP_EXIT = 3  # what a worker says that finds no broker at its start
+WORKER = ("-m", "tests.chaos.worker", "worker")
 RESTART_S = 1.0  # after a worker ended by itself
 DRAIN_LIMIT_S = 60.0
 
@@ -43,7 +44,8 @@ class Worker:
 class Fleet:
     """Slots with a worker each, or an empty one that waits for its next worker.
 
-    `environment` gives the variables of the worker in a slot, beside those that all have.
+    `environment` gives the variables of the worker in a slot, beside those that all have. A tool
+    server is a worker here: `command` says what is started, and `ready` what it then logs.
     """
 
     config: Path
@@ -51,21 +53,17 @@ class Fleet:
     environment: Callable[[int], Mapping[str, str]] = lambda _slot: {}
     slots: dict[int, Worker | None] = field(default_factory=dict)
     started: list[Worker] = field(default_factory=list)
+    name: str = "worker"
+    command: Sequence[str] = WORKER
+    ready: bytes = b"health at"
 
     def start(self, slot: int) -> None:
         """Put a new worker into a slot; returns at once."""
-        log = self.folder / f"worker-{len(self.started)}.log"
+        log = self.folder / f"{self.name}-{len(self.started)}.log"
         mine = {name: v for name, v in os.environ.items() if not name.startswith("ANSWERBUS_")}  # noqa: TID251
         with log.open("wb") as output:
             mine |= self.environment(slot)
-            command = [
-                sys.executable,
-                "-m",
-                "tests.chaos.worker",
-                "worker",
-                "--config",
-                str(self.config),
-            ]
+            command = [sys.executable, *self.command, "--config", str(self.config)]
             process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env=mine)
         worker = Worker(process, log)
         self.slots[slot] = worker
@@ -79,7 +77,7 @@ class Fleet:
 
     def all_ready(self) -> bool:
         """Whether each worker has said that it is."""
-        return all(b"health at" in worker.log.read_bytes() for worker in self.started)
+        return all(self.ready in worker.log.read_bytes() for worker in self.started)
 
     def supervise(self, restart: Callable[[int], None]) -> None:
         """Notice workers that ended by themselves, as a process manager would."""

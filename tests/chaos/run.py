@@ -21,6 +21,8 @@ from infra.setup_error import SetupError
 from tests.chaos.audit.reading import UnreadableError
 from tests.chaos.chaos import Chaos, Outcome, Size
 
+TOOL_SERVERS = 2
+
 app = typer.Typer(add_completion=False)
 
 
@@ -37,6 +39,9 @@ def main(
     hostile: Annotated[
         bool, typer.Option("--hostile", help="garbage batches, clocks that jump, rights that go")
     ] = False,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="all requests are runs of an agent, with tool servers")
+    ] = False,
     window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
     seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
@@ -47,9 +52,17 @@ def main(
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold]seed {chosen}[/]: {requests} requests of {workflows} workflows")
-    window_s = window or (max(75.0, requests / 20) if hostile else max(20.0, requests / 50))
     count = brokers or (SIZE if hostile else 1)
-    size = Size(requests, workflows, workers, window_s, seconds, brokers=count, hostile=hostile)
+    size = Size(
+        requests=requests,
+        workflows=workflows,
+        workers=workers,
+        window_s=window or _window_s(requests, hostile=hostile, runs=runs),
+        limit_s=seconds,
+        brokers=count,
+        hostile=hostile,
+        tool_servers=TOOL_SERVERS if runs else 0,
+    )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:
             outcome = Chaos(chosen, size, keep or Path(folder), console).run()
@@ -64,6 +77,13 @@ def main(
     else:
         _report(outcome, console)
     raise typer.Exit(0 if outcome.is_fine else 1)
+
+
+def _window_s(requests: int, *, hostile: bool, runs: bool) -> float:
+    """How long a machine of two cores needs for so many, and not less than all faults need."""
+    if runs:
+        return max(90.0 if hostile else 40.0, requests / 12)
+    return max(75.0, requests / 20) if hostile else max(20.0, requests / 50)
 
 
 def _report(outcome: Outcome, console: Console) -> None:

@@ -1,7 +1,10 @@
 """What the scripted provider is told to do: each request carries its own fate in its id."""
 
+import json
 import random
 from typing import Any
+
+from tests.chaos.audit.steps import CANARY, LEAKED
 
 Json = dict[str, Any]
 
@@ -27,13 +30,19 @@ TIMEOUT_S = 3.0
 # Many, since a throttled call makes all of its profile wait for a moment.
 PROFILES = tuple(f"profile-{number}" for number in range(8))
 
-CONTRACT, WRAPPED, BARE, TEXT = "pwbt"
+CONTRACT, WRAPPED, BARE, TEXT, RUN = "pwbtg"
+STEPS = 4  # of a run, before its answer
 INLINE_SCHEMA: Json = {
     "type": "object",
     "properties": {"n": {"type": "integer", "minimum": 0}, "word": {"enum": ["yes", "no"]}},
     "required": ["n", "word"],
     "additionalProperties": False,
 }
+AGENT = "doer"
+TOOLSET = "deeds"
+PAIR = ("often", "once")
+ASKED = ("often", "asked")
+ASKING = "7"  # the last digit of the numbers of runs that call what a person must approve
 _USAGE = {"input_tokens": 40, "output_tokens": 12}
 _DEP_BUMP: Json = {
     "kind": "dep_bump",
@@ -75,7 +84,53 @@ def rules(seed: int) -> list[Json]:
     forms: Json = {CONTRACT: _DEP_BUMP, WRAPPED: _WRAPPED, BARE: _OUTPUT}
     answers = [_rule(seed, f"*.{form}.*", _answered(value)) for form, value in forms.items()]
     text = {"kind": "answered", "content": "a few words", "usage": _USAGE}
-    return [*mishaps, *declined, *answers, _rule(seed, f"*.{TEXT}.*", text)]
+    own = [*_wrong_in_runs(seed), *mishaps, *_steps(seed)]
+    return [*own, *declined, *answers, _rule(seed, f"*.{TEXT}.*", text)]
+
+
+def agent_toml() -> str:
+    """The agent of all runs, for the workers' settings."""
+    tools = json.dumps([f"{TOOLSET}.{tool}" for tool in ("often", "once", "asked")])
+    return f'[agents.{AGENT}]\ninstructions = "You do deeds."\ntools = {tools}\n'
+
+
+def _wrong_in_runs(seed: int) -> list[Json]:
+    """Before all other rules: a thought that came back, and answers that are no actions."""
+    leaked = {"kind": "rejected", "scope": "request", "status": 400, "code": LEAKED}
+    plots = [f"*.{RUN}.{'?' * number}i*" for number in range(PLOT_LETTERS)]
+    invalid = _acting({"kind": "no such action"})
+    return [
+        _rule(seed, f"*.{RUN}.*", leaked, contains=CANARY.decode()),
+        *(_rule(seed, plot, invalid, number) for number, plot in enumerate(plots, start=1)),
+    ]
+
+
+def _steps(seed: int) -> list[Json]:
+    """What a run does is told by what stands in its prompt: the call that it asked for last."""
+    every, asking = f"*.{RUN}.*", f"*{ASKING}.{RUN}.*"
+    end = _acting({"kind": "text_response", "content": "All is done."})
+    rules = [_rule(seed, every, end, contains=_call_text(STEPS))]
+    for number in range(STEPS, 0, -1):
+        before = _call_text(number - 1) if number > 1 else None
+        if number == STEPS:
+            rules.append(_rule(seed, asking, _calling(number, ASKED), contains=before))
+        rules.append(_rule(seed, every, _calling(number, PAIR), contains=before))
+    return rules
+
+
+def _calling(step: int, tools: tuple[str, ...]) -> Json:
+    names = [f"{TOOLSET}.{tool}" for tool in tools]
+    return _acting(*({"kind": "tool_call", "name": n, "args": {"step": step}} for n in names))
+
+
+def _acting(*actions: Json) -> Json:
+    """An answer of actions, with a thought that must not leave the Attempt."""
+    return _answered({"actions": [{"kind": "thought", "content": CANARY.decode()}, *actions]})
+
+
+def _call_text(step: int) -> str:
+    """What a call of that step is in a later prompt."""
+    return f'"step": {step}}}'
 
 
 def _mishaps() -> dict[str, Json]:
@@ -96,8 +151,17 @@ def _answered(value: Json) -> Json:
     return {"kind": "answered", "json": value, "usage": _USAGE}
 
 
-def _rule(seed: int, request_id: str, reply: Json, attempt: int | None = None) -> Json:
+def _rule(
+    seed: int,
+    request_id: str,
+    reply: Json,
+    attempt: int | None = None,
+    *,
+    contains: str | None = None,
+) -> Json:
     when: Json = {"request_id": request_id}
+    if contains is not None:
+        when["contains"] = contains
     if attempt is not None:
         when["attempt"] = attempt
     return {"when": when, "reply": reply, "latency_s": {**LATENCY, "seed": seed}}

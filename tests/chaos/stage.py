@@ -10,7 +10,7 @@ from itertools import count
 
 from infra.kafka import Cluster
 from tests.chaos.clocks import RIGHT, SHIFTS, Clocks
-from tests.chaos.faults import Fault, Kind
+from tests.chaos.faults import OF_TOOLS, Fault, Kind
 from tests.chaos.fleet import RESTART_S, Fleet, Worker
 from tests.chaos.rights import TAKEN, WorkersRights
 
@@ -32,6 +32,7 @@ class Stage:
     fleet: Fleet
     cluster: Cluster
     say: Callable[[str], None]
+    tools: Fleet | None = None
     grips: Grips | None = None
     now_s: float = 0.0
     begun: dict[str, int] = field(default_factory=dict)  # how many faults, by what they are
@@ -56,13 +57,19 @@ class Stage:
             self.say("all brokers are back")
         while self._due and self._due[0][0] <= now_s:
             heapq.heappop(self._due)[2]()
-        self.fleet.supervise(self._replace)
+        for fleet in self.fleets:
+            fleet.supervise(partial(self._replace, fleet))
 
     @property
     def is_over(self) -> bool:
         """Whether everything has happened and all brokers are there."""
         is_settled = self.grips is None or self.grips.rights.is_settled
         return not self._due and self._restarting is None and is_settled
+
+    @property
+    def fleets(self) -> list[Fleet]:
+        """The workers, and the tool servers if there are any."""
+        return [self.fleet, *([self.tools] if self.tools else [])]
 
     def close(self) -> None:
         """Wait for brokers that are just being started, and stop all."""
@@ -80,14 +87,16 @@ class Stage:
     def _begin(self, fault: Fault) -> None:
         slot, lasts_s = fault.slot, fault.lasts_s
         self.begun[fault.kind.value] = self.begun.get(fault.kind.value, 0) + 1
-        self.say(f"{fault.kind.value}: worker {slot}, {lasts_s:.1f} s")
+        fleet = self.tools if fault.kind in OF_TOOLS else self.fleet
+        assert fleet
+        self.say(f"{fault.kind.value}: {fleet.name} {slot}, {lasts_s:.1f} s")
         match fault.kind:
-            case Kind.KILL:
-                self._end(slot, signal.SIGKILL, lasts_s)
-            case Kind.TERM:
-                self._end(slot, signal.SIGTERM, lasts_s)
-            case Kind.STOP:
-                self._freeze(self.fleet.slots.get(slot), lasts_s)
+            case Kind.KILL | Kind.TOOL_KILL:
+                self._end(fleet, slot, signal.SIGKILL, lasts_s)
+            case Kind.TERM | Kind.TOOL_TERM:
+                self._end(fleet, slot, signal.SIGTERM, lasts_s)
+            case Kind.STOP | Kind.TOOL_STOP:
+                self._freeze(fleet.slots.get(slot), lasts_s)
             case Kind.GUEST:
                 guest = _FIRST_GUEST + next(self._numbers)
                 self.fleet.start(guest)
@@ -114,9 +123,9 @@ class Stage:
             self.say(f"no {operation.name} on the {kind.name} {name}")
             self._after(lasts_s, lambda: rights.give_back(number))
 
-    def _end(self, slot: int, number: signal.Signals, lasts_s: float) -> None:
-        self.fleet.send(slot, number)
-        self._after(lasts_s, lambda: self.fleet.start(slot))
+    def _end(self, fleet: Fleet, slot: int, number: signal.Signals, lasts_s: float) -> None:
+        fleet.send(slot, number)
+        self._after(lasts_s, lambda: fleet.start(slot))
 
     def _freeze(self, worker: Worker | None, lasts_s: float) -> None:
         if worker and not worker.has_ended:
@@ -147,10 +156,10 @@ class Stage:
             self.cluster.end(number)
             self.cluster.start()
 
-    def _replace(self, slot: int) -> None:
-        self.say(f"worker {slot} ended by itself")
+    def _replace(self, fleet: Fleet, slot: int) -> None:
+        self.say(f"{fleet.name} {slot} ended by itself")
         if slot < _FIRST_GUEST:
-            self._after(RESTART_S, lambda: self.fleet.start(slot))
+            self._after(RESTART_S, lambda: fleet.start(slot))
 
 
 def _wake(worker: Worker) -> None:

@@ -13,7 +13,7 @@ from tests.chaos.audit.history import History
 from tests.chaos.audit.record import Record
 from tests.chaos.by_hand.story import START
 from tests.chaos.clocks import SHIFTS
-from tests.chaos.faults import ORDINARY, Kind, faults
+from tests.chaos.faults import HOSTILE, OF_TOOLS, ORDINARY, Kind, faults
 from tests.chaos.garbage import Garbage, Placed, check, garbage
 from tests.chaos.rights import TAKEN
 from tests.chaos.workload import Publication, Workload, workload
@@ -40,12 +40,35 @@ def test_each_kind_of_fault_comes_once_before_any_comes_twice() -> None:
         assert set(kinds) == set(ORDINARY)
 
 
+def test_a_run_with_agents_has_faults_of_its_tool_servers_as_well() -> None:
+    plan = faults(1, 3, 6.0, 75.0, tools=2)
+
+    assert {fault.kind for fault in plan} == {*ORDINARY, *OF_TOOLS}
+    assert {fault.slot for fault in plan if fault.kind in OF_TOOLS} <= {0, 1}
+
+
+def test_with_agents_all_requests_are_runs_of_which_some_are_cancelled() -> None:
+    made = workload(1, requests=600, workflows=60, partitions=12, lasting_s=20, with_agents=True)
+
+    cancels = [one for one in made.publications if one.topic == "controls"]
+    bodies = [json.loads(one.value or b"") for one in cancels]
+    assert made == workload(1, 600, 60, 12, 20, with_agents=True)
+    assert len(made.request_ids) == 600
+    assert {id_.split(".")[1] for id_ in made.request_ids} == {script.RUN}
+    assert 5 < len(cancels) < 60
+    assert all(body["request_id"] in made.request_ids for body in bodies)
+    assert all(
+        one.partition == owner(body["workflow_id"], 12)
+        for one, body in zip(cancels, bodies, strict=True)
+    )
+
+
 def test_a_hostile_run_is_drawn_from_its_seed_as_well() -> None:
     plan = faults(1, 3, 6.0, 75.0, 3, hostile=True)
 
     assert plan == faults(1, 3, 6.0, 75.0, 3, hostile=True)
     assert plan != faults(2, 3, 6.0, 75.0, 3, hostile=True)
-    assert {fault.kind for fault in plan} == set(Kind)
+    assert {fault.kind for fault in plan} == {*ORDINARY, *HOSTILE}
     assert garbage(1, 20, PARTITIONS, 60.0) == garbage(1, 20, PARTITIONS, 60.0)
     assert garbage(1, 20, PARTITIONS, 60.0) != garbage(2, 20, PARTITIONS, 60.0)
 

@@ -25,8 +25,8 @@ _BATCH = 2_000
 class Publisher:
     """Publishes in order of time; the broker drops what its retries would repeat."""
 
-    def __init__(self, bootstrap: str, topic: str, publications: list[Publication]) -> None:
-        self._topic = topic
+    def __init__(self, bootstrap: str, prefix: str, publications: list[Publication]) -> None:
+        self._prefix = prefix
         self._left = list(reversed(publications))
         self._producer = Producer(
             {
@@ -45,7 +45,7 @@ class Publisher:
         while self._left and self._left[-1].at_s <= now_s:
             record = self._left.pop()
             self._producer.produce(
-                self._topic,
+                f"{self._prefix}.{record.topic}.v1",
                 key=record.key,
                 value=record.value,
                 partition=record.partition,

@@ -22,6 +22,11 @@ SHORT_SHARE = 0.03  # of the requests: they have seconds to live
 TTL_SHORT_S = 4
 LATER_S = (0.0, 8.0)  # how long after its original a copy is published
 
+CANCELLED_SHARE = 0.03  # of the runs
+CANCELLED_AFTER_S = (0.0, 12.0)
+NOW_TEXT = "2026-11-22T09:00:00.000Z"  # of what people say; no promise looks at it
+CALLS_OF_A_RUN = script.STEPS + 1
+
 FORMS = {script.CONTRACT: 60, script.WRAPPED: 20, script.BARE: 12, script.TEXT: 8}
 POLICIES: list[tuple[Json, int]] = [
     ({}, 80),
@@ -50,6 +55,7 @@ class Publication:
     partition: int
     key: bytes
     value: bytes | None
+    topic: str = "requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +76,25 @@ class _Workflow:
 
 
 def workload(
-    seed: int, requests: int, workflows: int, partitions: int, lasting_s: float
+    seed: int,
+    requests: int,
+    workflows: int,
+    partitions: int,
+    lasting_s: float,
+    *,
+    with_agents: bool = False,
 ) -> Workload:
-    """Everything that is published, the same for the same arguments."""
+    """Everything that is published, the same for the same arguments.
+
+    With agents all requests are runs, of which some are cancelled.
+    """
     chance = random.Random(f"workload {seed}")
-    flows = [_workflow(chance, seed, n, requests / workflows, partitions) for n in range(workflows)]
+    calls = requests / workflows * (CALLS_OF_A_RUN if with_agents else 1)
+    flows = [_workflow(chance, seed, n, calls, partitions) for n in range(workflows)]
     published, ids, letters = [], set(), 0
     for number in range(requests):
         flow, at_s = chance.choice(flows), chance.uniform(0, lasting_s)
-        body = _request(chance, seed, number, flow)
+        body = _request(chance, seed, number, flow, with_agents=with_agents)
         ids.add(body["request_id"])
         published.append(_publication(at_s, flow, json.dumps(body).encode()))
         later_s = at_s + chance.uniform(*LATER_S)
@@ -89,6 +105,8 @@ def workload(
             other = {**body, "labels": {"another": "body"}}
             published.append(_publication(later_s, flow, json.dumps(other).encode()))
             letters += 1
+        if with_agents and chance.random() < CANCELLED_SHARE:
+            published.append(_cancel(at_s + chance.uniform(*CANCELLED_AFTER_S), body, partitions))
         if chance.random() < GARBAGE_SHARE:
             garbage, partition = chance.choice(GARBAGE), chance.randrange(partitions)
             published.append(Publication(at_s, partition, b"garbage", garbage))
@@ -98,7 +116,7 @@ def workload(
 
 
 def _workflow(
-    chance: random.Random, seed: int, number: int, requests: float, partitions: int
+    chance: random.Random, seed: int, number: int, calls: float, partitions: int
 ) -> _Workflow:
     name = f"w{seed}-{number}"
     is_tight = chance.random() < TIGHT_SHARE
@@ -106,14 +124,16 @@ def _workflow(
     has_crc32 = chance.random() < CRC32_SHARE
     return _Workflow(
         id=name,
-        attempts=max(1, round(requests * (0.8 if is_tight else 4))),
+        attempts=max(1, round(calls * (0.8 if is_tight else 4))),
         ordering="none" if is_unordered else "workflow",
         partition=zlib.crc32(name.encode()) % partitions if has_crc32 else owner(name, partitions),
     )
 
 
-def _request(chance: random.Random, seed: int, number: int, flow: _Workflow) -> Json:
-    form = chance.choices(list(FORMS), list(FORMS.values()))[0]
+def _request(
+    chance: random.Random, seed: int, number: int, flow: _Workflow, *, with_agents: bool
+) -> Json:
+    form = script.RUN if with_agents else chance.choices(list(FORMS), list(FORMS.values()))[0]
     policies, weights = zip(*POLICIES, strict=True)
     policy = chance.choices(policies, weights)[0]
     is_short = chance.random() < SHORT_SHARE
@@ -127,7 +147,18 @@ def _request(chance: random.Random, seed: int, number: int, flow: _Workflow) -> 
         "budget": {"attempts": flow.attempts + (5 if chance.random() < RICHER_SHARE else 0)},
         "ttl_s": TTL_SHORT_S if is_short else 3600,
         "policy": {**policy, "ordering": flow.ordering},
+        **({"agent": {"name": script.AGENT}} if with_agents else {}),
     }
+
+
+def _cancel(at_s: float, request: Json, partitions: int) -> Publication:
+    """A person ends a run; that comes in the partition of its lane, wherever the request came."""
+    workflow_id = request["workflow_id"]
+    said = {"kind": "cancel", "scope": "request", "request_id": request["request_id"]}
+    said |= {"workflow_id": workflow_id, "by": "ops", "reason": "not needed", "at": NOW_TEXT}
+    value = json.dumps(said).encode()
+    place = owner(workflow_id, partitions)
+    return Publication(at_s, place, workflow_id.encode(), value, "controls")
 
 
 def _schema(form: str) -> Json:
@@ -141,6 +172,7 @@ def _schema(form: str) -> Json:
         script.WRAPPED: inline,
         script.BARE: {**inline, "wrapped": False},
         script.TEXT: {"kind": "text"},
+        script.RUN: {"kind": "text"},
     }
     return schemas[form]
 

@@ -14,6 +14,9 @@ from tests.chaos.audit.canonical import NotStrictError, moment, read_json
 from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
+# Topics of agents, where a bus has any; those of calls are `tools.<toolset>`.
+RUN_TOPICS = ("tool-results", "toolsets", "controls", "runs", "steps")
+CALL_TOPICS = "tools."
 TERMINAL_KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
 
 Json = dict[str, Any]
@@ -25,7 +28,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise (`G1` to `G11`) that does not hold, what it is about, and how one can see that."""
+    """A promise (of G1 to G11, A1 to A12) that does not hold, what about, and how one sees that."""
 
     promise: str
     about: str
@@ -55,13 +58,26 @@ class Call:
     reply: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """A tool that began, in its own words; without an end its process died, or it was cancelled."""
+
+    call_id: str
+    delivery: int
+    tool: str
+    pid: int
+    started: datetime
+    ended: datetime | None
+
+
 @dataclass(frozen=True)
 class History:
     """`records` are all that read_committed readers see, of each partition in order of offsets.
 
     `committed` is the group's offset by partition, where known. `is_whole` says that nothing was
     compacted or deleted, so that what is not there never was. `awaited_from` says, by the place of
-    a record, since when a worker had it and was left in peace, where that is known.
+    a record, since when a worker had it and was left in peace, where that is known. `deeds` are
+    what tools noted; None: they noted nothing, or there were none.
     """
 
     prefix: str
@@ -71,6 +87,7 @@ class History:
     committed: Mapping[int, int] | None = None
     is_whole: bool = True
     awaited_from: Mapping[Place, datetime] = field(default_factory=dict)
+    deeds: Sequence[Deed] | None = None
 
     @cached_property
     def openings(self) -> Mapping[int, list[datetime]]:
@@ -129,12 +146,12 @@ class History:
     @cached_property
     def events(self) -> Mapping[str, list[Event]]:
         """The readable events of each other topic; `typed.py` complains of the rest."""
-        found: dict[str, list[Event]] = {topic: [] for topic in TOPICS}
+        found: dict[str, list[Event]] = {topic: [] for topic in (*TOPICS, *RUN_TOPICS)}
         for record in self.records:
             if record.topic != "requests" and record.value is not None:
                 body = body_of(record)
                 if body is not None:
-                    found[record.topic].append(Event(record, body))
+                    found.setdefault(record.topic, []).append(Event(record, body))
         return found
 
     @cached_property

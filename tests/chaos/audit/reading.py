@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.audit.canonical import moment
-from tests.chaos.audit.history import TOPICS, Call, History
+from tests.chaos.audit.history import CALL_TOPICS, RUN_TOPICS, TOPICS, Call, Deed, History
 from tests.chaos.audit.record import Record
 
 READ_LIMIT_S = 120.0  # without a record; a reader stands still while a transaction is open
@@ -39,8 +39,11 @@ def read_history(
     *,
     is_whole: bool = True,
     requests: Sequence[Record] | None = None,
+    deeds: Path | None = None,
 ) -> History:
-    """Everything of the seven topics up to their ends now. Raises UnreadableError.
+    """Everything up to the ends now: of the seven topics, and of those of agents if there are any.
+
+    Raises UnreadableError. `deeds` is the file in which tools noted what they did.
 
     `requests` are the records of that topic where this client cannot read them: one that no
     client can read has no value.
@@ -51,23 +54,56 @@ def read_history(
         asked = f"{prefix}.requests.v1"
         partitions = sum(place.topic == asked for place in places)
         left = [place for place in places if requests is None or place.topic != asked]
-        found = [*(requests or ()), *_records(consumer, left)]
+        found = [*(requests or ()), *_records(consumer, prefix, left)]
         records = sorted(found, key=lambda r: (r.topic, r.partition, r.offset))
     except KafkaException as error:
         raise UnreadableError(f"the broker at {bootstrap}: {error}") from error
     finally:
         consumer.close()
     committed = _committed(bootstrap, prefix, partitions)
-    return History(prefix, partitions, records, read_journal(journal), committed, is_whole)
+    return History(
+        prefix,
+        partitions,
+        records,
+        read_journal(journal),
+        committed,
+        is_whole,
+        deeds=None if deeds is None else read_deeds(deeds),
+    )
 
 
 def read_journal(path: Path) -> list[Call]:
     """The calls of a journal, in the order in which they began. Raises UnreadableError."""
+    return calls_of(_lines(path))
+
+
+def read_deeds(path: Path) -> list[Deed]:
+    """What tools did, in the order in which they began. Raises UnreadableError."""
+    return deeds_of(_lines(path))
+
+
+def deeds_of(lines: list[dict[str, Any]]) -> list[Deed]:
+    """Starts and ends, brought together by the name that each run of a tool gave itself."""
+    ends = {line["run"]: moment(line["at"]) for line in lines if line["event"] == "end"}
+    return [
+        Deed(
+            call_id=line["call_id"],
+            delivery=line["delivery"],
+            tool=line["tool"],
+            pid=line["pid"],
+            started=moment(line["at"]),
+            ended=ends.get(line["run"]),
+        )
+        for line in lines
+        if line["event"] == "start"
+    ]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
     try:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        return [json.loads(line) for line in path.read_text().splitlines()]
     except (OSError, ValueError) as error:
         raise UnreadableError(f"the journal {path}: {error}") from error
-    return calls_of(lines)
 
 
 def calls_of(lines: list[dict[str, Any]]) -> list[Call]:
@@ -112,6 +148,9 @@ def _places(consumer: Consumer, prefix: str) -> list[TopicPartition]:
     missing = [name for name in names if name not in known]
     if missing:
         raise UnreadableError(f"there is no topic {', '.join(missing)}")
+    of_agents = tuple(f"{prefix}.{topic}.v1" for topic in RUN_TOPICS)
+    of_calls = f"{prefix}.{CALL_TOPICS}"
+    names += sorted(name for name in known if name in of_agents or name.startswith(of_calls))
     return [
         TopicPartition(name, number, OFFSET_BEGINNING)
         for name in names
@@ -119,7 +158,7 @@ def _places(consumer: Consumer, prefix: str) -> list[TopicPartition]:
     ]
 
 
-def _records(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Record]:
+def _records(consumer: Consumer, prefix: str, places: list[TopicPartition]) -> Iterator[Record]:
     ends = {(place.topic, place.partition): _end(consumer, place) for place in places}
     consumer.assign(places)
     heard = time.monotonic()
@@ -133,7 +172,7 @@ def _records(consumer: Consumer, places: list[TopicPartition]) -> Iterator[Recor
         for message in messages:
             error = message.error()
             if error is None:
-                yield _record(message)
+                yield _record(message, prefix)
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             elif (message.offset() or 0) >= ends.get(_place(message), 0):
@@ -156,12 +195,12 @@ def _place(message: Message) -> tuple[str, int]:
     return str(message.topic()), message.partition() or 0
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message, prefix: str) -> Record:
     topic, partition = _place(message)
     _, milliseconds = message.timestamp()
     headers: Any = message.headers()
     return Record(
-        topic=topic.removesuffix(".v1").rpartition(".")[2],
+        topic=topic.removeprefix(f"{prefix}.").removesuffix(".v1"),
         partition=partition,
         offset=message.offset() or 0,
         timestamp=datetime.fromtimestamp(milliseconds / 1000, UTC),

@@ -13,17 +13,24 @@ KINDS = {
     "dead-letters": {"dead_letter", "replayed", "dismissed"},
     "attempts": {"attempt"},
     "ledger": {"account", "closed", "closed_ids", "lane"},
+    "tool-results": {"tool_result", "tool_progress"},
+    "toolsets": {"toolset"},
+    "controls": {"approval", "cancel"},
+    "runs": {"run", "run_step", "run_call", "run_cancel"},
+    "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
 }
+OF_CALLS = {"tool_call", "tool_cancel"}
+WRITTEN_BY_OTHERS = ("requests", "controls")
 # Where a null value says something, and of which keys: an account or a lane never ends so.
-NULL_ENDS = {"retries": (b"",), "ledger": (b"closed:", b"closed_ids:")}
+NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:")}
 
 
 def check(history: History) -> Iterator[Violation]:
-    """Each record but those that upstream wrote."""
+    """Each record but those that upstream and people wrote."""
     for record in history.records:
         keys = NULL_ENDS.get(record.topic, ())
         is_end = record.value is None and (record.key or b"").startswith(keys)
-        if record.topic == "requests" or is_end:
+        if record.topic in WRITTEN_BY_OTHERS or is_end:
             continue
         about = record.where
         body = body_of(record)
@@ -37,7 +44,7 @@ def check(history: History) -> Iterator[Violation]:
 
 def _faults(history: History, event: Event) -> Iterator[str]:
     record, body = event.record, event.body
-    if body["kind"] not in KINDS[record.topic]:
+    if body["kind"] not in KINDS.get(record.topic, OF_CALLS):
         yield f"a {body['kind']} does not belong here"
         return
     yield from schemas.faults(body["kind"], body)
@@ -52,23 +59,30 @@ def _faults(history: History, event: Event) -> Iterator[str]:
         yield f"it belongs into partition {partition}"
 
 
+# The key of a record by its kind, as its members say it; of all others it is the workflow's id.
+_KEYS = {
+    "retry_request": "{request_id}",
+    "dead_letter": "{dead_letter_id}",
+    "replayed": "{dead_letter_id}",
+    "dismissed": "{dead_letter_id}",
+    "account": "account:{account_id}",
+    "closed_ids": "closed_ids:{chunk}",
+    "lane": "lane",
+    "run": "{request[request_id]}",
+    "run_step": "{request_id}/{n}",
+    "run_call": "{request_id}/{n}/{place}",
+    "run_cancel": "{request_id}/cancel",
+    "tool_call": "{call_id}",
+    "tool_cancel": "{call_id}",
+    "toolset": "{toolset}",
+}
+
+
 def _key(body: Json) -> str:
-    match body["kind"]:
-        case "retry_request":
-            return str(body["request_id"])
-        case "dead_letter" | "replayed" | "dismissed":
-            return str(body["dead_letter_id"])
-        case "account":
-            return f"account:{body['account_id']}"
-        case "closed":
-            of_place = "@" if body["workflow_id"] is None else ""
-            return f"closed:{of_place}{body['closes']}"
-        case "closed_ids":
-            return f"closed_ids:{body['chunk']}"
-        case "lane":
-            return "lane"
-        case _:
-            return str(body["workflow_id"])
+    if body["kind"] == "closed":
+        of_place = "@" if body["workflow_id"] is None else ""
+        return f"closed:{of_place}{body['closes']}"
+    return _KEYS.get(body["kind"], "{workflow_id}").format_map(body)
 
 
 def _partition(history: History, body: Json) -> int | None:
@@ -76,4 +90,6 @@ def _partition(history: History, body: Json) -> int | None:
     if body["kind"] == "dead_letter" and body["request"] is None:
         return int(body["origin"]["partition"]) % history.partitions
     workflow_id = body.get("workflow_id")
+    if body["kind"] in OF_CALLS:
+        return None  # they are spread over partitions of their own
     return None if workflow_id is None else owner(workflow_id, history.partitions)

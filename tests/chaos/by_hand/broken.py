@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.chaos.by_hand.run_story import RunStory
 from tests.chaos.by_hand.story import Story
 
 Tell = Callable[[Story], None]
+TellRun = Callable[[RunStory], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,22 @@ class Broken:
 def breaks(promise: str, about: str, words: str, partitions: int = 1) -> Callable[[Tell], Broken]:
     """Makes of a function that tells a history a broken promise."""
     return lambda tell: Broken(tell.__name__, promise, about, words, tell, partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRun:
+    """The same of a run."""
+
+    name: str
+    promise: str
+    about: str
+    words: str
+    tell: TellRun
+
+
+def breaks_run(promise: str, about: str, words: str) -> Callable[[TellRun], BrokenRun]:
+    """Makes of a function that tells a history of a run a broken promise."""
+    return lambda tell: BrokenRun(tell.__name__, promise, about, words, tell)
 
 
 def attempted(story: Story) -> None:

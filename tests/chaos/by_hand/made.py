@@ -26,7 +26,15 @@ EXAMPLE_OF = {
     "attempt": "result",
     "account": "new",
     "closed": "origin",
+    "run": "malformed_retry",
+    "run_call": "called",
+    "step": "calls",
+    "tool_call": "at_least_once",
+    "tool_result": "ok",
+    "tool_ended": "ok",
+    "control_applied": "approved",
 }
+HASHED = {"attempt", "step", "tool_ended"}
 TOPIC_OF = {
     "result": "results",
     "unvalidated_result": "results",
@@ -36,6 +44,20 @@ TOPIC_OF = {
     "attempt": "attempts",
     "account": "ledger",
     "closed": "ledger",
+    "run": "runs",
+    "run_call": "runs",
+    "step": "steps",
+    "tool_call": "tools.orders",
+    "tool_result": "tool-results",
+    "tool_ended": "steps",
+    "control_applied": "steps",
+}
+RUN = {
+    "agent": {"name": "support", "version": 3, "digest": DIGEST},
+    "steps": 0,
+    "tool_calls": 0,
+    "children": 0,
+    "usage": {"input_tokens": None, "output_tokens": None, "micro_usd": None},
 }
 FAILURES: dict[str | None, Json | None] = {
     None: None,
@@ -43,6 +65,7 @@ FAILURES: dict[str | None, Json | None] = {
     "truncated": {"kind": "truncated", "limit": 10},
     "refused": {"kind": "refused", "reason": "no"},
     "throttled": {"kind": "throttled", "retry_after_s": 1.0},
+    "unavailable": {"kind": "unavailable", "status": 400},
     "unknown": {"kind": "unknown"},
 }
 
@@ -50,7 +73,7 @@ FAILURES: dict[str | None, Json | None] = {
 def event(kind: str, /, **members: Any) -> Json:
     """The committed example of a kind, with these members instead of its own."""
     body = json.loads((EXAMPLES / kind / f"{EXAMPLE_OF[kind]}.json").read_text()) | members
-    if kind == "attempt":
+    if kind in HASHED:
         del body["hash"]
         body["hash"] = digest(body)
     return dict(body)
@@ -72,6 +95,12 @@ def key(body: Json) -> bytes:
             text = body["request_id"]
         case "dead_letter":
             text = body["dead_letter_id"]
+        case "run":
+            text = body["request"]["request_id"]
+        case "run_call":
+            text = f"{body['request_id']}/{body['n']}/{body['place']}"
+        case "tool_call":
+            text = body["call_id"]
         case "account":
             text = f"account:{body['account_id']}"
         case "closed":

@@ -63,7 +63,7 @@ class Story:
         account = self._account(id_)
         spent = next(e for e in account["in_flight"] if e["attempt"] == attempt)
         account["in_flight"].remove(spent)
-        is_told = outcome in {"result", "refusal", "dead_letter"}
+        is_told = outcome in {"result", "refusal", "dead_letter", "step"}
         usage = {"input_tokens": 10, "output_tokens": 2, "micro_usd": None} if is_told else UNTOLD
         attempt_event = self.write(
             "attempt",

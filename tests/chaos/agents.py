@@ -1,0 +1,78 @@
+"""What a run of chaos with agents has beside the rest: tool servers, their topics, and people."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from answerbus.topics import RUN_TOPICS, TOOLSETS, tool_calls
+from tests.chaos.fleet import Fleet
+from tests.chaos.people import People
+from tests.chaos.script import TOOLSET
+from tests.chaos.toolset import JOURNAL_VARIABLE
+from tests.integration.bus import Bus, create_topics
+
+DEEDS = "deeds.jsonl"
+SERVE = ("-m", "services.cli", "tools", "serve", "tests.chaos.toolset:deeds")
+CARD_LIMIT_S = 120.0
+
+
+class Agents:
+    """The tool servers are a fleet like that of the workers; people come once it has begun."""
+
+    def __init__(self, config: Path, folder: Path, servers: int) -> None:
+        self.deeds = folder / DEEDS
+        self.deeds.touch()
+        variables = {JOURNAL_VARIABLE: str(self.deeds)}
+        self.fleet = Fleet(
+            config, folder, lambda _: variables, name="server", command=SERVE, ready=b"serving"
+        )
+        self._servers = servers
+        self.people: People | None = None
+
+    def begin(self, bus: Bus, replicas: int) -> None:
+        """Topics, servers, their card; then workers may start."""
+        asyncio.run(create_topics(bus, replicas, RUN_TOPICS))
+        for topic in (tool_calls(TOOLSET), TOOLSETS):
+            of_its_own = replace(bus, partitions=topic.partitions or bus.partitions)
+            asyncio.run(create_topics(of_its_own, replicas, [topic]))
+        for slot in range(self._servers):
+            self.fleet.start(slot)
+        _wait_for_card(bus.bootstrap, bus.topic(TOOLSETS))
+        self.people = People(bus.bootstrap, bus.prefix, bus.partitions)
+
+    def look(self) -> None:
+        """Let people answer what they are asked."""
+        if self.people:
+            self.people.look()
+
+    def close(self) -> None:
+        """Leave; the servers are ended by whoever started them."""
+        if self.people:
+            self.people.close()
+
+
+def _wait_for_card(bootstrap: str, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "cards-without-a-group"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    try:
+        _until(lambda: _is_card(consumer), "the tool servers have announced their card")
+    finally:
+        consumer.close()
+
+
+def _is_card(consumer: Consumer) -> bool:
+    message = consumer.poll(0.2)
+    value = message.value() if message is not None and message.error() is None else None
+    return value is not None and json.loads(value)["toolset"] == TOOLSET
+
+
+def _until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + CARD_LIMIT_S
+    while not true():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"in {CARD_LIMIT_S:.0f} s not: {what}")

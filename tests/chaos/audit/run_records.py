@@ -1,0 +1,102 @@
+"""What a history says of runs: steps, calls, their deliveries and ends, each by its id."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TypeVar
+
+from tests.chaos.audit.history import CALL_TOPICS, Deed, Event, History, Json
+
+_Value = TypeVar("_Value")
+
+
+class RunRecords:
+    """Everything in order of offsets, which within a topic is the order of commits of one lane."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether no request had an agent, and nothing was written as if one had."""
+        return not self.requests and not self.history.events["steps"] and not self.delivered
+
+    @cached_property
+    def requests(self) -> Mapping[str, Json]:
+        """The requests with an agent, by id."""
+        found = self.history.requests.items()
+        return {id_: body for id_, body in found if body.get("agent")}
+
+    @cached_property
+    def chains(self) -> Mapping[str, list[Event]]:
+        """Steps and ends of calls by request, as they are chained."""
+        events = self.history.events["steps"]
+        chained = (e for e in events if e.body["kind"] in {"step", "tool_ended"})
+        return _grouped((event.body["request_id"], event) for event in chained)
+
+    @cached_property
+    def steps(self) -> Mapping[str, list[Event]]:
+        """By request."""
+        return _grouped((e.body["request_id"], e) for e in self._told("step"))
+
+    @cached_property
+    def asked(self) -> Mapping[str, list[tuple[Event, Json]]]:
+        """By call id: the step that asks for it, and the call in that step."""
+        pairs = ((step, call) for step in self._told("step") for call in step.body["calls"])
+        return _grouped((call["call_id"], (step, call)) for step, call in pairs)
+
+    @cached_property
+    def ended(self) -> Mapping[str, list[Event]]:
+        """The ends of calls, by call id."""
+        return _grouped((e.body["call_id"], e) for e in self._told("tool_ended"))
+
+    @cached_property
+    def controls(self) -> list[Event]:
+        """What became of what people said."""
+        return list(self._told("control_applied"))
+
+    @cached_property
+    def delivered(self) -> Mapping[str, list[Event]]:
+        """What went out to tool servers, by call id."""
+        events = (
+            event
+            for topic, found in self.history.events.items()
+            if topic.startswith(CALL_TOPICS)
+            for event in found
+            if event.body["kind"] == "tool_call"
+        )
+        return _grouped((event.body["call_id"], event) for event in events)
+
+    @cached_property
+    def results(self) -> Mapping[str, list[Event]]:
+        """What tool servers answered, by call id."""
+        events = self.history.events["tool-results"]
+        found = (event for event in events if event.body["kind"] == "tool_result")
+        return _grouped((event.body["call_id"], event) for event in found)
+
+    @cached_property
+    def deeds(self) -> Mapping[str, list[Deed]]:
+        """What tools themselves noted, by call id."""
+        return _grouped((deed.call_id, deed) for deed in self.history.deeds or ())
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Json]:
+        """The definition that was frozen into each run, by request id."""
+        events = self.history.events["runs"]
+        runs = (event.body for event in events if event.body["kind"] == "run")
+        return {run["request"]["request_id"]: run["definition"] for run in runs}
+
+    def cards(self, request_id: str) -> Mapping[str, Json]:
+        """The cards of a run's tools, by the names that models use."""
+        tools = self.definitions.get(request_id, {}).get("tools", [])
+        return {f"{tool['toolset']}.{tool['card']['name']}": tool["card"] for tool in tools}
+
+    def _told(self, kind: str) -> Iterator[Event]:
+        return (event for event in self.history.events["steps"] if event.body["kind"] == kind)
+
+
+def _grouped(pairs: Iterable[tuple[str, _Value]]) -> dict[str, list[_Value]]:
+    groups: dict[str, list[_Value]] = defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return dict(groups)

@@ -1,0 +1,134 @@
+"""A2 and A4 to A6: each tool call against its step, its end, its approval, and what tools noted."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from tests.chaos.audit import schemas
+from tests.chaos.audit.canonical import digest, moment
+from tests.chaos.audit.history import Event, History, Json, Violation
+from tests.chaos.audit.run_records import RunRecords
+
+CLOCK_ERROR = timedelta(milliseconds=10)
+SAID_BY_TOOLS = ("ok", "error")  # outcomes that only a tool server can tell
+
+
+def check(history: History) -> Iterator[Violation]:
+    """All that is promised of calls."""
+    runs = RunRecords(history)
+    if runs.is_empty:
+        return
+    for call_id, asked in runs.asked.items():
+        if len(asked) > 1:
+            yield Violation("A4", call_id, f"{len(asked)} steps ask for it")
+        yield from _one_end(runs, call_id, asked[0][0].body["request_id"])
+    for call_id in runs.ended.keys() - runs.asked.keys():
+        yield Violation("A5", call_id, "the end of a call that no step asks for")
+    for call_id, deliveries in runs.delivered.items():
+        yield from _delivered(runs, call_id, deliveries)
+    for call_id in runs.deeds:
+        yield from _done(runs, call_id)
+    for call_id, ends in runs.ended.items():
+        yield from _answered(runs, call_id, ends[0])
+
+
+def _one_end(runs: RunRecords, call_id: str, request_id: str) -> Iterator[Violation]:
+    ends, is_over = runs.ended.get(call_id, []), request_id in runs.history.terminals
+    if len(ends) > 1 or (is_over and not ends):
+        yield Violation("A5", call_id, f"it ended {len(ends)} times")
+
+
+def _delivered(runs: RunRecords, call_id: str, deliveries: list[Event]) -> Iterator[Violation]:
+    asked = runs.asked.get(call_id)
+    if not asked:
+        yield Violation("A4", call_id, "published, and no committed step asks for it")
+        return
+    step, call = asked[0]
+    deliveries = sorted(deliveries, key=lambda event: event.record.timestamp)
+    numbers = [event.body["delivery"] for event in deliveries]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield Violation("A4", call_id, f"its deliveries are numbered {numbers}")
+    tokens = {event.body["reply"]["token"] for event in deliveries}
+    if len(tokens) < len(deliveries):
+        yield Violation("A4", call_id, "two deliveries have one token")
+    if call["state"] == "ended":
+        yield Violation("A4", call_id, "published, and it ended with its step")
+    for event in deliveries:
+        yield from _as_asked(call_id, call, event.body)
+    yield from _allowed(runs, call_id, step.body["request_id"], deliveries)
+    yield from _after_its_end(runs, call_id, deliveries)
+    if call["state"] == "awaits_approval":
+        yield from _approved(runs, call_id, deliveries[0])
+
+
+def _as_asked(call_id: str, call: Json, sent: Json) -> Iterator[Violation]:
+    name = f"{sent['toolset']}.{sent['tool']}"
+    if (name, sent["args"]) != (call["tool"], call["args"]):
+        yield Violation("A4", call_id, f"published as {name}, asked for was {call['tool']}")
+    if not sent["args_digest"] == call["args_digest"] == digest(sent["args"]):
+        yield Violation("A4", call_id, "its digest is not that of its arguments")
+
+
+def _allowed(
+    runs: RunRecords, call_id: str, request_id: str, deliveries: list[Event]
+) -> Iterator[Violation]:
+    """By the definition that was frozen into the run."""
+    sent = deliveries[0].body
+    name = f"{sent['toolset']}.{sent['tool']}"
+    card = runs.cards(request_id).get(name)
+    if card is None:
+        yield Violation("A6", call_id, f"{name} is no tool of its agent")
+        return
+    if faults := schemas.inline_faults(card["args_schema"], sent["args"]):
+        yield Violation("A6", call_id, "outside of its schema: " + "; ".join(faults))
+    if card["delivery"] == "at_most_once" and len(deliveries) > 1:
+        yield Violation("A4", call_id, f"published {len(deliveries)} times, at most once allowed")
+
+
+def _after_its_end(runs: RunRecords, call_id: str, deliveries: list[Event]) -> Iterator[Violation]:
+    """By the worker's own times: what is committed at once is appended in no order."""
+    ends = [moment(end.body["at"]) for end in runs.ended.get(call_id, [])]
+    if ends and moment(deliveries[-1].body["at"]) > max(ends) + CLOCK_ERROR:
+        yield Violation("A2", call_id, "published again after its end")
+
+
+def _approved(runs: RunRecords, call_id: str, first: Event) -> Iterator[Violation]:
+    """An approval of these very arguments was applied before."""
+    moments = [
+        control.record.timestamp
+        for control in runs.controls
+        if control.body["effect"] == "approved"
+        and control.body["control"]["call_id"] == call_id
+        and control.body["control"]["args_digest"] == first.body["args_digest"]
+    ]
+    if not moments or first.record.timestamp < min(moments) - CLOCK_ERROR:
+        yield Violation("A5", call_id, "published without an approval of its arguments before")
+
+
+def _done(runs: RunRecords, call_id: str) -> Iterator[Violation]:
+    """What a tool did was asked of it, and no more often than it may."""
+    deeds, deliveries = runs.deeds[call_id], runs.delivered.get(call_id)
+    if not deliveries:
+        yield Violation("A4", call_id, "a tool ran it, and it was never published")
+        return
+    first = min(event.record.timestamp for event in deliveries)
+    if min(deed.started for deed in deeds) < first - CLOCK_ERROR:
+        yield Violation("A4", call_id, "a tool ran it before it was published")
+    asked = runs.asked.get(call_id)
+    card = runs.cards(asked[0][0].body["request_id"]).get(asked[0][1]["tool"]) if asked else None
+    if card and card["delivery"] == "at_most_once" and len(deeds) > 1:
+        yield Violation("A4", call_id, f"it ran {len(deeds)} times, at most once allowed")
+
+
+def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]:
+    """What a tool is said to have answered, one did, under a token that it was given."""
+    outcome = end.body["outcome"]
+    if outcome["kind"] not in SAID_BY_TOOLS:
+        return
+    tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
+    answers = [event.body for event in runs.results.get(call_id, [])]
+    said = [answer["outcome"] for answer in answers if answer["token"] in tokens]
+    if not any(all(one.get(name) == outcome[name] for name in outcome) for one in said):
+        yield Violation("A4", call_id, f"it ended as {outcome['kind']}, and no server said so")
+    noted = runs.history.deeds is None or any(deed.ended for deed in runs.deeds.get(call_id, []))
+    if outcome["kind"] == "ok" and not noted:
+        yield Violation("A4", call_id, "it ended well, and no tool ran to its end")

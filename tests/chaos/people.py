@@ -1,0 +1,69 @@
+"""The people of a run: they approve or deny calls, and now and then look at the wrong arguments."""
+
+import json
+import random
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from tests.chaos.workload import NOW_TEXT
+
+Json = dict[str, Any]
+
+WRONG_SHARE = 0.2  # of the decisions: first one about other arguments
+DENIED_SHARE = 0.2
+TWICE_SHARE = 0.2
+_BATCH = 500
+_NO_DIGEST = "sha256:" + "0" * 64
+
+
+class People:
+    """Reads what runs do, and answers what they ask."""
+
+    def __init__(self, bootstrap: str, prefix: str, partitions: int) -> None:
+        self._controls = f"{prefix}.controls.v1"
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "people-without-a-group",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        steps = f"{prefix}.steps.v1"
+        self._consumer.assign(
+            [TopicPartition(steps, number, OFFSET_BEGINNING) for number in range(partitions)]
+        )
+        self.decided = 0
+
+    def look(self) -> None:
+        """Decide what has been asked since; returns at once."""
+        for message in self._consumer.consume(_BATCH, timeout=0):
+            if message.error() is not None:
+                continue
+            event = json.loads(message.value() or b"")
+            if event["kind"] == "approval_requested":
+                self._decide(event, message.partition() or 0)
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+        self._producer.flush(1.0)
+
+    def _decide(self, asked: Json, partition: int) -> None:
+        """Each call always gets the same decisions."""
+        chance = random.Random(asked["call_id"])
+        kept = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
+        said = {**kept, "kind": "approval", "by": "ops", "reason": "looked at it", "at": NOW_TEXT}
+        decision = "denied" if chance.random() < DENIED_SHARE else "approved"
+        decisions = [{**said, "decision": decision}] * (1 + (chance.random() < TWICE_SHARE))
+        if chance.random() < WRONG_SHARE:
+            wrong = {**said, "decision": "approved", "args_digest": _NO_DIGEST}
+            decisions.insert(0, wrong)
+        for one in decisions:
+            key = asked["workflow_id"].encode()
+            self._producer.produce(self._controls, json.dumps(one), key, partition)
+        self.decided += 1

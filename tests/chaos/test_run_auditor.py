@@ -1,0 +1,68 @@
+"""The auditor finds each broken promise of runs in a history made by hand: that one, no other."""
+
+import pytest
+
+from tests.chaos.audit.reading import deeds_of
+from tests.chaos.auditor import audit, summary
+from tests.chaos.by_hand import broken_runs
+from tests.chaos.by_hand.broken import BrokenRun
+from tests.chaos.by_hand.run_story import GET, PAY, RunStory
+
+BROKEN = [b for b in vars(broken_runs).values() if isinstance(b, BrokenRun)]
+
+
+def clean() -> RunStory:
+    """Steps, calls of both kinds, a delivery that is lost, a call that times out."""
+    story = RunStory()
+    story.begin("r")
+    story.step("r", 1, GET, PAY)
+    story.carry_out("r", "1.1", PAY)
+    story.deliver("r", "1.0")
+    story.carry_out("r", "1.0")
+    story.spend("r", 2)
+    story.call("r", 2, "never")
+    story.settle("r", 2, "unknown", failure="unknown", worker="two")
+    story.step("r", 3, GET)
+    story.deliver("r", "3.0")
+    story.close_call("r", "3.0", outcome={"kind": "timed_out", "after_s": 8.0, "ran": "unknown"})
+    story.do("r", "3.0")
+    story.answer("r", "3.0")  # late, and dropped
+    story.finish("r", 4)
+    return story
+
+
+def test_a_run_that_keeps_every_promise_is_clean() -> None:
+    history = clean().history()
+
+    assert audit(history) == []
+    told = summary(history)
+    assert "1 runs, 2 steps, 3 tool calls (2 ok, 1 timed_out), 4 deliveries" in told
+    assert "0 effects at most once doubled, 1 calls of models asked again (1 cut" in summary(
+        history
+    )
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken.name for broken in BROKEN])
+def test_a_broken_promise_is_found(broken: BrokenRun) -> None:
+    story = RunStory()
+
+    broken.tell(story)
+
+    violations = audit(story.history())
+    assert [(v.promise, v.about) for v in violations] == [(broken.promise, broken.about)]
+    assert broken.words in violations[0].text
+
+
+def test_each_promise_of_runs_that_topics_show_has_been_broken() -> None:
+    assert {b.promise for b in BROKEN} == {f"A{n}" for n in (1, 2, 4, 5, 6, 7, 9, 12)}
+
+
+def test_a_deed_without_an_end_is_one_whose_process_died() -> None:
+    told = {"call_id": "c", "delivery": 1, "tool": "once", "pid": 7, "at": "2026-11-21T09:00:00Z"}
+    lines = [
+        {**told, "event": "start", "run": "a"},
+        {**told, "event": "start", "run": "b"},
+        {**told, "event": "end", "run": "b"},
+    ]
+
+    assert [deed.ended is None for deed in deeds_of(lines)] == [True, False]

@@ -1,0 +1,62 @@
+"""The tools of a run of chaos: each notes in a file that it began and that it ended.
+
+JOURNAL=deeds.jsonl answerbus tools serve tests.chaos.toolset:deeds
+"""
+
+import asyncio
+import json
+import os
+import random
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from answerbus.tools import ToolCall, Toolset
+from tests.chaos.script import TOOLSET
+
+JOURNAL_VARIABLE = "JOURNAL"
+TIMEOUT_S = 8.0
+LASTS_S = (0.0, 0.2)
+LONG_S = 2.0  # what one call in so many lasts
+ONE_IN = 20
+
+deeds = Toolset(TOOLSET)
+
+
+@deeds.tool(timeout_s=TIMEOUT_S)
+async def often(step: int, call: ToolCall) -> str:
+    """At least once: it may be repeated."""
+    return await _noted("often", step, call)
+
+
+@deeds.tool(delivery="at_most_once", timeout_s=TIMEOUT_S)
+async def once(step: int, call: ToolCall) -> str:
+    """At most once: what it does cannot be taken back."""
+    return await _noted("once", step, call)
+
+
+@deeds.tool(delivery="at_most_once", approval="always", timeout_s=TIMEOUT_S)
+async def asked(step: int, call: ToolCall) -> str:
+    """Only if a person has approved it."""
+    return await _noted("asked", step, call)
+
+
+async def _noted(tool: str, step: int, call: ToolCall) -> str:
+    run = uuid.uuid4().hex
+    told = {"run": run, "call_id": call.id, "delivery": call.delivery, "tool": tool}
+    _note({"event": "start", **told})
+    chance = random.Random(call.id)
+    lasts_s = LONG_S if chance.randrange(ONE_IN) == 0 else chance.uniform(*LASTS_S)
+    async with call.heartbeat("at work"):
+        await asyncio.sleep(lasts_s)
+    _note({"event": "end", **told})
+    return f"{tool} has done {step}"
+
+
+def _note(line: dict[str, object]) -> None:
+    """In one write to a file that is only added to: no other server's line tears it apart."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")  # noqa: TID251 - a tool's own clock
+    text = json.dumps({**line, "pid": os.getpid(), "at": at}) + "\n"
+    path = Path(os.environ[JOURNAL_VARIABLE])  # noqa: TID251 - set by the run of chaos
+    with path.open("a") as journal:
+        journal.write(text)
