@@ -18,6 +18,7 @@ pytestmark = pytest.mark.kafka
 STUCK_AFTER_S = 4.0
 AWAY_S = 15.0  # longer than the session of 6 s
 LIMIT_S = 60.0
+OTHER_PASSWORD = "battery-staple"
 
 
 @pytest.fixture
@@ -183,13 +184,17 @@ async def test_a_requests_topic_that_is_made_anew_at_once(secured: Secured, bus:
 
 
 @pytest.mark.usefixtures("password")
-async def test_a_password_that_is_changed_and_set_back(
+async def test_a_password_that_is_changed_set_back_and_changed_with_its_file(
     tmp_path: Path, make_prefix: Callable[[], str]
 ) -> None:
     """The broker asks again every few seconds; who does not answer well is cut off."""
     often = {"connections.max.reauth.ms": "3000"}
     with secured_broker(tmp_path / "own", often) as own:
+        file = tmp_path / "password"
+        file.write_text(PASSWORD)
         settings = own.settings("SASL_SSL", sasl_mechanism="SCRAM-SHA-512")
+        del settings["sasl_plain_password_env"]
+        settings["sasl_plain_password_file"] = str(file)
         bus = Bus(own.plain, make_prefix(), 2, tmp_path, kafka=settings)
         await create_topics(bus)
         own.allow_worker(bus.prefix)
@@ -201,8 +206,14 @@ async def test_a_password_that_is_changed_and_set_back(
             own.set_scram_password(PASSWORD)
             await green(worker)
             await answered(bus, 6)
+            own.set_scram_password(OTHER_PASSWORD)
+            file.write_text(OTHER_PASSWORD)
+            await publish(bus, 6)
+            await answered(bus, 12)
+            await green(worker)
         finally:
             bus.stop_workers()
 
-    assert PASSWORD not in str(red)
-    assert PASSWORD not in worker.log_file.read_text()
+    said = str(red) + worker.log_file.read_text()
+    assert PASSWORD not in said
+    assert OTHER_PASSWORD not in said

@@ -9,6 +9,8 @@ import pytest
 
 from answerbus.topics import ATTEMPTS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
 from services.worker.core.run import transitions
+from services.worker.core.run.agents import Agents
+from services.worker.plans import BackendChange
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault
@@ -372,5 +374,30 @@ def test_a_result_that_came_while_no_worker_was_there_is_heard_before_its_time_i
 
         assert stage.tools.ran == ["r-1.call.1.0/1"]
         assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["ok"]
+
+    run(main())
+
+
+def test_an_open_run_keeps_its_agent_when_the_settings_have_another_or_none() -> None:
+    """Also on the worker that opens the lane after it."""
+
+    def forget_agents(stage: RunStage) -> None:
+        stage.worker.context.planner.change(BackendChange({}), Agents())
+
+    async def main() -> None:
+        slow = [(10.0, {"kind": "ok", "value": "done"})]
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.tools.ran != [])
+        forget_agents(stage)
+        await stage.crash()
+        forget_agents(stage)
+        await stage.worker.open()
+        stage.publish("r-2")
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
+        assert cause(stage, "r-2") == "unknown_agent"
 
     run(main())
