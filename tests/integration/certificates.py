@@ -26,11 +26,11 @@ class Signed:
 class Authority:
     """Signs certificates; its own lies in `file`."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, ends: datetime = ENDS) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._name = folder, _named(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        own = _builder(self._name, self._name, self._key.public_key(), ENDS)
+        own = _builder(self._name, self._name, self._key.public_key(), ends)
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self._certificate = own.sign(self._key, hashes.SHA256())
         self.file = folder / f"{name}.pem"

@@ -112,8 +112,10 @@ class _Step:
             )
         if error.verify_code in _OUT_OF_DATE:
             return Diagnosis(
-                f"the broker's certificate is not valid today ({error.verify_message})",
-                "renew the broker's certificate, or correct the clock of this machine",
+                "the broker's certificate, or that of the authority that signed it, is not valid "
+                f"today ({error.verify_message})",
+                "renew the one that has expired (that of an authority also in "
+                f"{self._names.authority}), or correct the clock of this machine",
             )
         return Diagnosis(
             "the broker's certificate is signed by an authority that is not trusted here "
