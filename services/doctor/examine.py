@@ -31,6 +31,7 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
         return
     yield _settings(settings, config or FILE_DEFAULT)
     yield machine.open_files(settings.worker)
+    yield _drain(settings)
     async for finding in _broker(settings.kafka):
         yield finding
     async for finding in workers.lanes(settings):
@@ -57,6 +58,16 @@ def _settings(settings: Settings, file: Path) -> Finding:
     origin = f"{file} and variables" if file.exists() else f"variables alone, no {file}"
     count = "1 profile" if len(settings.profiles) == 1 else f"{len(settings.profiles)} profiles"
     return Finding("settings", "ok", f"from {origin}, {count}")
+
+
+def _drain(settings: Settings) -> Finding:
+    if settings.advice:
+        return Finding("drain", "warning", "; ".join(settings.advice))
+    text = (
+        f"a worker that leaves ends its calls within {settings.drain_s:g} s, and none may take "
+        f"longer than {settings.longest_call_s:g} s"
+    )
+    return Finding("drain", "ok", text)
 
 
 def _contracts() -> Finding:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from answerbus.topics import TOPICS, Topic
+from services.doctor.findings.compaction import compaction_finding
 from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.findings.finding import Finding, Verdict
 from services.settings import KafkaSettings
@@ -29,6 +30,8 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
         yield Finding("partitions", "warning", advice)
     if hidden := [topic for topic, found in facts.topics.items() if not found.in_force]:
         yield _unseen(hidden, settings.topic_prefix)
+    if facts.topics and not hidden:
+        yield compaction_finding(facts.topics)
     if facts.topics:
         yield from _safety(facts.cluster, facts.topics, are_seen=not hidden)
     yield _clock(facts.time)

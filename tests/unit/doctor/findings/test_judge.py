@@ -46,6 +46,7 @@ def test_all_is_well() -> None:
         "replication": ("ok", "3 copies of each partition"),
         "in sync": ("ok", "min.insync.replicas is 2"),
         "elections": ("ok", "no unclean leader elections"),
+        "compaction": ("ok", "the broker compacts retries, ledger"),
         "clock": ("ok", "ours and the broker's differ by less than a second or so"),
         "workers": (
             "ok",
@@ -161,6 +162,16 @@ def test_kafkas_own_topics_count_too() -> None:
             "`kafka.replication_factor` to 3 before the topics are made"
         ),
     )
+
+
+@pytest.mark.parametrize("policy", ["delete", ""], ids=["delete", "unknown"])
+def test_a_broker_that_does_not_compact(policy: str) -> None:
+    kept = {**WELL.topics, LEDGER: found(LEDGER, {"cleanup.policy": policy})}
+
+    verdict, text = said(replace(WELL, topics=kept))["compaction"]
+
+    assert verdict == "wrong"
+    assert text.startswith("the broker does not compact ledger, where the last record of each key ")
 
 
 def test_unclean_elections() -> None:
