@@ -1,9 +1,12 @@
-"""Dead letters and attempts of a long past, written as fast as a broker takes them."""
+"""Dead letters and attempts of a long past, as fast as a broker takes them, or at a pace."""
 
 import json
-from collections.abc import Iterator
-from itertools import cycle
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count, cycle, islice
 from pathlib import Path
+from threading import Event, Thread
 
 from confluent_kafka import Producer
 
@@ -12,10 +15,12 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
 from tests.integration.bus import Bus
 
 FLUSH_LIMIT_S = 300.0
+PACE_S = 0.05
 ATTEMPTS_EACH = 5  # of a workflow
 LETTER_EVERY = 10  # attempts
 _EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 _WORKFLOW, _REQUEST, _MARK = b"order-4711", b"0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10", b"past"
+_Record = tuple[Topic, bytes, bytes]  # with its workflow and its bytes
 _CAUSES = (
     *("invalid_answer", "deadline_passed", "budget_exhausted_attempts", "budget_exhausted_tokens"),
     *("unknown_profile", "unknown_schema", "hostile_schema", "unsupported_schema", "rejected"),
@@ -25,8 +30,34 @@ _CAUSES = (
 
 def write(bus: Bus, attempts: int) -> None:
     """So many attempts, and a letter for each LETTER_EVERY of them, of 12 causes."""
+    _send(bus, _records(range(attempts)))
+
+
+@contextmanager
+def arriving(bus: Bus, first: int, per_s: int) -> Iterator[None]:
+    """So many records a second go on arriving, from that number on, until it ends."""
+    ended = Event()
+    thread = Thread(target=_send, args=(bus, _paced(_records(count(first)), per_s, ended)))
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _paced(records: Iterator[_Record], per_s: int, ended: Event) -> Iterator[_Record]:
+    """A few each time, so that they arrive as from many services."""
+    began, done = time.monotonic(), 0
+    while not ended.wait(PACE_S):
+        due = int((time.monotonic() - began) * per_s)
+        yield from islice(records, due - done)
+        done = due
+
+
+def _send(bus: Bus, records: Iterable[_Record]) -> None:
     producer = Producer({"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0})
-    for topic, workflow_id, value in _records(attempts):
+    for topic, workflow_id, value in records:
         while True:
             try:
                 producer.produce(
@@ -42,10 +73,10 @@ def write(bus: Bus, attempts: int) -> None:
         raise RuntimeError("the past was not written")
 
 
-def _records(attempts: int) -> Iterator[tuple[Topic, bytes, bytes]]:
+def _records(numbers: Iterable[int]) -> Iterator[_Record]:
     tried = cycle([_example(f"attempt/{kind}") for kind in ("retry", "result", "refusal")])
     died = cycle([_example(f"dead_letter/{cause}") for cause in _CAUSES])
-    for n in range(attempts):
+    for n in numbers:
         workflow_id, request_id = b"%s-w%d" % (_MARK, n // ATTEMPTS_EACH), b"%s-%d" % (_MARK, n)
         yield ATTEMPTS, workflow_id, _of(next(tried), workflow_id, request_id)
         if n % LETTER_EVERY == 0:
@@ -53,7 +84,11 @@ def _records(attempts: int) -> Iterator[tuple[Topic, bytes, bytes]]:
 
 
 def _example(name: str) -> bytes:
-    return json.dumps(json.loads((_EXAMPLES / f"{name}.json").read_text())).encode()
+    """Each request has labels that many share, and one of its own."""
+    found = json.loads((_EXAMPLES / f"{name}.json").read_text())
+    if found.get("request"):
+        found["request"]["labels"] = {"tenant": "acme", "order": _REQUEST.decode()}
+    return json.dumps(found).encode()
 
 
 def _of(example: bytes, workflow_id: bytes, request_id: bytes) -> bytes:

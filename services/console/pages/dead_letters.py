@@ -1,7 +1,6 @@
 """Dead letters, in groups and one by one."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Sequence
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -13,24 +12,15 @@ from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
 from services.console.views.chips import chips_of
 from services.console.views.seen_ends import seen_ends
-from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, Group, Key, key_of
+from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
 from services.operators.dead_letters.row import STATUSES, DeadLetterRow
 from services.operators.dead_letters.selection import select
 
 PAGE_LETTERS = 50
-GROUPS_MAX = 100
 # Paths of problems may hold words of an answer, which viewers do not see.
 BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
 OPERATORS_KEYS = frozenset({"why"})
 
-GROUP_SORTS: Mapping[str, Callable[[Group], int]] = MappingProxyType(
-    {
-        "letters": lambda group: -group.count,
-        "newest": lambda group: -group.newest_ms,
-        "oldest": lambda group: group.oldest_ms,
-        "spent": lambda group: -(group.spent.micro_usd or 0),
-    }
-)
 LETTER_SORTS = ("oldest", "newest", "spent")  # the first is how they are selected
 
 
@@ -38,11 +28,10 @@ async def groups(request: web.Request) -> web.Response:
     """By the keys `by`, of those that the filters mean."""
     filters = filters_in(request, "by", "label", "sort")
     keys = _keys(request)
-    sort = _sort(request, GROUP_SORTS)
+    sort = _sort(request, ORDERS)
     state = request.app[CONTEXT].feed.state
-    found = state.group_cache.of(filters, keys)
-    ordered = sorted(found.groups, key=GROUP_SORTS[sort])[:GROUPS_MAX]
-    rows = [(one, filters.narrowed(keys, one.values)) for one in ordered]
+    found = state.group_cache.of(filters, keys, sort)
+    rows = [(one, filters.narrowed(keys, one.values)) for one in found.groups]
     beside = [*(("by", str(key)) for key in keys), ("sort", sort)]
     return page(
         request,
@@ -54,11 +43,11 @@ async def groups(request: web.Request) -> web.Response:
         keys=keys,
         all_keys=_offered(request),
         statuses=STATUSES,
-        sorts=tuple(GROUP_SORTS),
+        sorts=tuple(ORDERS),
         sort=sort,
         rows=rows,
         seen=seen_ends(state.dead_letters.ends),
-        left_out=len(found.groups) - len(rows),
+        left_out=found.total - len(rows),
         count=found.count,
     )
 

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.console.views.filters import DeadLetterFilters
-from services.operators.dead_letters.groups import Group, Key, group
+from services.operators.dead_letters.groups import Group, Key, first_groups
 from services.operators.dead_letters.index import DeadLetterIndex
 
 KEPT = 16  # ways of grouping
+GROUPS_MAX = 100  # of each way
 
-_Way = tuple[DeadLetterFilters, tuple[Key, ...]]
+_Way = tuple[DeadLetterFilters, tuple[Key, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """How many dead letters are meant, and their groups, the largest first."""
+    """How many dead letters are meant, how many groups they make, and the first of these."""
 
     count: int
+    total: int
     groups: Sequence[Group]
 
 
@@ -32,12 +34,13 @@ class GroupCache:
         """The dead letters have changed."""
         self._kept.clear()
 
-    def of(self, filters: DeadLetterFilters, keys: Sequence[Key]) -> Grouped:
-        """The groups as they are now; no keys, no groups."""
-        way = (filters, tuple(keys))
+    def of(self, filters: DeadLetterFilters, keys: Sequence[Key], order: str) -> Grouped:
+        """The groups as they are now, in an order of ORDERS; no keys, no groups."""
+        way = (filters, tuple(keys), order)
         if way not in self._kept:
             admitted = filters.selection.of(self._letters)
-            self._kept[way] = Grouped(len(admitted), group(admitted, keys) if keys else ())
+            first = first_groups(admitted if keys else (), keys, order, GROUPS_MAX)
+            self._kept[way] = Grouped(len(admitted), first.total, first.groups)
         self._kept.move_to_end(way)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)

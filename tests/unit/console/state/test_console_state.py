@@ -47,14 +47,14 @@ def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> N
     state = ConsoleState()
     state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
     keys = [Key("cause")]
-    first = state.group_cache.of(DeadLetterFilters(), keys)
+    first = state.group_cache.of(DeadLetterFilters(), keys, "letters")
 
     state.take(stored("result/dep_bump"))
-    assert state.group_cache.of(DeadLetterFilters(), keys) is first
+    assert state.group_cache.of(DeadLetterFilters(), keys, "letters") is first
 
     state.take(stored("dead_letter/unknown_schema", dead_letter_id="y.dead-letter"))
     state.take(stored("dismissed/dismissed", dead_letter_id="x.dead-letter"))
-    found = state.group_cache.of(DeadLetterFilters(), keys)
+    found = state.group_cache.of(DeadLetterFilters(), keys, "letters")
     assert [(one.values, one.count) for one in found.groups] == [(("unknown_schema",), 1)]
-    assert state.group_cache.of(DeadLetterFilters(status=None), keys).count == 2
-    assert ConsoleState().group_cache.of(DeadLetterFilters(), keys) == Grouped(0, [])
+    assert state.group_cache.of(DeadLetterFilters(status=None), keys, "letters").count == 2
+    assert ConsoleState().group_cache.of(DeadLetterFilters(), keys, "letters") == Grouped(0, 0, [])

@@ -1,8 +1,18 @@
 """Letters grouped and chosen."""
 
+from collections.abc import Callable
+
 import pytest
 
-from services.operators.dead_letters.groups import Group, Key, group, key_of
+from services.operators.dead_letters.groups import (
+    ORDERS,
+    FirstGroups,
+    Group,
+    Key,
+    first_groups,
+    group,
+    key_of,
+)
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import Funds
 from services.operators.dead_letters.selection import Selection, select
@@ -47,6 +57,29 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
         Group(("budget_exhausted", "zeta"), 1, NOW_MS, NOW_MS, "r-4.dead-letter", Funds(1, 10, 0)),
         Group(("deadline_passed", "acme"), 1, NOW_MS, NOW_MS, "r-3.dead-letter", Funds(1, 10, 0)),
     ]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("keys", [["cause"], ["workflow"], ["cause", "label:tenant"]])
+def test_the_first_groups_are_those_that_come_first_of_all(order: str, keys: list[str]) -> None:
+    letters, chosen = list(some()), [key for name in keys if (key := key_of(name))]
+    ranks_of: dict[str, Callable[[Group], int]] = {
+        "letters": lambda found: -found.count,
+        "newest": lambda found: -found.newest_ms,
+        "oldest": lambda found: found.oldest_ms,
+        "spent": lambda found: -(found.spent.micro_usd or 0),
+    }
+    rank = ranks_of[order]
+    everything = sorted(group(letters, chosen), key=rank)
+    ranks = [rank(found) for found in everything]
+
+    for most in range(len(everything) + 2):
+        first = first_groups(letters, chosen, order, most)
+
+        assert first.total == len(everything)
+        assert [rank(found) for found in first.groups] == ranks[:most]
+        assert all(found in everything for found in first.groups)
+    assert first_groups([], chosen, order, 1) == FirstGroups(0, [])
 
 
 @pytest.mark.parametrize(
