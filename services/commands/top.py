@@ -14,6 +14,7 @@ from services.commands.terminal.top_board import MINUTES, TopFacts, as_data, boa
 from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.tasks.feed import Feed
 from services.console.tasks.polling import Poller
+from services.console.tasks.status_now import status_now
 from services.escaping import json_lines
 from services.settings import Settings, from_environment
 
@@ -91,8 +92,7 @@ def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
         len(state.board.waits),
         Counter(letter.cause for letter in state.dead_letters if letter.status == "open"),
         {**inferred, **reported},
-        feed.progress.percent,
-        feed.progress.trouble or polled.trouble,
+        status_now(feed, poller, now_ms, operator=True),
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
@@ -15,7 +15,7 @@ from services.console.state.board import Window
 from services.console.state.minute import ProfileCounts
 from services.console.state.schema_labels import SchemaLabels
 from services.console.views.lane_grid import LaneCell
-from services.console.views.tile import AGE_BAD_MS, AGE_WARN_MS, DEAD_BAD, DEAD_WARN, level_of
+from services.console.views.status import BusStatus, Level, StatusFacts, bus_status
 from services.console.views.units import duration, share, short, usd
 
 MINUTES = 15
@@ -29,13 +29,17 @@ _ENDING_STYLES: Mapping[str, str] = {
     "dead": "red",
 }
 _AGE_STYLES = ("dim", "green", "yellow", "dark_orange", "bold red")
-_LEVEL_STYLES = {"good": "bold green", "warn": "bold yellow", "bad": "bold red"}
+_LEVEL_STYLES: Mapping[Level, str] = {
+    "green": "bold green",
+    "amber": "bold yellow",
+    "red": "bold red",
+}
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class TopFacts:
-    """What is known at one moment; `unhealthy` is why, by profile, and `percent` of reading."""
+    """What is known at one moment; `unhealthy` is why, by profile; `status` is the console's."""
 
     window: Window
     labels: SchemaLabels
@@ -45,33 +49,15 @@ class TopFacts:
     retries_waiting: int = 0
     open_letters: Counter[str] = field(default_factory=Counter)
     unhealthy: Mapping[str, str] = field(default_factory=dict)
-    percent: int = 100
-    trouble: str | None = None
-
-
-def status_of(facts: TopFacts) -> tuple[str, list[str]]:
-    """`good`, `warn` or `bad`, and why."""
-    ended, dead = _ended(facts), endings_of(facts.window.total)["dead"]
-    oldest = max((lane.age_ms or 0 for lane in facts.lanes), default=0)
-    found = [("bad", facts.trouble)] if facts.trouble else []
-    found += [("bad", f"{name}: {why}") for name, why in sorted(facts.unhealthy.items())]
-    if oldest >= AGE_WARN_MS:
-        level = level_of(oldest, AGE_WARN_MS, AGE_BAD_MS)
-        found.append((level, f"the oldest request waits for {duration(oldest)}"))
-    if ended and dead / ended >= DEAD_WARN:
-        level = level_of(dead / ended, DEAD_WARN, DEAD_BAD)
-        found.append((level, f"{share(dead, ended)} of what ended in {MINUTES} minutes died"))
-    worst = next((name for name in ("bad", "warn") if name in dict(found)), "good")
-    return worst, [str(why) for _, why in found]
+    status: BusStatus = field(default_factory=lambda: bus_status(StatusFacts(0)))
 
 
 def as_data(facts: TopFacts) -> Mapping[str, object]:
     """For programs."""
-    level, reasons = status_of(facts)
     total = facts.window.total
     return {
-        "status": {"good": "green", "warn": "amber", "bad": "red"}[level],
-        "reasons": reasons,
+        "status": facts.status.level,
+        "reasons": [one.text for one in facts.status.findings if one.level != "green"],
         "minutes": MINUTES,
         "lag": facts.lag,
         "in_flight": facts.in_flight,
@@ -132,13 +118,11 @@ def course(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[math.ceil(most * value / top)] for value in values)
 
 
-def _status(facts: TopFacts) -> list[Text]:
-    level, reasons = status_of(facts)
-    word = {"good": "all is well", "warn": "look", "bad": "trouble"}[level]
-    said = [Text.assemble((f"● {word}", _LEVEL_STYLES[level]), f"  last {MINUTES} minutes")]
-    if facts.percent < 100:
-        said.append(Text(f"reading the topics: {facts.percent} %; numbers are too small", "yellow"))
-    return [*said, *(Text(f"  {why}", _LEVEL_STYLES[level]) for why in reasons)]
+def _status(facts: TopFacts) -> Iterator[Text]:
+    """Each finding, the worst first, with the words of its sources."""
+    for found in facts.status.findings:
+        yield Text(f"● {found.text}", _LEVEL_STYLES[found.level])
+        yield from (Text(f"  {why}", "dim") for why in found.whys)
 
 
 def _numbers(facts: TopFacts) -> Text:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from services.commands.terminal.top_board import (
@@ -15,11 +14,12 @@ from services.commands.terminal.top_board import (
     bar,
     board_of,
     course,
-    status_of,
 )
 from services.console.figures.outcome_charts import ENDINGS
 from services.console.state.board import Board
 from services.console.views.lane_grid import LaneCell
+from services.console.views.profile_status import ProfileStatus
+from services.console.views.status import BusStatus, StatusFacts, bus_status
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
@@ -35,30 +35,11 @@ def lane(age_ms: int | None) -> LaneCell:
     return LaneCell(3, "w", 7, 1, age_ms, 0, NOON_MS)
 
 
-@pytest.mark.parametrize(
-    ("more", "level", "reason"),
-    [
-        ({}, "good", None),
-        ({"lanes": [lane(61_000)]}, "warn", "the oldest request waits for 1 min 1 s"),
-        ({"lanes": [lane(301_000)]}, "bad", "the oldest request waits for 5 min 1 s"),
-        ({"unhealthy": {"claude": "no connection"}}, "bad", "claude: no connection"),
-        ({"trouble": "Kafka is away"}, "bad", "Kafka is away"),
-    ],
-)
-def test_the_status_is_the_worst_of_what_is_wrong(
-    more: dict[str, Any], level: str, reason: str | None
-) -> None:
-    found, reasons = status_of(facts_of("result/dep_bump", **more))
-
-    assert found == level
-    assert reasons == ([reason] if reason else [])
-
-
-def test_many_dead_letters_are_trouble() -> None:
-    level, reasons = status_of(facts_of("result/dep_bump", "dead_letter/unknown_profile"))
-
-    assert level == "bad"
-    assert reasons == ["50.0 % of what ended in 15 minutes died"]
+def red() -> BusStatus:
+    """Of a profile whose provider is away, and a worker that does not answer."""
+    away = ProfileStatus("claude", "no_connection", "cannot connect", NOON_MS - 60_000, 4, None)
+    facts = StatusFacts(NOON_MS, profiles=[away], workers=2, silent_workers=["http://w:1: away"])
+    return bus_status(facts)
 
 
 def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
@@ -67,13 +48,16 @@ def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
         lanes=[lane(30_000)],
         open_letters=Counter({"unknown_profile": 4}),
         unhealthy={"claude": "no connection"},
+        status=red(),
     )
     console = Console(width=150, record=True, file=StringIO())
     console.print(board_of(facts))
     text = console.export_text()
 
     for said in (
-        "● trouble",
+        *(f"● {finding.text}" for finding in red().findings),
+        "  cannot connect",
+        "  http://w:1: away",
         "plan_proposal.v1",
         "default",
         "claude",
@@ -91,7 +75,10 @@ def test_data_say_the_same_for_programs() -> None:
     assert data["outcomes"] == dict.fromkeys(ENDINGS, 0) | {"mended": 1}
     assert data["profiles"]["default"]["calls"] == 1
     assert data["lanes"] == [{"lane": 3, "lag": 7, "oldest_ms": None}]
-    assert as_data(replace(facts, trouble="x"))["status"] == "red"
+    assert data["reasons"] == []
+    worse = as_data(replace(facts, status=red()))
+    assert worse["status"] == "red"
+    assert worse["reasons"] == [finding.text for finding in red().findings]
 
 
 def test_a_bar_is_full_and_shows_the_least_of_its_parts() -> None:

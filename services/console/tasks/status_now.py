@@ -1,0 +1,59 @@
+"""The one status of the bus as of now, from what was read and asked: of each page, and of `top`."""
+
+import asyncio
+from collections import Counter
+from itertools import islice
+
+from services.console.tasks.feed import Feed
+from services.console.tasks.polling import Poller
+from services.console.views.status import LATELY_MINUTES, BusStatus, StatusFacts, bus_status
+from services.operators.dead_letters.why import why_text, without_path
+
+RECENT_LETTERS_MAX = 1_000  # are looked at for why most of them died
+_MINUTE_MS = 60_000
+
+
+def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> BusStatus:
+    """Paths of problems, which may quote answers, are for operators."""
+    state, results, progress = feed.state, poller.results, feed.progress
+    recent = state.board.window(now_ms, LATELY_MINUTES, 1).total.outcomes
+    told = {one.name for one in results.profiles if one.problem}
+    lag = None if results.lag is None else sum(results.lag.values())
+    return bus_status(
+        StatusFacts(
+            now_ms=now_ms,
+            trouble=progress.trouble or results.trouble,
+            percent=None if progress.caught_up else progress.percent,
+            profiles=results.profiles,
+            unanswered=[name for name in state.board.unhealthy(now_ms) if name not in told],
+            stuck=results.stuck,
+            workers=len(results.workers),
+            silent_workers=results.silent_workers,
+            ended=recent.total(),
+            dead=recent["dead_letter"],
+            dead_mostly=_mostly(feed, now_ms, operator=operator),
+            waiting=lag,
+            standing_s=_standing_s(feed, poller, now_ms),
+        )
+    )
+
+
+def _mostly(feed: Feed, now_ms: int, *, operator: bool) -> str | None:
+    """Why most of those died that died lately."""
+    since_ms = now_ms - LATELY_MINUTES * _MINUTE_MS
+    newest = islice(feed.state.dead_letters.newest(), RECENT_LETTERS_MAX)
+    whys = Counter(letter.why for letter in newest if letter.at_ms >= since_ms)
+    if not whys:
+        return None
+    why = whys.most_common(1)[0][0]
+    return why_text(why if operator else without_path(why))
+
+
+def _standing_s(feed: Feed, poller: Poller, now_ms: int) -> float:
+    """How long records have waited without a break while nothing has ended."""
+    lagging_since = poller.results.lagging_since
+    if lagging_since is None:
+        return 0.0
+    lasts_s = asyncio.get_running_loop().time() - lagging_since
+    ended_ms = feed.state.ended_ms
+    return lasts_s if ended_ms is None else min(lasts_s, max(0.0, (now_ms - ended_ms) / 1000))
