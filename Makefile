@@ -83,8 +83,9 @@ schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew fr
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
 
-chart: install  ## Write the files of the Helm chart anew that repeat others: topics, alerts, dashboard
+chart: install  ## Write what the Helm chart and docker-compose.yml repeat: topics, rights, alerts, dashboard
 	@$(RUN) -m infra.chart_files
+	@$(RUN) -m infra.docker_rights
 
 lock:  ## Write requirements.lock and its parts anew from constraints.txt: the SHA-256 of each file
 	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail

@@ -27,6 +27,7 @@ from tests.infra.compose import ROOT, Service, broker_properties, environment, s
 
 NUMBERS = (1, 2, 3)
 LIMIT_S = 120.0
+EXIT_SET_UP = 3
 HEAP_MB = 256
 SETTINGS = ROOT / "infra/answerbus.docker.toml"
 ANSWER = "Two."
@@ -64,6 +65,26 @@ def make_certificates(places: Places) -> None:
         env=around,
         check=True,
         capture_output=True,
+        timeout=LIMIT_S,
+    )
+
+
+def grant_rights(places: Places) -> None:
+    """The command of the service of that name; tests/compose/granting.py is its `kafka-acls.sh`."""
+    service = services()["cluster-rights"]
+    text = (ROOT / "infra/docker" / service["command"][1].lstrip("/")).read_text(encoding="utf-8")
+    folder = places.folder / "bin"
+    folder.mkdir()
+    command = folder / "kafka-acls.sh"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.compose.granting "$@"\n')
+    command.chmod(0o755)
+    own = {name: places.here(value) for name, value in environment(service).items()}
+    path = os.environ["PATH"]  # noqa: TID251 - for a child
+    subprocess.run(
+        ["bash", "-c", places.here(text)],
+        env={**own, "PATH": f"{folder}:{path}", "PYTHONPATH": str(ROOT)},
+        check=True,
+        cwd=ROOT,
         timeout=LIMIT_S,
     )
 
@@ -161,6 +182,8 @@ def main(say: Callable[[str], None]) -> None:
             for one in started:
                 stack.callback(one.stop)
         told("three brokers with TLS and passwords")
+        grant_rights(places)
+        told("rights of three users")
         topics = services()["cluster-topics"]
         around = variables(topics, places, url, health)
         subprocess.run(command(topics), env=around, check=True, timeout=LIMIT_S, cwd=ROOT)
@@ -169,12 +192,24 @@ def main(say: Callable[[str], None]) -> None:
         around = variables(worker, places, url, health)
         process = ServerProcess.start(command(worker), folder / "worker.log", "worker", around)
         stack.callback(process.stop, 30.0)
-        ask = [*command({"command": ["ask", "How many?", "--config", "answerbus.toml"]})]
-        done = subprocess.run(
-            ask, env=around, cwd=ROOT, timeout=LIMIT_S, check=True, capture_output=True, text=True
+        app = services()["cluster-app"]
+        own = variables(app, places, url, health)
+        asked = subprocess.run(
+            command(app),
+            env=own,
+            cwd=ROOT,
+            timeout=LIMIT_S,
+            check=True,
+            capture_output=True,
+            text=True,
         )
-        assert done.stdout.strip() == ANSWER, done.stdout
-        told("an answer")
+        assert asked.stdout.strip() == ANSWER, asked.stdout
+        told("an answer to an app of its own")
+        refused = subprocess.run(
+            command(worker), env=own, cwd=ROOT, timeout=LIMIT_S, check=False, capture_output=True
+        )
+        assert refused.returncode == EXIT_SET_UP, refused
+        told("and no worker as that user")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """docker-compose.yml: valid by Compose's own schema, and each service's command is one there is."""
 
 import json
+import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,14 @@ import typer
 import yaml
 from jsonschema import Draft201909Validator
 
+from answerbus.topics import PREFIX_DEFAULT
+from infra.docker_rights import FILE, NAMES, ROLES, script
 from services.cli import application
 from services.profiles import OpenAIProfile
 from services.settings import load
+from services.topics.rights.formats import Grantee, rendered
+from services.topics.rights.roles import Role, rights_of
+from tests.compose.granting import rows_of
 from tests.infra.compose import ROOT, broker_properties, document, environment, of_profile, services
 
 SCHEMA = Path(__file__).with_name("compose-spec.json")  # of compose-spec/compose-spec, Apache-2.0
@@ -112,8 +119,44 @@ def test_the_brokers_of_the_cluster_form_one_and_differ_by_their_names_alone() -
         }
         assert {name: properties.pop(name) for name in own} == own
     assert brokers[1] == brokers[2] == brokers[3]
-    assert brokers[1]["listener.security.protocol.map"] == "SECURED:SASL_SSL,CONTROLLER:PLAINTEXT"
+    assert brokers[1]["listener.security.protocol.map"] == "SECURED:SASL_SSL,CONTROLLER:SASL_SSL"
     assert shlex.join(services()["certificates"]["command"]).endswith("kafka-1 kafka-2 kafka-3")
+
+
+def test_the_cluster_lets_each_user_do_what_its_role_does_and_no_more() -> None:
+    properties = broker_properties(services()["kafka-1"])
+    assert properties["authorizer.class.name"].endswith(".StandardAuthorizer")
+    assert properties["super.users"] == "User:broker"
+    assert "allow.everyone.if.no.acl.found" not in properties
+
+    jaas = properties["listener.name.secured.plain.sasl.jaas.config"]
+    known = set(re.findall(r"user_([\w-]+)=", jaas)) - {"broker"}
+    ours = {
+        environment(one)["ANSWERBUS_KAFKA__SASL_PLAIN_USERNAME"]
+        for one in of_profile("cluster").values()
+        if one in OURS.values()
+    }
+    assert known == ours == {f"{PREFIX_DEFAULT}-{role}" for role in ROLES}
+    assert (ROOT / FILE).read_text(encoding="utf-8") == script(), "run `make chart`"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_script_of_rights_grants_what_is_printed_for_a_role(role: Role) -> None:
+    """Row by row: its commands have many rows each."""
+    printed = rendered("kafka", Grantee(role, f"{PREFIX_DEFAULT}-{role}"), rights_of(role, NAMES))
+
+    granted = rows(script(), "grant", f"User:{PREFIX_DEFAULT}-{role}")
+
+    assert sorted(granted) == sorted(
+        rows(printed, "kafka-acls.sh", f"User:{PREFIX_DEFAULT}-{role}")
+    )
+
+
+def rows(text: str, command: str, principal: str) -> Iterator[tuple[str, ...]]:
+    """Operation, pattern and resource of each right in the commands for one user."""
+    for line in text.splitlines():
+        if line.startswith(f"{command} ") and principal in shlex.split(line):
+            yield from rows_of(shlex.split(line))
 
 
 def test_prometheus_and_the_collector_are_where_others_look_for_them() -> None:

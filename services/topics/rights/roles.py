@@ -6,6 +6,7 @@ from typing import Literal
 
 from answerbus.topics import (
     ATTEMPTS,
+    CONTROLS,
     DEAD_LETTERS,
     LEDGER,
     REFUSALS,
@@ -13,6 +14,7 @@ from answerbus.topics import (
     RESULTS,
     RETRIES,
     RUN_TOPICS,
+    STEPS,
     TOOL_RESULTS,
     TOOLSETS,
     TOPICS,
@@ -94,6 +96,8 @@ def _app(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Read", names, "reads outcomes")
     yield Right("group", names.app_group, "Read", "subscribes to outcomes")
     yield _topic(RETRIES, "Read", names, "tells of retries while it waits", needed=False)
+    yield _topic(STEPS, "Read", names, "follows runs", needed=False)
+    yield _topic(CONTROLS, "Write", names, "cancels what it has asked", needed=False)
 
 
 def _worker(names: ResourceNames) -> Iterator[Right]:
@@ -129,6 +133,8 @@ def _operator(names: ResourceNames) -> Iterator[Right]:
     for topic in TOPICS:
         yield _topic(topic, "Read", names, "shows dead letters, workflows and lanes")
     yield from _acting(names, needed=True)
+    yield from _guiding(names)
+    yield _topic(TOOLSETS, "Read", names, "shows and checks tools", needed=False)
 
 
 def _console(names: ResourceNames) -> Iterator[Right]:
@@ -136,6 +142,7 @@ def _console(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Read", names, "shows what goes on")
     yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
     yield from _acting(names, needed=False)
+    yield from _guiding(names)
 
 
 def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
@@ -145,9 +152,17 @@ def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
     yield Right("transactional_id", names.replay, "Write", why, needed=needed)
 
 
+def _guiding(names: ResourceNames) -> Iterator[Right]:
+    """Of people: no tool server may have it, or it could approve its own calls."""
+    for topic in (STEPS, CONTROLS):
+        yield _topic(topic, "Read", names, "shows runs", needed=False)
+    yield _topic(CONTROLS, "Write", names, "approves, denies and cancels", needed=False)
+
+
 def _auditor(names: ResourceNames) -> Iterator[Right]:
     for topic in (LEDGER, RETRIES, RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS):
         yield _topic(topic, "Read", names, "verifies what was spent")
+    yield _topic(STEPS, "Read", names, "verifies what runs have done", needed=False)
 
 
 def _tools(names: ResourceNames) -> Iterator[Right]:
@@ -167,6 +182,9 @@ def _admin(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Alter", names, "gives it more partitions")
         yield _topic(topic, "AlterConfigs", names, "sets how it is kept")
     yield _topic(LEDGER, "Read", names, "knows how many partitions are in use")
+    for topic in RUN_TOPICS:
+        for operation in ("Create", "Alter", "AlterConfigs"):
+            yield _topic(topic, operation, names, "makes the topics of runs", needed=False)
 
 
 def _clock() -> Right:

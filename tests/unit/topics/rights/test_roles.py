@@ -2,7 +2,17 @@
 
 import pytest
 
-from answerbus.topics import EVERY_TOPIC, LEDGER, REQUESTS, RETRIES, RUN_TOPICS, TOPICS, Party
+from answerbus.topics import (
+    CONTROLS,
+    EVERY_TOPIC,
+    LEDGER,
+    REQUESTS,
+    RETRIES,
+    RUN_TOPICS,
+    STEPS,
+    TOPICS,
+    Party,
+)
 from services.topics.rights.roles import ROLES, ResourceNames, Right, Role, rights_of
 
 NAMES = ResourceNames("acme", "acme.worker", "billing", "orders")
@@ -46,8 +56,23 @@ def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_m
     assert downstream < may("app", "Read")
     assert may("app", "Read") - downstream == {
         "acme.dead-letters.v1",
+        "acme.steps.v1",
         RETRIES.full_name("acme"),
     }
+
+
+def test_people_and_apps_say_what_runs_shall_do_and_no_tool_server() -> None:
+    speaking = {role for role in ROLES if CONTROLS.full_name("acme") in may(role, "Write")}
+    reading = {role for role in ROLES if STEPS.full_name("acme") in may(role, "Read")}
+
+    assert speaking == {"app", "operator", "console"}
+    assert reading == {"app", "operator", "console", "auditor"}
+
+
+def test_an_admin_makes_all_topics_but_those_of_toolsets() -> None:
+    made = {it.full_name("acme") for it in (*TOPICS, *RUN_TOPICS)}
+
+    assert may("admin", "Create") == may("admin", "Alter") == may("admin", "AlterConfigs") == made
 
 
 def test_private_topics_are_written_by_workers_alone() -> None:
