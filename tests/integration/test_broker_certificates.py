@@ -16,6 +16,8 @@ from tests.integration.bus import Bus
 from tests.integration.certificates import ENDS, Authority, Signed
 from tests.integration.test_connection_check import refused, said
 
+pytestmark = pytest.mark.kafka
+
 ENDED = datetime(2021, 1, 1, tzinfo=UTC)
 
 
