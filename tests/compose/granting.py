@@ -68,7 +68,10 @@ def binding(principal: str, row: Row) -> AclBinding:
 
 def main(words: Sequence[str]) -> None:
     options = options_of(Path(after(words, "--command-config")))
-    place = {"bootstrap.servers": after(words, "--bootstrap-server"), "log_level": 0}
+    place: dict[str, str | int | float] = {
+        "bootstrap.servers": after(words, "--bootstrap-server"),
+        "log_level": 0,
+    }
     admin = AdminClient({**place, **options})
     principal = after(words, "--allow-principal")
     asked = admin.create_acls([binding(principal, row) for row in rows_of(words)])
