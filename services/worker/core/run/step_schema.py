@@ -15,6 +15,7 @@ from answerbus.wire import clip
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.run.raw_text import told_of
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
@@ -58,7 +59,7 @@ def resolve_step(
         description=AGENT_ACTION.summary,
         schema=_schema(validators, final),
         read=read,
-        from_text=partial(_from_text, final),
+        from_text=partial(_from_text, final, show_thoughts=definition.show_thoughts),
         from_loose=AGENT_ACTION.from_loose,
         malformed_is_text=definition.malformed == "text",
     )
@@ -181,12 +182,15 @@ def _wanted(call: JsonObject, validators: Validators) -> WantedCall:
     return WantedCall(name, given, InvalidArgs(problems=problems) if problems else None)
 
 
-def _from_text(final: ResolvedSchema, text: str) -> Accepted | Invalid:
+def _from_text(final: ResolvedSchema, text: str, *, show_thoughts: bool) -> Accepted | Invalid:
+    told = text if show_thoughts else told_of(text)
+    if told is None:
+        return _wrong("", "only_thoughts", "a `text_response`")
     if final.schema is None:
-        return Accepted(text)
+        return Accepted(told)
     if final.from_text is None:
         return _wrong("", "no_text", "a `finish` action")
-    return final.from_text(text)
+    return final.from_text(told)
 
 
 def _without_thoughts(answer: JsonValue) -> JsonValue:

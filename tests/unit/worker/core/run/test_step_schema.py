@@ -221,3 +221,28 @@ def test_the_first_step_is_asked_as_the_request_with_the_agent_around_it() -> No
         ("tool orders.get", "untrusted")
     ]
     assert "CANARY" in json.dumps(step.context.facts[0].value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Hello.", "Hello."),
+        ('{"actions": [{"kind": "thought", "content": "hm"}]}', None),
+        ('{"actions": [{"kind": "thought"}, {"kind": "text_response", "content": "Hi."}]}', "Hi."),
+        ('[{"kind": "thought", "content": "hm"}]', None),
+        ('{"kind": "thought", "content": "hm"}', None),
+        ('{"kind": "text_response", "content": "Hi."}', "Hi."),
+        ('{"actions": [{"kind": "thought", "content": "h', None),
+        ('{"n": 1}', '{"n": 1}'),
+        ('"a text"', '"a text"'),
+    ],
+)
+def test_what_is_taken_as_a_text_tells_no_thought(text: str, told: str | None) -> None:
+    from_text = step_schema(definition()).from_text
+    assert from_text is not None
+    read = from_text(text)
+    assert (read.answer if isinstance(read, Accepted) else None) == told
+
+    shows = step_schema(definition(show_thoughts=True)).from_text
+    assert shows is not None
+    assert shows(text) == Accepted(text)

@@ -1,0 +1,30 @@
+"""What may be told of an answer of a run that is taken as a mere text: what it says, no thought."""
+
+from pydantic import JsonValue
+
+from answerbus import json_text
+
+_SIGN = '"thought"'
+
+
+def told_of(text: str) -> str | None:
+    """The texts of its actions, where it has some; else the text itself. None: all of it is hidden.
+
+    Where it cannot be read as JSON, nobody knows which part of it is a thought.
+    """
+    parsed = json_text.parse(text.encode(errors="surrogatepass"))
+    if isinstance(parsed, json_text.NotJson):
+        return None if _SIGN in text else text
+    actions = _actions(parsed.value)
+    if actions is None:
+        return text
+    said = [one.get("content") for one in actions if one.get("kind") == "text_response"]
+    return "\n\n".join(it for it in said if isinstance(it, str) and it.strip()) or None
+
+
+def _actions(value: JsonValue) -> list[dict[str, JsonValue]] | None:
+    """As `actions` of an object, as a bare list, or a single one; None: it has no thought."""
+    listed = value.get("actions", value) if isinstance(value, dict) else value
+    found = listed if isinstance(listed, list) else [listed]
+    actions = [one for one in found if isinstance(one, dict) and "kind" in one]
+    return actions or None
