@@ -9,7 +9,7 @@ from services.worker.context import Context
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.run.run import Run
+from services.worker.core.run.begun import begun
 from services.worker.lane import opening
 from services.worker.lane.backpressure import crowd_max
 from services.worker.lane.lane import Lane
@@ -198,7 +198,9 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
     tickets, runs, cancels = recovered.tickets(), recovered.runs.runs(), recovered.runs.cancels
     for ticket in lane.calls:
         if ticket.run:  # what was not committed of it is forgotten
-            ticket.run = runs.get(ticket.request.request_id) or Run(ticket.run.definition)
+            ticket.run = runs.get(ticket.request.request_id) or begun(
+                ticket.run.definition, ticket.request
+            )
         lane_state.queue.adopt(ticket)
     for ticket in tickets:
         if ticket.request.request_id not in lane_state.queue.tickets:

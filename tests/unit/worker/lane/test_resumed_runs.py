@@ -16,6 +16,7 @@ from services.operators.dead_letters.prepare_replay import (
 )
 from tests.unit.worker.builders import NOW
 from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.run_checks import cause, finished, stored_in
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
@@ -137,6 +138,20 @@ def test_steps_that_were_taken_over_count_as_steps_of_the_agent() -> None:
         assert "last step" in str(stage.provider.prompts[-1].turns[-1])
 
     run(main())
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_lane_that_is_opened_again_forgets_no_step_that_was_taken_over(fault: Fault) -> None:
+    async def story(place: int) -> None:
+        stage = await died()
+        stage.broker.faults.extend([None] * place + [fault])
+        name = replay(stage)
+        await finished(stage)
+        assert min(step for one, step in stage.provider.asked_of if one == name) == TAKEN
+        assert repeated(stage) == []
+
+    for place in range(6):
+        run(story(place))
 
 
 def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committed() -> None:
