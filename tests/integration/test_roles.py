@@ -145,9 +145,10 @@ async def serves_tools(it: Setting) -> None:
 
 async def applies(it: Setting) -> None:
     """Nothing is there at first: created, corrected, and given more partitions."""
-    async with topics_on(it.ours) as topics:
+    wanted = (*TOPICS, *RUN_TOPICS)
+    async with topics_on(it.ours, wanted) as topics:
         for _ in range(2):
-            steps = plan(await topics.look(), PARTITIONS)
+            steps = plan(await topics.look(), PARTITIONS, topics=wanted)
             assert isinstance(steps, tuple)
             await topics.carry_out(steps, partitions=PARTITIONS, replication_factor=-1)
         await topics.grow([RESULTS], PARTITIONS + 1)
