@@ -27,12 +27,23 @@ app.command(name="acls")(acls)
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
+Runs = Annotated[
+    bool,
+    typer.Option(
+        "--runs",
+        help="Also the topics by which people cancel requests; with agents they are always made.",
+    ),
+]
+
+
 @app.command()
-def apply(*, dry_run: DryRun = False, as_json: AsJson = False, config: Config = None) -> None:
+def apply(
+    *, runs: Runs = False, dry_run: DryRun = False, as_json: AsJson = False, config: Config = None
+) -> None:
     """Create missing topics and correct settings that differ; to repeat it does no harm."""
     whole = from_environment(config)
     settings, has_agents = whole.kafka, bool(whole.agents or of_distributions())
-    topics = (*TOPICS, *RUN_TOPICS) if has_agents else TOPICS
+    topics = (*TOPICS, *RUN_TOPICS) if has_agents or runs else TOPICS
     steps = asyncio.run(_apply(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))

@@ -55,11 +55,13 @@ async def _no_members(_: str) -> int:
 class RunSetup:
     """What lanes need for runs: where tool servers answer, tokens, and what agents add to requests.
 
-    `is_on`: the worker has agents; without any it reads no topic of runs. `unavailable` are the
-    toolsets whose topic could not be written of late.
+    `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
+    `has_agents`: the worker was started with agents, and follows the cards of their tools.
+    `unavailable` are the toolsets whose topic could not be written of late.
     """
 
     is_on: bool = False
+    has_agents: bool = False
     reply_topic: str = TOOL_RESULTS.full_name()
     chance: Callable[[int], bytes] = secrets.token_bytes
     complete: Callable[[Admitted], Admitted] = _as_it_is

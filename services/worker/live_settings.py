@@ -49,9 +49,9 @@ class LiveSettings:
         """Put them into force. Raises SetUpError, and then nothing has changed."""
         wanted, planner = self._own(whole), self._context.planner
         agents = known_agents(wanted.agents)
-        if agents and not self._context.runs.is_on:
+        if agents and not self._context.runs.has_agents:
             raise SetUpError(
-                "This worker was started without agents and reads no topic of runs: restart it to "
+                "This worker was started without agents and reads no cards of tools: restart it to "
                 "give it the first one."
             )
         change, said = await backends.changed(self.current.profiles, wanted.profiles, self._shared)

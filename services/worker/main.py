@@ -14,7 +14,7 @@ from functools import partial
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
-from answerbus.topics import REQUESTS, RUN_TOPICS, TOOL_RESULTS
+from answerbus.topics import REQUESTS, TOOL_RESULTS
 from services import plugins
 from services.kafka import connection_options, servers, topic_name
 from services.live_mask import LiveMask, mask_of
@@ -75,10 +75,8 @@ async def run(
     look = _on_hang_up()
     settings, registry = own(whole), plugins.registry()
     agents = known_agents(settings.agents)
-    partitions = await broker_check.partitions_of_deployment(
-        settings.kafka, for_runs=RUN_TOPICS if agents else ()
-    )
-    await check_rights(settings.kafka, partitions)
+    deployment = await broker_check.deployment_layout(settings.kafka, needs_runs=bool(agents))
+    may_run = await check_rights(settings.kafka, deployment.partitions, needs_runs=bool(agents))
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
     measures = MetricsObserver(settings.profiles, registry)
@@ -92,7 +90,9 @@ async def run(
         for sentence in (*advice, *settings.advice):
             _log.warning(sentence)
         planner = Planner(profiles, registry, secret, agents, tools.tools)
-        context = _context(settings, name, partitions, planner, observers, clock)
+        context = _context(settings, name, deployment.partitions, planner, observers, clock)
+        is_on = deployment.has_run_topics and may_run
+        context = replace(context, runs=replace(context.runs, is_on=is_on, has_agents=bool(agents)))
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector()
@@ -182,11 +182,17 @@ def _health(watched: HealthInputs, live: LiveSettings, counts: Counts) -> Health
 async def _reading_for_runs(
     settings: Settings, context: Context, tools: KnownTools, membership: Membership
 ) -> list["asyncio.Task[None]"]:
-    """A worker without agents reads nothing of runs."""
+    """Without agents too: people cancel plain requests, and runs may be open from before."""
     if not context.runs.is_on:
         return []
     options = connection_options(settings.kafka).at(servers(settings.kafka))
-    return await reading_for_runs(settings.kafka, options, tools, lambda: membership.lifecycles)
+    return await reading_for_runs(
+        settings.kafka,
+        options,
+        tools,
+        lambda: membership.lifecycles,
+        has_agents=context.runs.has_agents,
+    )
 
 
 def _share_out(context: Context, assigned: Collection[int]) -> None:
@@ -231,7 +237,6 @@ def _context(
         observer=observer,
         group=settings.kafka.worker_group,
         runs=RunSetup(
-            is_on=bool(planner.agents),
             reply_topic=topic_name(settings.kafka, TOOL_RESULTS),
             complete=lambda admitted: complete(planner.agents, admitted),
         ),

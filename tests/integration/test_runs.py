@@ -220,3 +220,33 @@ async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:
     (outcome,) = [e["outcome"] for e in await bus.everything(STEPS) if e["kind"] == "tool_ended"]
     assert outcome["kind"] == "timed_out"
     assert bus.workers[-1].terminate() == 0
+
+
+async def test_a_worker_without_agents_cancels_plain_requests(bus: Bus) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
+    text = {"answer_schema": {"kind": "text"}}
+    lane = partition_of("w-1", bus.partitions)
+    about = {"workflow_id": "w-1", "by": "ops", "reason": "why", "at": "2026-11-21T10:00:00Z"}
+    cancel = {"kind": "cancel", "scope": "request", "request_id": "r-1", **about}
+    bus.start_worker(bus.config([{"reply": {"kind": "answered", "content": "Hello."}}]))
+    await say(bus, bus.topic(CONTROLS), cancel, lane)
+    await until_applied(bus, ["remembered"])
+    await bus.publish([request("r-1", "w-1", "Say it.", **text)])
+    await bus.publish([request("r-2", "w-1", "Say it.", **text)])
+    await bus.terminals(2)
+    whole = {**cancel, "scope": "workflow", "request_id": None}
+    await say(bus, bus.topic(CONTROLS), whole, lane)
+    await say(bus, bus.topic(CONTROLS), cancel, lane)
+    await until_applied(bus, ["remembered", "remembered", "nothing"])
+
+    (letter,) = await bus.everything(DEAD_LETTERS)
+    assert letter["request_id"] == "r-1"
+    assert letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
+    assert [call["request_id"] for call in bus.calls()] == ["r-2"]
+    assert bus.workers[-1].terminate() == 0
+
+
+async def until_applied(bus: Bus, effects: list[str]) -> None:
+    async with asyncio.timeout(60):
+        while [event["effect"] for event in await bus.everything(STEPS)] != effects:
+            await asyncio.sleep(0.2)

@@ -74,8 +74,8 @@ def _delivered_again() -> AbstractContextManager[object]:
 def _cancels_are_not_kept() -> AbstractContextManager[object]:
     cancel = OpenRuns.cancel
 
-    def mutated(self: OpenRuns, tickets: Any, asked: Any, now: Any) -> Any:
-        written = cancel(self, tickets, asked, now)
+    def mutated(self: OpenRuns, asked: Any, tickets: Any, *more: Any) -> Any:
+        written = cancel(self, asked, tickets, *more)
         for ticket in tickets:
             ticket.cancelled = None
         return written

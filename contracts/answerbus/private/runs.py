@@ -161,11 +161,14 @@ class RunCallRecord(Wire):
 
 
 class RunCancelRecord(Wire):
-    """A request that was cancelled, and has not had its terminal or was not read yet."""
+    """A request that was cancelled, and has not had its terminal or was not read yet.
+
+    Without `request_id` it is each request of the workflow that was published before `at`.
+    """
 
     kind: Literal["run_cancel"] = "run_cancel"
     v: Literal[1] = 1
-    request_id: RequestId
+    request_id: RequestId | None
     workflow_id: str
     by: Reason
     reason: Reason
@@ -188,7 +191,7 @@ def runs_key(record: RunsRecord) -> str:
         case RunCallRecord():
             return call_key(record.request_id, record.n, record.place)
         case RunCancelRecord():
-            return cancel_key(record.request_id)
+            return cancel_key(record.request_id, record.workflow_id)
 
 
 def step_key(request_id: str, n: int) -> str:
@@ -201,6 +204,6 @@ def call_key(request_id: str, n: int, place: int) -> str:
     return f"{request_id}/{n}/{place}"
 
 
-def cancel_key(request_id: str) -> str:
-    """Of the cancellation of a request."""
-    return f"{request_id}/cancel"
+def cancel_key(request_id: str | None, workflow_id: str) -> str:
+    """Of the cancellation of a request, or of all of a workflow; no request id is empty."""
+    return f"{request_id or ''}/cancel/{workflow_id}"

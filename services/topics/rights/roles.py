@@ -118,9 +118,10 @@ def _worker(names: ResourceNames) -> Iterator[Right]:
 
 
 def _runs(names: ResourceNames) -> Iterator[Right]:
-    """Of a worker with agents; it calls the tools of any toolset."""
+    """Of a worker with agents, which calls the tools of any toolset; any cancels requests."""
     why = "runs agents"
     for topic in (*RUN_TOPICS, TOOLSETS):
+        why = "cancels requests, and runs agents" if topic in RUN_TOPICS else "runs agents"
         if "worker" in topic.readers:
             yield _topic(topic, "Read", names, why, needed=False)
         if "worker" in topic.writers:

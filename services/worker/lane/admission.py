@@ -59,7 +59,8 @@ class LaneCallPlace:
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""
         try:
-            async with asyncio.timeout(min(permit.expires_at - _now(), self._seconds_left())):
+            limit_s = min(permit.expires_at - _now(), self._seconds_left())
+            async with self.lane.waits.limit(self.ticket, limit_s):
                 await self.lease.begin_call(permit.took_s)
         except TimeoutError:
             return False
@@ -129,6 +130,8 @@ class LaneAdmission:
         isolation = precautions.isolation_lease(lane, ticket)
         self._leases = lease, isolation
         if not await self._has_entered(plan, backend, lease, isolation):
+            if ticket.cancelled:
+                return Unanswerable(ticket.cancelled)
             # If there is time left, the broker's time was corrected meanwhile.
             has_time = self._seconds_left() > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
@@ -141,11 +144,11 @@ class LaneAdmission:
     async def _has_entered(
         self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
     ) -> bool:
-        """Wait for a place at the profile and in the worker; False if the deadline comes first."""
+        """Wait for a place at the profile and in the worker; False if the request ends before."""
         request, counts = self._ticket.request, backend.limiter.counts_tokens
         tokens = plan.prompt(request, self._ticket.prior).tokens_max if counts else 0
         try:
-            async with asyncio.timeout(self._seconds_left()):
+            async with self._lane.waits.limit(self._ticket, self._seconds_left()):
                 await lease.enter(request.workflow_id, tokens)
                 await isolation.begin()
         except TimeoutError:

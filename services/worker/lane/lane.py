@@ -27,6 +27,7 @@ from services.worker.lane.state.machine import (
     StateMachine,
 )
 from services.worker.lane.ticket_work import work_on
+from services.worker.lane.waits import Waits
 from services.worker.lane.wakeup import Wakeup
 from services.worker.lane_port import LaneLost
 from services.worker.ports import ReadProgress
@@ -60,6 +61,7 @@ class Lane:
         self.open: OpenLane | None = None
         self.calls = Calls()
         self.tasks: dict[Ticket, asyncio.Task[None]] = {}
+        self.waits = Waits()
         self.was_opened = False
         self.recovered: RecoveredState | None = None  # of an opening that did not get to its end
         self.progress: ReadProgress | None = None  # of the one under way
@@ -163,10 +165,8 @@ class Lane:
         queue, now = here.lane_state.queue, self.context.clock.now()
         here.clear_caution(now)
         here.pack_ids(now)
-        for expired in queue.wake(now):
-            self._start(expired)
-        for stopped in here.stopped():
-            self._start(stopped)
+        for ending in here.ending(self.waits, now):
+            self._start(ending)
         here.write_overdue(now)
         self._try_suspects(here, now)
         for _ in range(STARTS_PER_PASS):
@@ -178,7 +178,7 @@ class Lane:
             self._wakeup.soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
         self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
-        moment = here.next_moment()
+        moment = here.next_moment(now)
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._wakeup.after(min(max(wait_s, 0.0), ALARM_S_MAX))
 

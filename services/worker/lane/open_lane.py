@@ -14,8 +14,10 @@ from services.worker.lane.state.hearing import overdue
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
+from services.worker.lane.waits import Waits
 
 PACK_EVERY_S = 1.0  # a step takes up to 0.1 s of a core
+STOPPED_PER_PASS = 64  # a workflow may have thousands of requests, all cancelled at once
 
 
 @dataclass(slots=True)
@@ -67,10 +69,19 @@ class OpenLane:
             return 0
         return lane.results_at if topic is TOOL_RESULTS else lane.controls_at
 
-    def stopped(self) -> list[Ticket]:
-        """Tickets that were cancelled, and are to end now; those that run end with their call."""
+    def ending(self, waits: Waits, now: datetime) -> list[Ticket]:
+        """Tickets that are to end now, as running: their deadline has passed, or by a person.
+
+        One that runs already ends with its call, or as soon as it need not wait for its place.
+        """
         state = self.lane_state
-        return [t for t in state.runs.take_stopped() if state.queue.run_at_once(t)]
+        found = state.queue.wake(now)
+        for ticket in state.runs.take_stopped(STOPPED_PER_PASS):
+            if state.queue.run_at_once(ticket):
+                found.append(ticket)
+            else:
+                waits.end(ticket)
+        return found
 
     def write_overdue(self, now: datetime) -> None:
         """Deliver calls again whose time is over, or end them: not before what was said is heard.
@@ -82,8 +93,10 @@ class OpenLane:
         if written := overdue(self.lane_state, now):
             self.put(written)
 
-    def next_moment(self) -> datetime | None:
+    def next_moment(self, now: datetime) -> datetime | None:
         """When something is due by time alone."""
+        if self.lane_state.runs.stopped:
+            return now
         due = self.lane_state.runs.next_moment() if self.has_heard else None
         moments = self.lane_state.queue.next_moment(), due
         return min((moment for moment in moments if moment), default=None)

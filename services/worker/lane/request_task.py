@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
 from services.worker.core.attempt.plan import Plan
@@ -101,7 +102,9 @@ class LaneRequestTask:
         if self._lane.leaving:
             raise LaneLost
         left_s = self.ticket.seconds_left(self._lane.context.clock.now())
-        await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
+        with suppress(TimeoutError):  # it was cancelled
+            async with self._lane.waits.limit(self.ticket, None):
+                await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
 
     async def _prepare(self) -> Plan | Cause:
         if self._prepared is None or self._is_outdated(self._prepared):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -10,7 +11,7 @@ from answerbus.client.connection_check import diagnosis_at
 from answerbus.client.diagnosis import describe_error, diagnosis_of
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.partition import Layout
-from answerbus.topics import TOPICS, Topic
+from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.command_line import bus_of
 from services.kafka import option_names, topic_name
 from services.settings import KafkaSettings, SetUpError
@@ -23,24 +24,46 @@ RECORD_LIMIT = "max.message.bytes"
 _log = logging.getLogger(__name__)
 
 
-async def partitions_of_deployment(settings: KafkaSettings, for_runs: Sequence[Topic] = ()) -> int:
-    """How many partitions our lanes use, of those that the topics have.
+@dataclass(frozen=True, slots=True)
+class DeploymentLayout:
+    """How many partitions the lanes use, and whether the topics of runs have as many."""
 
-    `for_runs` are topics that a worker with agents needs, too. Raises SetUpError with the remedy.
+    partitions: int
+    has_run_topics: bool
+
+
+async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> DeploymentLayout:
+    """The deployment as its topics say; a worker with agents `needs_runs`, the topics of runs.
+
+    Raises SetUpError with the remedy.
     """
-    needed = (*TOPICS, *for_runs)
-    found, layout = await _look(settings, needed)
+    found, layout = await _look(settings, (*TOPICS, *RUN_TOPICS))
+    needed = (*TOPICS, *RUN_TOPICS) if needs_runs else TOPICS
     missing = [topic_name(settings, topic) for topic in needed if topic not in found]
     if missing:
         raise SetUpError(_missing(settings, missing[0]))
     if layout is None:
         raise RuntimeError("where all topics are, there is a layout")
-    if reason := unusable(found, layout, settings.topic_prefix):
+    has_run_topics = needs_runs or _has_run_topics(settings, found, layout)
+    used = found if has_run_topics else {topic: found[topic] for topic in TOPICS}
+    if reason := unusable(used, layout, settings.topic_prefix):
         raise SetUpError(reason)
-    if advice := beyond(found, layout.partitions):
+    if advice := beyond(used, layout.partitions):
         _log.warning("%s", advice)
-    _compare(settings, found, layout.partitions)
-    return layout.partitions
+    _compare(settings, used, layout.partitions)
+    return DeploymentLayout(layout.partitions, has_run_topics)
+
+
+def _has_run_topics(settings: KafkaSettings, found: Mapping[Topic, Found], layout: Layout) -> bool:
+    """Without them a worker does all but cancel: what is wrong with them keeps it from nothing."""
+    there = {topic: found[topic] for topic in RUN_TOPICS if topic in found}
+    if not there:
+        return False
+    missing = [topic_name(settings, topic) for topic in RUN_TOPICS if topic not in there]
+    fault = _missing(settings, missing[0]) if missing else None
+    if fault := fault or unusable(there, layout, settings.topic_prefix):
+        _log.warning("no request can be cancelled: %s", fault)
+    return fault is None
 
 
 def _missing(settings: KafkaSettings, topic: str) -> str:

@@ -3,7 +3,9 @@
 import logging
 
 from answerbus.client.errors import BusUnavailable
+from answerbus.topics import RUN_TOPICS
 from services.command_line import bus_of
+from services.kafka import topic_name
 from services.settings import KafkaSettings, SetUpError
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.rights.roles import Role, rights_of
@@ -13,19 +15,24 @@ ROLE: Role = "worker"
 _log = logging.getLogger(__name__)
 
 
-async def check_rights(settings: KafkaSettings, partitions: int) -> None:
-    """Raises SetUpError that names every right without which this worker could not work.
+async def check_rights(settings: KafkaSettings, partitions: int, *, needs_runs: bool) -> bool:
+    """Whether the worker may use the topics of runs; one with agents `needs_runs`.
 
-    A broker that does not say what we may do keeps no worker from its start.
+    Raises SetUpError that names every right without which this worker could not work. A broker that
+    does not say what we may do keeps no worker from its start.
     """
     rights = rights_of(ROLE, resource_names(settings, app_group=""))
     try:
         held = await held_rights(bus_of(settings), rights, range(partitions))
     except BusUnavailable as error:
         _log.warning("the rights of the worker are not known: %s", error)
-        return
+        return True
     missing = [right for right, is_held in held.items() if is_held is False]
-    if needed := [str(right) for right in missing if right.needed]:
+    of_runs = {topic_name(settings, topic) for topic in RUN_TOPICS}
+    lacks_runs = any(right.name in of_runs for right in missing)
+    if needed := [
+        str(right) for right in missing if right.needed or (needs_runs and right.name in of_runs)
+    ]:
         raise SetUpError(
             f"The user of the worker has no right at {settings.bootstrap_servers} to "
             f"{'; '.join(needed)}: grant it, `answerbus topics acls --role {ROLE}` prints all that "
@@ -34,3 +41,4 @@ async def check_rights(settings: KafkaSettings, partitions: int) -> None:
     if missing:
         without = "; ".join(f"{right} ({right.why})" for right in missing)
         _log.warning("the user of the worker may do without: %s", without)
+    return not lacks_runs

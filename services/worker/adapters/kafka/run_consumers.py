@@ -1,4 +1,4 @@
-"""The two consumers of a worker with agents: what is said to its runs, and the cards of tools."""
+"""The consumers of what people and tools say to requests, and of the cards of tools for agents."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,6 +15,8 @@ from services.worker.core.run.known_tools import KnownTools
 from services.worker.lane.lifecycle import Lifecycle
 
 FETCH_WAIT_MS = 100  # a question about offsets waits behind a fetch that waits for records
+# Without agents there are cancellations to hear, which are rare: few and long waits cost nothing.
+RARE_FETCH_WAIT_MS = 500
 
 
 async def reading_for_runs(
@@ -22,22 +24,27 @@ async def reading_for_runs(
     options: Mapping[str, Any],
     known_tools: KnownTools,
     lifecycles: Callable[[], Mapping[int, Lifecycle]],
+    *,
+    has_agents: bool,
 ) -> list["asyncio.Task[None]"]:
-    """Start both, once the cards that stand there are read."""
+    """Start them; where there are agents, once the cards that stand there are read."""
+    wait_ms = FETCH_WAIT_MS if has_agents else RARE_FETCH_WAIT_MS
     new_consumer = partial(
         RecordConsumer,
         **options,
         isolation_level="read_committed",
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        fetch_max_wait_ms=FETCH_WAIT_MS,
+        fetch_max_wait_ms=wait_ms,
     )
 
     def name_of(topic: Topic) -> str:
         return topic_name(settings, topic)
 
+    said = RunReader(new_consumer, name_of, lifecycles, poll_ms=wait_ms)
+    if not has_agents:
+        return [asyncio.create_task(said.run())]
     cards = CardReader(new_consumer, name_of, known_tools)
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
-    said = RunReader(new_consumer, name_of, lifecycles)
     return [reading_cards, asyncio.create_task(said.run())]

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
@@ -27,7 +28,7 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.hearing import SpokenRecord
 from services.worker.lane.state.machine import State
 
-POLL_MS = 100  # also how late a lane that has just opened is noticed
+POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
@@ -86,8 +87,11 @@ class RunReader:
         new_consumer: Callable[[], RunConsumer],
         name_of: Callable[[Topic], str],
         lifecycles: Callable[[], Mapping[int, Lifecycle]],
+        poll_ms: int = POLL_MS,
     ) -> None:
+        """`poll_ms` is how long it waits for records, and how late it sees that a lane is open."""
         self._new_consumer, self._lifecycles = new_consumer, lifecycles
+        self._poll_ms = poll_ms
         self._topics = {name_of(topic): topic for topic in SPEAKING}
         self._served: dict[int, OpenLane] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -113,9 +117,9 @@ class RunReader:
         while True:
             await self._follow_lanes(consumer)
             if not self._served:
-                await asyncio.sleep(POLL_MS / 1000)
+                await asyncio.sleep(self._poll_ms / 1000)
                 continue
-            asked = consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_PER_POLL_MAX)
+            asked = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
             for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
                 self._hand_over(place, records)
             await self._tell_who_has_heard(consumer)
@@ -203,6 +207,6 @@ def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:
     """A record as lanes take it; one that says nothing to runs is only passed by."""
     event = None if isinstance(record, Unreadable) else decode(record.value)
     said = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
-    return SpokenRecord(
-        topic, record.offset, f"{place.topic}-{place.partition}-{record.offset}", said
-    )
+    place_id = f"{place.topic}-{place.partition}-{record.offset}"
+    at = None if said is None or isinstance(record, Unreadable) else moment(record.timestamp)
+    return SpokenRecord(topic, record.offset, place_id, said, at)

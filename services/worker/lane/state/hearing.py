@@ -7,9 +7,10 @@ from typing import assert_never
 
 from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
+from answerbus.partition import partition_of
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
-from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
@@ -26,6 +27,7 @@ class SpokenRecord:
     offset: int
     place_id: str
     said: Said | None
+    at: datetime | None = None  # when the broker took it
 
 
 def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) -> LaneWrite:
@@ -82,7 +84,7 @@ def _controlled(
         case Approval():
             effect, changed, written = _approved(lane_state, control, now)
         case Cancel():
-            effect, changed, written = _cancelled(lane_state, control, now)
+            effect, changed, written = _cancelled(lane_state, control, heard.at or now, now)
         case _:
             assert_never(control)
     applied = ControlApplied(
@@ -110,35 +112,45 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
     return approval.decision, [ticket.request.request_id], written
 
 
-def _cancelled(lane_state: LaneState, asked: Cancel, now: datetime) -> _Applied:
-    """A request that is known to be closed cannot be cancelled; one that is not known may come."""
-    tickets = _cancellable(lane_state, asked)
-    single = asked.request_id if asked.scope == "request" else None
-    if not tickets and (single is None or lane_state.ledger.known(single)):
+def _cancelled(lane_state: LaneState, asked: Cancel, until: datetime, now: datetime) -> _Applied:
+    """What is known to be closed cannot be cancelled; what is not known may come."""
+    if not _may_be_open(lane_state, asked):
         return "nothing", [], []
-    if not tickets and single in lane_state.queue.tickets:
-        return "nothing", [], []  # it is cancelled, or of another workflow
-    written = lane_state.runs.cancel(tickets, asked, now)
+    tickets = _cancellable(lane_state, asked, until)
+    written = lane_state.runs.cancel(asked, tickets, until, lane_state.queue.tickets, now)
     names = [ticket.request.request_id for ticket in tickets]
-    return ("cancelled", names, written) if tickets else ("remembered", [], written)
+    return ("cancelled" if tickets else "remembered"), names, written
 
 
-def _cancellable(lane_state: LaneState, asked: Cancel) -> list[Ticket]:
+def _may_be_open(lane_state: LaneState, asked: Cancel) -> bool:
+    """Whether what is to be cancelled is open here, or may be read here later."""
+    if partition_of(asked.workflow_id, lane_state.partitions) != lane_state.partition:
+        return False  # another lane reads its requests
+    if asked.scope == "workflow":
+        return True
+    if asked.request_id is None or lane_state.ledger.known(asked.request_id):
+        return False
+    ticket = lane_state.queue.tickets.get(asked.request_id)
+    if ticket is None:
+        return True
+    return ticket.request.workflow_id == asked.workflow_id and ticket.cancelled is None
+
+
+def _cancellable(lane_state: LaneState, asked: Cancel, until: datetime) -> list[Ticket]:
     """Not those whose outcome is being committed: nothing would end the record of that cancel."""
     tickets = lane_state.queue.tickets
     if asked.scope == "request":
         one = tickets.get(asked.request_id or "")
         found = [one, *lane_state.queue.children.below(one)] if one else []
     else:
-        found = list(tickets.values())
+        found = [one for one in tickets.values() if one.origin.timestamp <= until]
     return [
         ticket
         for ticket in found
         if ticket.request.workflow_id == asked.workflow_id
         and ticket.cancelled is None
-        and ticket.stage is not Stage.GONE
         and not lane_state.ledger.known(ticket.request.request_id)
-    ][:CANCELLED_AT_ONCE_MAX]
+    ]
 
 
 def _ticket_of_call(lane_state: LaneState, call_id: str) -> Ticket | None:

@@ -1,7 +1,7 @@
 """The open runs of a lane: what they write, whose time is over, and who is cancelled."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
@@ -14,6 +14,7 @@ from answerbus.private.runs import (
     RunRecord,
     call_key,
     cancel_key,
+    runs_key,
     step_key,
 )
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -114,34 +115,44 @@ class OpenRuns:
             written += [records.run_event_record(event, self.partition) for event in told]
             written += [self._null(key) for key in _keys(request_id, run)]
             ticket.run = change.run  # what comes until this is committed finds no call open
-        if self.cancels.pop(request_id, None):
-            written.append(self._null(cancel_key(request_id)))
+        key = cancel_key(request_id, ticket.request.workflow_id)
+        if self.cancels.pop(key, None):
+            written.append(self._null(key))
         return written
 
-    def cancel(self, tickets: Sequence[Ticket], asked: Cancel, now: datetime) -> list[OutRecord]:
-        """End open requests; a single one that was not read yet is remembered."""
-        names = {ticket.request.request_id for ticket in tickets}
-        if asked.request_id is not None:
-            names.add(asked.request_id)
-        written = self._forget_cancels(now)
-        for name in sorted(names - self.cancels.keys()):
-            self.cancels[name] = RunCancelRecord(
+    def cancel(
+        self,
+        asked: Cancel,
+        tickets: Sequence[Ticket],
+        until: datetime,
+        open_requests: Container[str],
+        now: datetime,
+    ) -> list[OutRecord]:
+        """End what is open of it, and remember it for what was published `until` then.
+
+        Of a workflow one record says it all, however many requests it has.
+        """
+        written = self._forget_cancels(open_requests, now)
+        of_workflow = asked.request_id is None or asked.scope == "workflow"
+        named = {asked.request_id, *(ticket.request.request_id for ticket in tickets)}
+        for name in {None} if of_workflow else sorted(name for name in named if name):
+            record = RunCancelRecord(
                 request_id=name,
                 workflow_id=asked.workflow_id,
                 by=asked.by,
                 reason=asked.reason,
-                at=now,
+                at=until,
             )
-            written.append(records.run_event_record(self.cancels[name], self.partition))
+            self.cancels.pop(runs_key(record), None)  # the newest stand last
+            self.cancels[runs_key(record)] = record
+            written.append(records.run_event_record(record, self.partition))
         for ticket in tickets:
             self.mark(ticket)
         return written
 
     def mark(self, ticket: Ticket) -> None:
         """A ticket whose request was cancelled ends, at once or when its call is home."""
-        found = self.cancels.get(ticket.request.request_id)
-        if found and found.workflow_id != ticket.request.workflow_id:
-            found = None
+        found = self._cancel_of(ticket)
         ticket.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
         if found:
             self.stopped.append(ticket)
@@ -152,19 +163,35 @@ class OpenRuns:
             ticket.cancelled = cause
             self.stopped.append(ticket)
 
-    def take_stopped(self) -> list[Ticket]:
-        """The tickets that are to end now."""
-        taken, self.stopped = self.stopped, []
+    def _cancel_of(self, ticket: Ticket) -> RunCancelRecord | None:
+        """That of the request itself, or that of its workflow if the request was there before."""
+        request, published_at = ticket.request, ticket.origin.timestamp
+        found = self.cancels.get(cancel_key(request.request_id, request.workflow_id))
+        if found and published_at - found.at <= CANCELS_KEPT:
+            return found
+        found = self.cancels.get(cancel_key(None, request.workflow_id))
+        return found if found and published_at <= found.at else None
+
+    def take_stopped(self, most: int) -> list[Ticket]:
+        """The tickets that are to end now, so many at once."""
+        taken, self.stopped = self.stopped[:most], self.stopped[most:]
         return taken
 
-    def _forget_cancels(self, now: datetime) -> list[OutRecord]:
-        """Those whose request has not come in time, and the oldest of too many."""
-        old = [name for name, found in self.cancels.items() if now - found.at > CANCELS_KEPT]
-        more = max(len(self.cancels) - len(old) - CANCELS_MAX + 1, 0)
-        old += [name for name in self.cancels if name not in set(old)][:more]
-        for name in old:
-            del self.cancels[name]
-        return [self._null(cancel_key(name)) for name in old]
+    def _forget_cancels(self, open_requests: Container[str], now: datetime) -> list[OutRecord]:
+        """Those whose requests have not come in time, and the oldest of too many.
+
+        That of a request which has not ended yet stays: a successor must know of it.
+        """
+        forgotten: list[str] = []
+        for key, found in self.cancels.items():
+            is_old = now - found.at > CANCELS_KEPT
+            if not is_old and len(self.cancels) - len(forgotten) < CANCELS_MAX:
+                break  # the oldest stand first
+            if found.request_id is None or found.request_id not in open_requests:
+                forgotten.append(key)
+        for key in forgotten:
+            del self.cancels[key]
+        return [self._null(key) for key in forgotten]
 
     def _apply(self, ticket: Ticket, change: Change | None) -> list[OutRecord]:
         if change is None:

@@ -38,9 +38,9 @@ class RecoveredRuns:
 
     @property
     def cancels(self) -> dict[str, RunCancelRecord]:
-        """The requests that were cancelled and have no outcome yet, oldest first."""
+        """What was cancelled and may have no outcome yet, oldest first, by key."""
         found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
-        return {one.request_id: one for one in sorted(found, key=lambda one: one.at)}
+        return {runs_key(one): one for one in sorted(found, key=lambda one: one.at)}
 
     def runs(self) -> dict[str, Run]:
         """The open runs by request."""

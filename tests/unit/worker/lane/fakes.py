@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, auto
 from functools import partial
+from math import ceil
 
 from aiokafka import TopicPartition
 from aiokafka.errors import ProducerFenced
@@ -57,6 +58,11 @@ class Kept:
     value: bytes | None
     headers: Headers
     at: datetime
+
+    @property
+    def timestamp(self) -> int:
+        """As Kafka's own records say it, in whole milliseconds; here never before `at`."""
+        return ceil(self.at.timestamp() * 1000)
 
 
 @dataclass(slots=True)

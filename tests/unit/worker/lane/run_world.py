@@ -43,9 +43,13 @@ Json = dict[str, Any]
 
 @dataclass
 class RunProvider(FakeProvider):
-    """Answers a step by how many the prompt tells of; `steps[n]` is what the model does then."""
+    """Answers a step by how many the prompt tells of; `steps[n]` is what the model does then.
+
+    `reply` is what it says to all requests instead.
+    """
 
     steps: Sequence[Json] = ()
+    reply: Reply | None = None
     call_s: float = 0.05
     asked_of: Counter[tuple[str, int]] = field(default_factory=Counter)  # by request and step
     prompts: list[Prompt] = field(default_factory=list)
@@ -54,8 +58,8 @@ class RunProvider(FakeProvider):
         number = sum(turn.role == "assistant" for turn in prompt.turns)
         self.asked_of[prompt.request_id, number] += 1
         self.prompts.append(prompt)
-        answer = self.steps[min(number, len(self.steps) - 1)]
-        self.script = lambda *_: (self.call_s, answered(json.dumps(answer)))
+        reply = self.reply or answered(json.dumps(self.steps[min(number, len(self.steps) - 1)]))
+        self.script = lambda *_: (self.call_s, reply)
         return await super().ask(prompt, timeout_s=timeout_s)
 
 
@@ -201,6 +205,7 @@ def run_context(provider: FakeProvider, agent: Json | None = None, **settings: A
 
     setup = RunSetup(
         is_on=True,
+        has_agents=True,
         chance=lambda length: next(chance).to_bytes(length, "big"),
         complete=complete,
     )
@@ -269,6 +274,7 @@ class RunStage:
         return [event for event in events(self.broker, STEPS) if event["kind"] == kind]
 
     def open_records(self) -> dict[bytes | None, bytes | None]:
-        """What the private topic says is open."""
+        """What the private topic says is open; that a workflow was cancelled is kept for a day."""
         last = {record.key: record.value for record in self.broker.log(RUNS).records}
-        return {key: value for key, value in last.items() if value is not None}
+        kept = {key for key in last if (key or b"").startswith(b"/cancel/")}
+        return {key: last[key] for key in last.keys() - kept if last[key] is not None}

@@ -1,18 +1,25 @@
 """Cancellations in a lane: of runs and plain requests, before, during and after their work."""
 
+import asyncio
+from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
 
 from answerbus.control import Cancel
-from answerbus.topics import CONTROLS
+from answerbus.limits import CANCELLED_AT_ONCE_MAX
+from answerbus.topics import ATTEMPTS, CONTROLS
+from services.worker.core.attempt.reply import Throttled
 from services.worker.lane.state.hearing import SpokenRecord
-from tests.unit.worker.builders import NOW
+from services.worker.lane.state.open_runs import CANCELS_KEPT, CANCELS_MAX, OpenRuns
+from tests.unit.worker.builders import NOW, ticket, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import WORKFLOW, RunStage
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import done, terminals, until
+from tests.unit.worker.lane.world import done, events, terminals, until
+
+OTHER = workflow_of(0, 1)  # of the same lane
 
 pytestmark = pytest.mark.wide
 
@@ -148,8 +155,152 @@ def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behin
         lane.hear_said(lane.open, [SpokenRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
         await finished(stage)
 
-        assert stage.steps("control_applied")[0]["effect"] == "nothing"
+        effect = "nothing" if scope == "request" else "remembered"
+        assert stage.steps("control_applied")[0]["effect"] == effect
         assert terminals(stage.broker) == {"r-1": "result"}
         assert stage.open_records() == {}
 
     run(main())
+
+
+def test_a_request_that_waits_for_a_place_at_its_provider_ends_at_once_and_without_a_call() -> None:
+    """A7: the place is taken by a call that lasts; the next would wait until its deadline."""
+
+    async def main() -> None:
+        stage = RunStage(slots=1)
+        stage.provider.call_s = 50.0
+        await stage.worker.open()
+        stage.publish("r-1", "r-2", policy={"ordering": "none"}, agent=None)
+        await until(lambda: stage.provider.now_running == 1)
+        await asyncio.sleep(1)
+        stage.cancel("r-2")
+        await until(lambda: done(stage.broker, ["r-2"]), 5.0)
+        assert [request_id for request_id, *_ in stage.provider.calls] == ["r-1"]
+        await finished(stage)
+
+        assert cause(stage, "r-2") == "cancelled"
+        assert [a["request_id"] for a in events(stage.broker, ATTEMPTS)] == ["r-1"]
+
+    run(main())
+
+
+def test_a_request_that_waits_for_its_provider_to_come_back_ends_at_once() -> None:
+    """A7: the breaker is open, and leaves the provider alone for minutes."""
+
+    async def main() -> None:
+        stage = RunStage()
+        stage.provider.reply = Throttled(retry_after_s=400.0)
+        await stage.worker.open()
+        plain: dict[str, Any] = {"policy": {"ordering": "none"}, "agent": None, "ttl_s": 3_000}
+        stage.publish("r-1", **plain)
+        await until(lambda: len(stage.provider.calls) == 1)
+        await asyncio.sleep(20)
+        stage.publish("r-2", **plain)
+        await asyncio.sleep(20)
+        stage.cancel("r-1")
+        stage.cancel("r-2")
+        await until(lambda: done(stage.broker, stage.names), 5.0)
+        await finished(stage)
+
+        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
+        assert len(stage.provider.calls) == 1
+
+    run(main())
+
+
+def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes_later() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        stage.provider.call_s = 20.0
+        await stage.worker.open()
+        await stage.worker.crash()
+        stage.publish("r-1", "r-2", agent=None)
+        stage.control({"kind": "cancel", "scope": "workflow", "request_id": None})
+        await asyncio.sleep(1)
+        stage.publish("r-3", agent=None)
+        stage.worker = stage.new_worker()
+        await stage.worker.open()
+        await finished(stage)
+
+        assert terminals(stage.broker) == {
+            "r-1": "dead_letter",
+            "r-2": "dead_letter",
+            "r-3": "result",
+        }
+
+    run(main())
+
+
+def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
+    count, asked = (
+        CANCELLED_AT_ONCE_MAX + 100,
+        Cancel(scope="workflow", workflow_id=WORKFLOW, by="ops", reason="why", at=NOW),
+    )
+    held = {f"r-{n}": ticket(f"r-{n}", WORKFLOW) for n in range(count)}
+    runs = OpenRuns()
+
+    written = runs.cancel(asked, [*held.values()], NOW, held, NOW)
+
+    assert (len(written), len(runs.cancels)) == (1, 1)
+    taken = [runs.take_stopped(64) for _ in range(count // 64 + 1)]
+    assert {len(some) for some in taken[:-1]} == {64}
+    assert [one for some in taken for one in some] == [*held.values()]
+
+
+def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        await stage.worker.open()
+        stage.cancel("r-1")
+        stage.control(
+            {"kind": "cancel", "scope": "request", "request_id": "r-1", "workflow_id": "forged"}
+        )
+        stage.control(
+            {"kind": "cancel", "scope": "request", "request_id": "r-1", "workflow_id": OTHER}
+        )
+        await until(lambda: len(stage.steps("control_applied")) == 3)
+        stage.publish("r-1", agent=None)
+        await until(lambda: done(stage.broker, stage.names))
+        await stage.end()
+
+        assert cause(stage, "r-1") == "cancelled"
+        effects = [one["effect"] for one in stage.steps("control_applied")]
+        assert effects == ["remembered", "nothing", "remembered"]
+
+    run(main())
+
+
+def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
+    asked = Cancel(
+        scope="request", request_id="r-1", workflow_id=WORKFLOW, by="ops", reason="why", at=NOW
+    )
+    runs = OpenRuns()
+    (record,) = runs.cancel(asked, (), NOW, {}, NOW)
+    late, second = NOW + CANCELS_KEPT + timedelta(seconds=1), timedelta(seconds=1)
+
+    in_time, too_late = (ticket("r-1", WORKFLOW, at=at) for at in (late - second, late))
+    runs.mark(in_time)
+    runs.mark(too_late)
+    assert (in_time.cancelled is None, too_late.cancelled) == (False, None)
+    other = asked.model_copy(update={"request_id": "r-2"})
+    ended, _ = runs.cancel(other, (), late, {}, late)
+    assert (ended.key, ended.value) == (record.key, None)
+    assert len(runs.cancels) == 1
+
+
+def test_of_too_many_cancels_the_oldest_is_forgotten_but_not_that_of_an_open_request() -> None:
+    runs = OpenRuns()
+    is_open = {"r-0": ticket("r-0", WORKFLOW)}
+    for number in range(CANCELS_MAX + 10):
+        asked = Cancel(
+            scope="request",
+            request_id=f"r-{number}",
+            workflow_id=WORKFLOW,
+            by="ops",
+            reason="why",
+            at=NOW,
+        )
+        runs.cancel(asked, (), NOW, is_open, NOW)
+
+    kept = [one.request_id for one in runs.cancels.values()]
+    assert (len(kept), kept[:2]) == (CANCELS_MAX, ["r-0", "r-11"])
