@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
 from answerbus import limits
-from answerbus.agent import QualifiedTool
+from answerbus.agent import Malformed, QualifiedTool
 from answerbus.budget import Budget
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
@@ -44,7 +44,7 @@ class AgentSettings(Section):
         limits.TRANSCRIPT_BYTES_MAX
     )
     budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
-    malformed: Literal["retry", "text"] = "retry"
+    malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
 

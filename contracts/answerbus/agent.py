@@ -1,6 +1,6 @@
 """Runs as other events speak of them: the agent that is asked, what it came to, and the parent."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,15 +20,22 @@ QualifiedTool = Annotated[
 ]
 """A tool with its toolset before it, such as `orders.get_order`."""
 
+Malformed = Literal["retry", "text"]
+"""What becomes of an answer that is no JSON: it is asked for again, or it is the final text."""
+
 AllowedTools = Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)]
 Version = Annotated[int, Field(ge=1)]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class AgentRef(Wire):
     """The agent that shall work on a request.
 
     Without a `version` it is the newest that the workers know. `tools` can only leave some of the
-    agent's tools out.
+    agent's tools out. Without `malformed` it is the agent's.
     """
 
     name: Name
@@ -36,6 +43,7 @@ class AgentRef(Wire):
     tools: Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)] | None = (
         None
     )
+    malformed: Annotated[Malformed | None, Field(exclude_if=_is_none)] = None
 
 
 class AgentId(Wire):

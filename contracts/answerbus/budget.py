@@ -31,6 +31,14 @@ class Usage(Wire):
     output_tokens: Count | None = None
     micro_usd: Count | None = None
 
+    def plus(self, other: "Usage") -> "Usage":
+        """Both together; what was not reported counts as nothing."""
+        return Usage(
+            input_tokens=(self.input_tokens or 0) + (other.input_tokens or 0),
+            output_tokens=(self.output_tokens or 0) + (other.output_tokens or 0),
+            micro_usd=(self.micro_usd or 0) + (other.micro_usd or 0),
+        )
+
 
 class AccountState(Wire):
     """An account as an event shows it: its frozen limit and what was charged so far."""

@@ -172,7 +172,10 @@ class RefusalError(OutcomeError):
 
 
 class RetryRequest(Wire):
-    """A request that is still being tried; the retries topic is the list of them."""
+    """A request that is still being tried; the retries topic is the list of them.
+
+    `used` is there for runs: what attempts since the last step have used.
+    """
 
     kind: Literal["retry_request"] = "retry_request"
     event_id: str
@@ -189,6 +192,7 @@ class RetryRequest(Wire):
     failure: Failure
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     account: AccountState
+    used: Annotated[Usage | None, OF_RUNS] = None
     notes: Notes = ()
     at: Timestamp
 

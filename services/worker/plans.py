@@ -146,13 +146,14 @@ class Planner:
         if transcript_bytes(run) > run.definition.transcript_bytes_max:
             return RunExhausted(which="transcript")
         finishes = is_last_attempt or must_finish(run)
-        said = [run.agent.digest, finishes, request.answer_schema.model_dump_json()]
+        malformed = request.agent.malformed if request.agent else None
+        said = [run.agent.digest, finishes, malformed, request.answer_schema.model_dump_json()]
 
         def resolved() -> ResolvedSchema | Unusable:
             final = self._schemas.resolved(request.answer_schema)
             if isinstance(final, Unusable):
                 return final
-            return resolve_step(run.definition, final, must_finish=finishes)
+            return resolve_step(run.definition, final, must_finish=finishes, malformed=malformed)
 
         compiled = self._schemas.compiled_as(json.dumps(said), resolved, backend.dialect)
         if isinstance(compiled, Unusable):

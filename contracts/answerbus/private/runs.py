@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from answerbus import limits
-from answerbus.agent import Version
+from answerbus.agent import Malformed, Version
 from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.outcome import Origin
@@ -67,7 +67,7 @@ class AgentDefinition(Wire):
     )
     transcript_bytes_max: Annotated[int, Field(ge=1)] = limits.TRANSCRIPT_BYTES_MAX
     budget: Budget = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
-    malformed: Literal["retry", "text"] = "retry"
+    malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
     delegate: Annotated[Delegation | None, _IF_SAID] = None
@@ -121,6 +121,7 @@ class RunStepRecord(Wire):
     """One step of an open run; `thoughts` only where a later prompt may show them.
 
     `floor` is what its next step may cost: what its children leave to it.
+    `usage` is that of the attempt which was accepted, `retried` that of those before it, if any.
     """
 
     kind: Literal["run_step"] = "run_step"
@@ -133,6 +134,7 @@ class RunStepRecord(Wire):
     calls: tuple[AskedCall, ...]
     usage: Usage = Usage()
     floor: Annotated[Spent, _IF_SAID] = Spent()
+    retried: Annotated[Usage | None, _IF_SAID] = None
     link: Link
 
 

@@ -101,6 +101,7 @@ def retry(
         failure=failed,
         prior=prior,
         account=account,
+        used=call.ticket.used.plus(call.usage) if call.ticket.run else None,
         notes=bounded_notes(call.notes),
         at=now,
     )
@@ -151,7 +152,7 @@ def _dead_letter(
 
 
 def _summary(ticket: Ticket, usage: Usage) -> RunSummary | None:
-    return ticket.run.summary(usage) if ticket.run else None
+    return ticket.run.summary(ticket.used.plus(usage)) if ticket.run else None
 
 
 def _problems(failed: failure.Malformed | failure.Invalid) -> tuple[failure.Problem, ...]:

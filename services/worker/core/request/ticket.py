@@ -1,9 +1,10 @@
 """A request on its way through a lane: what was asked, where it came from, and what happened."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from answerbus.budget import Usage
 from answerbus.cause import Cancelled
 from answerbus.envelope import Headers
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
@@ -35,7 +36,8 @@ class Ticket:
     `offset` is its place in the lane's partition while its record still holds the watermark, else
     None. `in_retries` says whether the retries topic has an entry for it, to be ended with it.
     `incoming_trace` is the trace that upstream named, or the one that began here. `run` is there
-    once an agent works on it; `cancelled` once a person has ended it.
+    once an agent works on it, and `used` is what attempts since its last step have used;
+    `cancelled` once a person has ended it.
     """
 
     request: Request
@@ -51,6 +53,7 @@ class Ticket:
     not_before: datetime | None = None
     stage: Stage = Stage.WAITING
     run: Run | None = None
+    used: Usage = field(default_factory=Usage)
     cancelled: Cancelled | None = None
 
     @property
@@ -124,6 +127,7 @@ def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> T
         waits=entry.waits,
         in_retries=True,
         not_before=entry.not_before,
+        used=entry.used or Usage(),
     )
 
 

@@ -154,16 +154,14 @@ class Run:
         """What its tools noted for readers of the outcome."""
         return tuple(note for record in self.calls.values() for note in record.notes)
 
-    def summary(self, last: Usage) -> RunSummary:
-        """What it came to, with the usage of its last attempt."""
-        used = [step.usage for step in self.own_steps] + [last]
+    def summary(self, since: Usage) -> RunSummary:
+        """What it came to; `since` is what attempts since its last step have used."""
+        used = since
+        for step in self.own_steps:
+            used = used.plus(step.usage).plus(step.retried or Usage())
         return RunSummary(
             agent=self.agent,
             steps=len(self.own_steps),
             tool_calls=sum(len(step.calls) for step in self.own_steps),
-            usage=Usage(
-                input_tokens=sum(usage.input_tokens or 0 for usage in used),
-                output_tokens=sum(usage.output_tokens or 0 for usage in used),
-                micro_usd=sum(usage.micro_usd or 0 for usage in used),
-            ),
+            usage=Usage().plus(used),
         )

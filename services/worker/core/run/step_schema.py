@@ -6,6 +6,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
+from answerbus.agent import Malformed
 from answerbus.answers.agent_action import ACTIONS_MAX, AGENT_ACTION
 from answerbus.call_outcome import InvalidArgs, UnknownTool
 from answerbus.failure import Invalid, Problem
@@ -37,11 +38,16 @@ Validators = Mapping[str, SchemaValidator]
 
 
 def resolve_step(
-    definition: AgentDefinition, final: ResolvedSchema, *, must_finish: bool
+    definition: AgentDefinition,
+    final: ResolvedSchema,
+    *,
+    must_finish: bool,
+    malformed: Malformed | None = None,
 ) -> ResolvedSchema | Unusable:
     """The authority on one step; `final` is that on the run's own answer.
 
-    In a step that must finish no tool stands in the schema: the model cannot call one.
+    In a step that must finish no tool stands in the schema: the model cannot call one. `malformed`
+    is what the request says in the place of its agent.
     """
     validators: dict[str, SchemaValidator] = {}
     for tool in () if must_finish else definition.tools:
@@ -61,7 +67,7 @@ def resolve_step(
         read=read,
         from_text=partial(_from_text, final, show_thoughts=definition.show_thoughts),
         from_loose=AGENT_ACTION.from_loose,
-        malformed_is_text=definition.malformed == "text",
+        malformed_is_text=(malformed or definition.malformed) == "text",
     )
     return resolved if definition.remember_thoughts else replace(resolved, shown=_without_thoughts)
 
@@ -151,7 +157,7 @@ def _read(
         return _finished(actions, ends, final, rationale)
     if final.schema is not None:
         return _wrong("/actions", "no_finish", "a `finish` action with the final answer")
-    shown = (*thoughts, *said) if show_thoughts and said else said
+    shown = (*said, *thoughts) if show_thoughts and said else said
     if not shown:
         return _wrong("/actions", "only_thoughts", "a tool call, or a `text_response`")
     return Accepted("\n\n".join(shown), rationale=rationale)

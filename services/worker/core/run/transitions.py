@@ -71,6 +71,7 @@ def take_step(
     step: AcceptedStep,
     attempt: int,
     usage: Usage,
+    retried: Usage,
     account: AccountState,
     inputs: RunInputs,
 ) -> Change:
@@ -86,6 +87,7 @@ def take_step(
         thoughts=step.thoughts if run.definition.remember_thoughts else (),
         calls=calls,
         usage=usage,
+        retried=None if retried == Usage() else retried,
         link=Link(number=1, hash=events.UNHASHED),  # until the event says it
     )
     event, link = events.step_event(run, record, states_of(run, calls, inputs), account, inputs)

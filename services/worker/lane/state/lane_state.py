@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from answerbus.budget import AccountState
+from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import (
     AnswerTooLarge,
     BudgetExhausted,
@@ -128,13 +128,14 @@ class LaneState(RecordedLane):
             case Wait():
                 ticket.waits += 1
             case NextStep():
-                ticket.prior, ticket.waits = (), 0
+                ticket.prior, ticket.waits, ticket.used = (), 0, Usage()
                 ticket.in_retries, ticket.offset = False, None
                 self.queue.hold(ticket, ticket.deadline)
                 self.release_if_answered(ticket)
                 self._end_if_cancelled(ticket)
             case RetryRequest():
                 ticket.prior, ticket.waits = decision.prior, decision.waits
+                ticket.used = decision.used or Usage()
                 ticket.in_retries, ticket.offset = True, None
                 self.queue.hold(ticket, decision.not_before)
                 self._end_if_cancelled(ticket)

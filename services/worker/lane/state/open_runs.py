@@ -64,7 +64,7 @@ class OpenRuns:
         """An answer was a step: it, and the calls that it makes."""
         ticket, run = call.ticket, _run_of(call.ticket)
         inputs, attempt = self._inputs(ticket, now), call.spend.attempt
-        change = transitions.take_step(run, step, attempt, call.usage, account, inputs)
+        change = transitions.take_step(run, step, attempt, call.usage, ticket.used, account, inputs)
         head = [] if run.own_steps else [self._head(ticket, run)]
         return [*head, *self._apply(ticket, change)]
 

@@ -117,7 +117,7 @@ def taken(run: Run, *those: JsonObject, seconds: float = 0.0) -> Change:
     """The run after one more step."""
     attempt = len(run.steps) + 1
     answer = step(run.definition, *those)
-    return transitions.take_step(run, answer, attempt, USAGE, ACCOUNT, inputs(seconds))
+    return transitions.take_step(run, answer, attempt, USAGE, Usage(), ACCOUNT, inputs(seconds))
 
 
 def sent(change: Change) -> list[ToolCallRecord]:

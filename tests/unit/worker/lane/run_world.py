@@ -45,11 +45,13 @@ Json = dict[str, Any]
 class RunProvider(FakeProvider):
     """Answers a step by how many the prompt tells of; `steps[n]` is what the model does then.
 
-    `reply` is what it says to all requests instead.
+    `reply` is what it says to all requests instead; `in_order`: it says one after the other,
+    whatever the prompt tells of.
     """
 
     steps: Sequence[Json] = ()
     reply: Reply | None = None
+    in_order: bool = False
     call_s: float = 0.05
     asked_of: Counter[tuple[str, int]] = field(default_factory=Counter)  # by request and step
     prompts: list[Prompt] = field(default_factory=list)
@@ -58,6 +60,7 @@ class RunProvider(FakeProvider):
         number = sum(turn.role == "assistant" for turn in prompt.turns)
         self.asked_of[prompt.request_id, number] += 1
         self.prompts.append(prompt)
+        number = len(self.prompts) - 1 if self.in_order else number
         reply = self.reply or answered(json.dumps(self.steps[min(number, len(self.steps) - 1)]))
         self.script = lambda *_: (self.call_s, reply)
         return await super().ask(prompt, timeout_s=timeout_s)

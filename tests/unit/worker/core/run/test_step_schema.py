@@ -16,6 +16,7 @@ from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
     JsonObject,
+    ResolvedSchema,
     Unusable,
     WireSchema,
 )
@@ -127,7 +128,7 @@ def test_texts_alone_end_a_text_run() -> None:
 def test_thoughts_are_shown_where_the_agent_says_so() -> None:
     read = step_schema(definition(show_thoughts=True)).read(actions(thinks("hm"), says("One.")))
 
-    assert read == Accepted("hm\n\nOne.", rationale="hm")
+    assert read == Accepted("One.\n\nhm", rationale="hm")
 
 
 def test_finish_ends_a_typed_run_with_the_answer_alone() -> None:
@@ -200,6 +201,15 @@ def test_text_in_the_place_of_an_answer_is_the_answer_of_a_text_run() -> None:
     assert resolved.malformed_is_text
     assert resolved.from_text is not None
     assert resolved.from_text("Hello.") == Accepted("Hello.")
+
+
+@pytest.mark.parametrize("of_agent", ["retry", "text"])
+def test_what_the_request_says_of_text_goes_before_its_agent(of_agent: Any) -> None:
+    of = definition(malformed=of_agent)
+    for said in ("retry", "text"):
+        resolved = resolve_step(of, final(), must_finish=False, malformed=said)
+        assert isinstance(resolved, ResolvedSchema)
+        assert resolved.malformed_is_text == (said == "text")
 
 
 def test_a_hostile_schema_of_a_tool_is_never_compiled() -> None:
