@@ -89,7 +89,7 @@ async def run(
         profiles, advice = await backends.started(settings.profiles, shared)
         for sentence in (*advice, *settings.advice):
             _log.warning(sentence)
-        planner = Planner(profiles, registry, secret, agents, tools.tools)
+        planner = Planner(profiles, registry, secret, agents, tools.tools, asyncio.to_thread)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         context = replace(context, runs=replace(context.runs, is_on=is_on, has_agents=bool(agents)))
@@ -191,7 +191,7 @@ async def _reading_for_runs(
         options,
         tools,
         lambda: membership.lifecycles,
-        has_agents=context.runs.has_agents,
+        prepare=context.planner.prepare_agents if context.runs.has_agents else None,
     )
 
 

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
+from answerbus.agent import Malformed
 from answerbus.dead_letter import (
     Cause,
     RequestTooLarge,
@@ -13,7 +15,7 @@ from answerbus.dead_letter import (
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import Request
+from answerbus.request import Request, SchemaRef, TextRef
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
@@ -25,9 +27,10 @@ from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.run.transcript import transcript_bytes
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.dialects.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import Compiled, SchemaCache
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
+from services.worker.tasks.schema_compiler import Apart, SchemaCompiler, at_once
 
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
 
@@ -64,10 +67,12 @@ class Planner:
         prompt_secret: bytes = b"",
         agents: Agents | None = None,
         tools: Tools | None = None,
+        apart: Apart = at_once,
     ) -> None:
         """`prompt_secret` is the deployment's, for the marks around data in prompts.
 
-        `tools` are what tool servers have announced by now; they change.
+        `tools` are what tool servers have announced by now; they change. The schemas of steps are
+        compiled `apart`: those of an agent with many tools take a third of a second.
         """
         self.backends = backends
         self.agents = agents or Agents()
@@ -75,6 +80,7 @@ class Planner:
         self.tools: Tools = {} if tools is None else tools
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
+        self._compiler = SchemaCompiler(self._schemas, apart)
 
     def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
         """Those of `profiles` whose provider is left alone, while another one is not; else none."""
@@ -138,7 +144,7 @@ class Planner:
         is_too_large = sum(len(text.encode()) for text in texts) > RUN_BYTES_MAX
         return RequestTooLarge() if is_too_large else begun(definition, request)
 
-    def plan_step(self, request: Request, run: Run, *, is_last_attempt: bool) -> Plan | Cause:
+    async def plan_step(self, request: Request, run: Run, *, is_last_attempt: bool) -> Plan | Cause:
         """How the next step of a run is asked; a run that cannot make another must finish."""
         backend = self.backends.get(request.profile)
         if backend is None:
@@ -147,17 +153,49 @@ class Planner:
             return RunExhausted(which="transcript")
         finishes = is_last_attempt or must_finish(run)
         malformed = request.agent.malformed if request.agent else None
-        said = [run.agent.digest, finishes, malformed, request.answer_schema.model_dump_json()]
-
-        def resolved() -> ResolvedSchema | Unusable:
-            final = self._schemas.resolved(request.answer_schema)
-            if isinstance(final, Unusable):
-                return final
-            return resolve_step(run.definition, final, must_finish=finishes, malformed=malformed)
-
-        compiled = self._schemas.compiled_as(json.dumps(said), resolved, backend.dialect)
+        wanted = _StepSchema(run, request.answer_schema, finishes, malformed)
+        compiled = await self._step_compiled(wanted, backend.dialect)
         if isinstance(compiled, Unusable):
             return compiled.cause
         asked, wire = compiled
         step = asking(request, run, must_finish=finishes)
         return Plan(backend.facts, asked, wire, self._prompt_secret, step)
+
+    async def prepare_agents(self) -> None:
+        """Compile what the agents may do next, in each dialect, before anybody asks them."""
+        for ref in self.agents.refs():
+            definition = self.agents.freeze(ref, self.tools)
+            if not isinstance(definition, AgentDefinition):
+                continue  # a tool is not announced yet
+            for dialect in sorted({backend.dialect for backend in self.backends.values()}):
+                for finishes in (False, True):
+                    wanted = _StepSchema(Run(definition), TextRef(), finishes, None)
+                    await self._step_compiled(wanted, dialect)
+
+    async def _step_compiled(self, wanted: "_StepSchema", dialect: DialectName) -> Compiled:
+        return await self._compiler.compiled(
+            wanted.text, partial(wanted.resolved, self._schemas), dialect
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _StepSchema:
+    """Which schema a step has: `text` is the same exactly where it is."""
+
+    run: Run
+    answer: SchemaRef
+    finishes: bool
+    malformed: Malformed | None
+
+    @property
+    def text(self) -> str:
+        said = [self.run.agent.digest, self.finishes, self.malformed, self.answer.model_dump_json()]
+        return json.dumps(said)
+
+    def resolved(self, schemas: SchemaCache) -> ResolvedSchema | Unusable:
+        final = schemas.resolved(self.answer)
+        if isinstance(final, Unusable):
+            return final
+        return resolve_step(
+            self.run.definition, final, must_finish=self.finishes, malformed=self.malformed
+        )

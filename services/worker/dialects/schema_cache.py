@@ -38,29 +38,33 @@ class SchemaCache:
 
     def compiled(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
         """The authority on `ref` and its wire schema in `dialect`, or why there is none."""
-        resolve_ref = partial(resolve, ref, self._registry)
-        return self.compiled_as(_text(ref), resolve_ref, dialect)
+        text = _text(ref)
+        found = self.find(text, dialect)
+        if found is None:
+            found = compiled_for(partial(resolve, ref, self._registry), dialect)
+            self.take(text, dialect, found)
+        return found
 
-    def compiled_as(
-        self, text: str, resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
-    ) -> Compiled:
-        """The same of what `resolved` makes, for all who say `text`."""
+    def find(self, text: str, dialect: DialectName) -> Compiled | None:
+        """What is kept for all who say `text`."""
         key = text_digest(text), dialect
-        if key in self._entries:
-            self._entries.move_to_end(key)
-            return self._entries[key].compiled
-        compiled = _compile(resolved(), dialect)
+        if key not in self._entries:
+            return None
+        self._entries.move_to_end(key)
+        return self._entries[key].compiled
+
+    def take(self, text: str, dialect: DialectName, compiled: Compiled) -> None:
+        """Keep it for them."""
         # A refusal holds no compiled schema, so that large hostile ones push nothing out.
         size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
-        self._keep(key, _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
-        return compiled
+        self._keep((text_digest(text), dialect), _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
 
     def resolved(self, ref: SchemaRef) -> ResolvedSchema | Unusable:
         """The authority on `ref` alone, where no provider is asked for it as it is."""
         return resolve(ref, self._registry)
 
     def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
-        if entry.bytes > self._bytes_max:
+        if entry.bytes > self._bytes_max or key in self._entries:
             return
         self._entries[key] = entry
         self._bytes += entry.bytes
@@ -69,7 +73,11 @@ class SchemaCache:
             self._bytes -= oldest.bytes
 
 
-def _compile(asked: ResolvedSchema | Unusable, dialect: DialectName) -> Compiled:
+def compiled_for(
+    resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
+) -> Compiled:
+    """What `resolved` makes, with its wire schema in `dialect`."""
+    asked = resolved()
     if isinstance(asked, Unusable):
         return asked
     wire = compile_for(dialect, asked)

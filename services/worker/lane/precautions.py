@@ -34,9 +34,9 @@ async def prepare(lane: Lane, ticket: Ticket) -> Plan | Cause:
     request = ticket.request
     is_held = lane.lane_state.suspects.is_held(request.request_id)
     if not lane.opened.is_careful and not is_held:
-        return plan_of(lane, ticket)
+        return await plan_of(lane, ticket)
     async with crash_mark(lane, preparation(ticket)):
-        plan = plan_of(lane, ticket)
+        plan = await plan_of(lane, ticket)
         if isinstance(plan, Plan):
             plan.prompt(request, ticket.prior)
         return plan

@@ -7,7 +7,7 @@ from services.worker.core.run.run import Run
 from services.worker.lane.lane import Lane
 
 
-def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
+async def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
     """A run begins here, with the definition that it keeps from its first step on."""
     planner, request = lane.context.planner, ticket.request
     if request.parent and lane.lane_state.queue.children.parent_of(ticket) is None:
@@ -18,7 +18,8 @@ def plan_of(lane: Lane, ticket: Ticket) -> Plan | Cause:
     if not isinstance(run, Run):
         return run
     ticket.run = run
-    return planner.plan_step(request, run, is_last_attempt=_is_last_attempt(lane, ticket))
+    is_last = _is_last_attempt(lane, ticket)
+    return await planner.plan_step(request, run, is_last_attempt=is_last)
 
 
 def _is_last_attempt(lane: Lane, ticket: Ticket) -> bool:

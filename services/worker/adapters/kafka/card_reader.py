@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -16,7 +16,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import decode
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOLSETS, Topic, tool_calls
-from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
+from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
 
 ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what stands there when the worker starts
@@ -35,7 +35,10 @@ class CardReader:
         new_consumer: Callable[[], RecordConsumer],
         name_of: Callable[[Topic], str],
         known_tools: KnownTools,
+        prepare: Callable[[], Awaitable[None]],
     ) -> None:
+        """`prepare` does what takes time with new tools, before any run uses them."""
+        self._prepare = prepare
         self._new_consumer, self._name_of = new_consumer, name_of
         self._known_tools = known_tools
         self._place = TopicPartition(name_of(TOOLSETS), 0)
@@ -73,10 +76,13 @@ class CardReader:
         while True:
             found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
             records = found.get(self._place, ())
-            if records or self._looks_again():
+            has_changed = records or self._looks_again()
+            if has_changed:
                 await self._look_for_topics(consumer)
             for record in records:
-                self._take(record)
+                await self._take(record)
+            if has_changed:
+                await self._prepare()
             if await bounded(consumer.position(self._place), ASK_TIMEOUT_S) >= ends[self._place]:
                 self._is_read.set()
 
@@ -91,12 +97,16 @@ class CardReader:
         again_s = AGAIN_AFTER_S if self._known_tools.waits_for_topics else LOOK_EVERY_S
         return asyncio.get_running_loop().time() >= self._looked_at + again_s
 
-    def _take(self, record: Record) -> None:
+    async def _take(self, record: Record) -> None:
         if isinstance(record, Unreadable):
             return
         if record.value is None:
             self._known_tools.end((record.key or b"").decode(errors="replace"))
             return
         card = decode(record.value)
-        if isinstance(card, ToolsetCard) and (fault := self._known_tools.take(card)):
+        if not isinstance(card, ToolsetCard):
+            return
+        # A card has up to 256 schemas, which are all compiled.
+        unusable = await asyncio.to_thread(schema_fault, card)
+        if fault := self._known_tools.settle(card, unusable):
             _log.warning("the card of the toolset %s is not taken: %s", card.toolset, fault)

@@ -1,7 +1,7 @@
 """The consumers of what people and tools say to requests, and of the cards of tools for agents."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,10 +25,13 @@ async def reading_for_runs(
     known_tools: KnownTools,
     lifecycles: Callable[[], Mapping[int, Lifecycle]],
     *,
-    has_agents: bool,
+    prepare: Callable[[], Awaitable[None]] | None,
 ) -> list["asyncio.Task[None]"]:
-    """Start them; where there are agents, once the cards that stand there are read."""
-    wait_ms = FETCH_WAIT_MS if has_agents else RARE_FETCH_WAIT_MS
+    """Start them; where there are agents, once the cards that stand there are read.
+
+    `prepare` does what new cards ask for; None: there are no agents.
+    """
+    wait_ms = FETCH_WAIT_MS if prepare else RARE_FETCH_WAIT_MS
     new_consumer = partial(
         RecordConsumer,
         **options,
@@ -42,9 +45,10 @@ async def reading_for_runs(
         return topic_name(settings, topic)
 
     said = RunReader(new_consumer, name_of, lifecycles, poll_ms=wait_ms)
-    if not has_agents:
+    if prepare is None:
         return [asyncio.create_task(said.run())]
-    cards = CardReader(new_consumer, name_of, known_tools)
+    cards = CardReader(new_consumer, name_of, known_tools, prepare)
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
+    await prepare()
     return [reading_cards, asyncio.create_task(said.run())]

@@ -1,6 +1,6 @@
 """Agents as the operator defines them, and the definition that is frozen into a run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answerbus.agent import AgentId, AgentRef
@@ -39,6 +39,11 @@ class Agents:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def refs(self) -> Iterator[AgentRef]:
+        """Each of them."""
+        for name, version in sorted(self._known):
+            yield AgentRef(name=name, version=version)
 
     def find(self, ref: AgentRef) -> Agent | None:
         """The agent that a request names."""

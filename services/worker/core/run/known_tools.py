@@ -22,7 +22,7 @@ class KnownTools:
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
-    _last: dict[str, ToolsetCard] = field(default_factory=dict)  # that was seen of each
+    _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each
     _has_topic: Callable[[str], bool] = lambda _: True
 
     @property
@@ -32,8 +32,12 @@ class KnownTools:
 
     def take(self, card: ToolsetCard) -> str | None:
         """Take a card; gives why it is not taken, for people."""
-        self._last[card.toolset] = card
-        if fault := self._fault(card):
+        return self.settle(card, schema_fault(card))
+
+    def settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
+        """The same, once it is known what is wrong with its schemas."""
+        self._last[card.toolset] = card, unusable
+        if fault := self._pin_fault(card) or unusable:
             self.refused[card.toolset] = fault
             return fault
         self._taken[card.toolset] = card
@@ -49,9 +53,9 @@ class KnownTools:
         self.pins = pins
         for toolset, last in [*self._last.items()]:
             taken = self._taken.get(toolset)
-            if taken and self._fault(taken):
+            if taken and self._pin_fault(taken):
                 self._drop(toolset)
-            self.take(last)
+            self.settle(*last)
 
     def look(self, has_topic: Callable[[str], bool]) -> list[str]:
         """Say which toolsets have a topic; gives those that have lost theirs."""
@@ -80,11 +84,16 @@ class KnownTools:
         for name in [name for name, tool in self.tools.items() if tool.toolset == toolset]:
             del self.tools[name]
 
-    def _fault(self, card: ToolsetCard) -> str | None:
+    def _pin_fault(self, card: ToolsetCard) -> str | None:
         pinned = self.pins.get(card.toolset)
-        if pinned is not None and card.computed_digest() != pinned:
-            return f"the settings pin it to {pinned}, and it is {card.computed_digest()}"
-        for tool in card.tools:
-            if not isinstance(compile_schema(tool.args_schema), SchemaValidator):
-                return f"the schema of {tool.name} cannot be taken"
-        return None
+        if pinned is None or card.computed_digest() == pinned:
+            return None
+        return f"the settings pin it to {pinned}, and it is {card.computed_digest()}"
+
+
+def schema_fault(card: ToolsetCard) -> str | None:
+    """What is wrong with the schemas of a card; all of them are compiled to find that out."""
+    for tool in card.tools:
+        if not isinstance(compile_schema(tool.args_schema), SchemaValidator):
+            return f"the schema of {tool.name} cannot be taken"
+    return None
