@@ -62,13 +62,22 @@ class Consumer:
         self.cards.append(Record(one.toolset.encode(), encode(one).value))
 
 
+async def nothing_to_do() -> None:
+    pass
+
+
 def test_a_toolset_is_used_from_when_its_topic_is_there_until_it_is_gone() -> None:
     calls = tool_calls("orders").full_name()
 
     async def main() -> None:
         consumer, known = Consumer(), KnownTools()
         consumer.announce(card("get"))
-        reader = CardReader(lambda: consumer, lambda topic: topic.full_name(), known)  # type: ignore[arg-type, return-value]
+        reader = CardReader(
+            lambda: consumer,  # type: ignore[arg-type, return-value]
+            lambda topic: topic.full_name(),
+            known,
+            prepare=nothing_to_do,
+        )
         reading = asyncio.create_task(reader.run())
         await reader.until_read()
         assert (known.tools, known.refused) == ({}, {"orders": NO_TOPIC})

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from answerbus.budget import Usage
 from answerbus.cause import Cancelled
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCancel
@@ -38,7 +39,7 @@ def begun(*names: str, away: str = "orders", **more: Any) -> Change:
     tools = (tool(), tool("orders.pay", delivery="at_most_once"), tool("echo.echo"))
     run = Run(definition(*tools, **more))
     answer = step(run.definition, *map(call, names))
-    return transitions.take_step(run, answer, 1, USAGE, ACCOUNT, at(0, away))
+    return transitions.take_step(run, answer, 1, USAGE, Usage(), ACCOUNT, at(0, away))
 
 
 def outcomes(change: Change) -> list[dict[str, Any]]:
