@@ -1,6 +1,6 @@
 """What running workers say of their lanes, if they can be asked from here."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
@@ -9,15 +9,46 @@ from services.doctor.findings.finding import Finding
 from services.settings import Settings
 
 TIMEOUT_S = 3.0
+_MISSING = "unknown"
+_DIGEST_SHOWN = 19  # characters: enough to tell one from another
 
 
 async def lanes(settings: Settings) -> AsyncIterator[Finding]:
-    """One line for each worker whose lanes are not all well; most are not to be asked from here."""
+    """One line for each worker whose lanes are not all well, and for each agent in dispute.
+
+    Most workers are not to be asked from here.
+    """
+    told: dict[str, dict[str, str]] = {}
     async with ClientSession(timeout=ClientTimeout(TIMEOUT_S)) as session:
         for address in addresses(settings):
             body = await _asked(session, address)
-            if body is not None and (said := trouble_of(body)):
+            if body is None:
+                continue
+            if said := trouble_of(body):
                 yield Finding("lanes", "warning", f"the worker at {address}: {said}")
+            agents = body.get("agents")
+            if isinstance(agents, dict):
+                told[address] = {str(name): str(digest) for name, digest in agents.items()}
+    for said in disagreements(told):
+        yield Finding("agents", "warning", said)
+
+
+def disagreements(told: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The agents whose definition is not the same at all workers, and at which it is which."""
+    for name in sorted({name for agents in told.values() for name in agents}):
+        places: dict[str, list[str]] = {}
+        for address, agents in told.items():
+            places.setdefault(agents.get(name, _MISSING), []).append(address)
+        if len(places) > 1:
+            shown = "; ".join(
+                f"{digest[:_DIGEST_SHOWN]} at {', '.join(found)}"
+                for digest, found in sorted(places.items())
+            )
+            yield (
+                f"workers disagree on the agent {name}: {shown}. A run has the definition of the "
+                "worker that begins it: give all workers the same settings, or the new definition "
+                "another `version`"
+            )
 
 
 def addresses(settings: Settings) -> list[str]:

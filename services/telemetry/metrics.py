@@ -1,7 +1,8 @@
 """Every metric of answerbus by name: the one place where names, labels and buckets are declared.
 
-Labels are bounded: by settings (profile), by what is installed (contract, else `inline`, `text` or
-`unknown`), by Kafka (partition) and by closed unions. None is ever an id, or text of a stranger.
+Labels are bounded: by settings (profile, agent, tool), by what is installed (contract, else
+`inline`, `text` or `unknown`), by Kafka (partition) and by closed unions. None is ever an id, or
+text of a stranger.
 """
 
 from dataclasses import dataclass
@@ -213,6 +214,48 @@ NOT_READ = Metric(
     (),
     "1 while Kafka answers and no request can be read; `/ready` says why.",
 )
+RUNS_OPEN = Metric(
+    "answerbus_runs_open",
+    "gauge",
+    ("stage",),
+    "Runs that have taken a step and have no outcome: `working` on the next, `waiting` for tools, "
+    "or `awaits_approval`.",
+)
+APPROVALS_WAITING = Metric(
+    "answerbus_approvals_waiting", "gauge", (), "Tool calls that wait for a person."
+)
+RUN_STEPS = Metric("answerbus_run_steps_total", "counter", ("agent",), "Steps that were taken.")
+RUN_REPEATS = Metric(
+    "answerbus_run_repeats_total",
+    "counter",
+    ("agent",),
+    "Steps that made the same calls as the two before them, or as more.",
+)
+TOOL_CALLS = Metric(
+    "answerbus_tool_calls_total",
+    "counter",
+    ("tool", "end"),
+    "Tool calls that have ended, by how; a tool that the agent does not have is `unknown`.",
+)
+UNHEARD = Metric(
+    "answerbus_results_unheard_total",
+    "counter",
+    (),
+    "Results of tools and controls that nothing waited for: late, double, forged or unreadable.",
+)
+RUNS_ENDED = Metric(
+    "answerbus_runs_ended_total",
+    "counter",
+    ("agent", "kind", "cause"),
+    "Runs that have had their outcome; `cause` is that of a dead letter, else `none`.",
+)
+RUN_DURATION = Metric(
+    "answerbus_run_duration_seconds",
+    "histogram",
+    ("agent",),
+    "From the append of a run's request to its outcome.",
+    REQUEST_BUCKETS_S,
+)
 STALLS = Metric(
     "answerbus_event_loop_stalls_total",
     "counter",
@@ -244,5 +287,6 @@ METRICS = (
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
     *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
-    *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),
+    *(RUNS_OPEN, APPROVALS_WAITING, RUN_STEPS, RUN_REPEATS, TOOL_CALLS, UNHEARD, RUNS_ENDED),
+    *(RUN_DURATION, CLOCK_AHEAD, SETTINGS_REFUSED, READY),
 )

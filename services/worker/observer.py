@@ -1,7 +1,8 @@
 """What is told what lanes do, once it is done: metrics and traces."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -108,6 +109,7 @@ class WorkerCounters:
     unreadable: int = 0  # records that no client can read, each with its dead letter
     unread: int = 0  # requests that retention deleted before they were read
     unheard: int = 0  # results and controls that nothing waits for: late, double, or not readable
+    calls_ended: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and how
     held: int = 0  # retries in memory
     requests: int = 0  # in memory, as backpressure counts them
     lanes: int = 0  # that take requests in

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -24,6 +25,22 @@ from tests.integration.bus import ANSWERED
 FIRE_LIMIT_S = 300.0
 RESOLVE_LIMIT_S = 240.0
 MANY = PARTITIONS * 1_500
+TOOL = {"args_schema": {"type": "object"}, "delivery": "at_most_once", "timeout_s": 1.0}
+CARD = {
+    "kind": "toolset",
+    "toolset": "shop",
+    "tools": [{"name": "echo", **TOOL}, {"name": "pay", "approval": "always", **TOOL}],
+}
+AGENT = """
+[agents.support]
+instructions = "You say phrases again."
+tools = ["shop.echo", "shop.pay"]
+"""
+
+
+def _calls(tool: str) -> dict[str, Any]:
+    action = {"kind": "tool_call", "name": f"shop.{tool}", "args": {}}
+    return {"kind": "answered", "json": {"actions": [action]}}
 
 
 @asynccontextmanager
@@ -125,6 +142,26 @@ async def wrong_settings(stage: Stage) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def silent_tools(stage: Stage) -> AsyncIterator[None]:
+    """A tool that no server serves, called again and again, and one that awaits a person."""
+    await stage.announce(CARD)
+    rules = [{"when": {"contains": "pay"}, "reply": _calls("pay")}, {"reply": _calls("echo")}]
+    stage.start(rules, AGENT)
+    run: dict[str, Any] = {"agent": {"name": "support"}, "answer_schema": {"kind": "text"}}
+    await stage.publish(1, instructions="pay", **run)
+    feeding = asyncio.create_task(_feed_runs(stage, run))
+    yield
+    feeding.cancel()
+    stage.start_well()
+
+
+async def _feed_runs(stage: Stage, run: dict[str, Any]) -> None:
+    while True:
+        await stage.publish(5, instructions="echo", **run)
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
 async def no_topic(stage: Stage) -> AsyncIterator[None]:
     """The requests topic is gone."""
     await stage.delete_topic()
@@ -153,6 +190,7 @@ FAULTS = (
     (retention, "RequestsLost"),
     (backlog, "Lag"),
     (frozen_broker, "KafkaAway", "LaneStuck"),
+    (silent_tools, "ToolSilent", "ApprovalsOld", "RunsRepeat"),
     (no_worker, "NoWorker"),
     (no_topic, "RequestsNotRead"),
 )

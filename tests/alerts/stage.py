@@ -1,6 +1,7 @@
 """One broker, one worker at a fixed address, and the faults that alerts are about."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from answerbus.client.bounded import close
-from answerbus.topics import REQUESTS
+from answerbus.topics import REQUESTS, RUN_TOPICS, TOOLSETS, tool_calls
 from infra.kafka import Broker
 from infra.ports import LOOPBACK, free_ports
 from tests.integration import fake_time
@@ -41,6 +42,18 @@ class Stage:
 
     async def set_up(self) -> None:
         await create_topics(self.bus)
+
+    async def announce(self, card: Mapping[str, Any]) -> None:
+        """The topics of runs and tools, and the card of a toolset that no server serves."""
+        await create_topics(self.bus, topics=RUN_TOPICS)
+        self.bus.partitions = 1
+        await create_topics(self.bus, topics=[tool_calls(card["toolset"]), TOOLSETS])
+        self.bus.partitions = PARTITIONS
+        async with AIOKafkaProducer(bootstrap_servers=self.bus.bootstrap) as producer:
+            key = card["toolset"].encode()
+            await producer.send_and_wait(
+                self.bus.topic(TOOLSETS), json.dumps(card).encode(), key=key
+            )
 
     def start(self, rules: list[dict[str, Any]], profiles: str = "", **worker: Any) -> None:
         """A worker with this script; there is none beside it."""

@@ -77,6 +77,9 @@ FAULTS = {
             'answerbus_attempts_total{failure="none",counted="yes",profile="p"}': ("50", "+50"),
         }
     ),
+    "ToolSilent": Fault({'answerbus_tool_calls_total{tool="t",end="timed_out"}': ("0", "+2")}),
+    "ApprovalsOld": Fault({'answerbus_approvals_waiting{instance="w"}': ("0", "2")}),
+    "RunsRepeat": Fault({'answerbus_run_repeats_total{agent="a"}': ("0", "+2")}),
     "SettingsRefused": Fault({'answerbus_settings_refused{instance="w"}': ("0", "1")}),
     "LanesReopen": Fault({'answerbus_transactions_total{instance="w",result="lost"}': ("0", "+2")}),
 }

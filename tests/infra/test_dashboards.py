@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from answerbus.attempt import AttemptOutcome
+from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import Cause
 from answerbus.failure import Failure
 from services.telemetry.metrics import METRICS, Metric
 from services.worker.core.attempt.reply import ReplyKind
+from services.worker.core.run.run import RunStage
 from services.worker.lane.state.machine import State
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +35,9 @@ def kinds(union: Any) -> set[str]:
 
 VALUES: Mapping[str, set[str]] = {
     "kind": {"result", "unvalidated_result", "refusal", "dead_letter"},
-    "cause": kinds(Cause),
+    "cause": kinds(Cause) | {"none"},
+    "end": {member.model_fields["kind"].default for member in get_args(get_args(CallOutcome)[0])},
+    "stage": set(get_args(RunStage)),
     "failure": kinds(Failure) | {"none"},
     "outcome": set(get_args(AttemptOutcome)),
     "reply": set(get_args(ReplyKind)),

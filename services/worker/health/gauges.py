@@ -1,10 +1,13 @@
 """The gauges of this moment, and the counters that lanes keep themselves."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
+from typing import get_args
 
 from services.telemetry import metrics
 from services.telemetry.counts import Sample
+from services.worker.core.run.run import RunStage
 from services.worker.health.reasons import not_read
 from services.worker.health.verdict import Verdict
 from services.worker.health.watched import HealthInputs
@@ -19,6 +22,9 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.FORWARDED, (), counters.forwarded
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
+    yield metrics.UNHEARD, (), counters.unheard
+    for labels, ended in counters.calls_ended.items():
+        yield metrics.TOOL_CALLS, labels, ended
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s
@@ -38,6 +44,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.BREAKER_OPEN, (name,), backend.limiter.breaker.is_open
         yield metrics.PROFILE_THROTTLED, (name,), backend.limiter.is_throttled
         yield metrics.SILENCE, (name,), backend.limiter.silent_s
+    yield from _of_runs(inputs)
     now = inputs.context.clock.now()
     for partition, holder in verdict.held.items():
         labels = str(partition), holder.workflow_id
@@ -51,6 +58,17 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
             yield metrics.LANE_STATE, (str(partition), state.name.lower()), is_in
         if lifecycle.lane.state is State.OPEN:
             yield from _of_open(lifecycle.lane, inputs)
+
+
+def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
+    lanes = (lifecycle.lane for lifecycle in inputs.membership.lifecycles.values())
+    opened = [lane.lane_state for lane in lanes if lane.state is State.OPEN]
+    runs = [ticket.run for one in opened for ticket in one.queue.tickets.values() if ticket.run]
+    stages = Counter(run.stage for run in runs if run.own_steps)
+    for stage in get_args(RunStage):
+        yield metrics.RUNS_OPEN, (stage,), stages[stage]
+    waiting = sum(call.awaits_approval for run in runs for call in run.open)
+    yield metrics.APPROVALS_WAITING, (), waiting
 
 
 def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:

@@ -69,6 +69,7 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "sick_profiles": {name: problem.text for name, problem in verdict.unhealthy.items()},
         "profiles": _profiles(verdict, waiting, context.clock.now()),
         "settings": {"digest": inputs.settings.digest, "refused": inputs.settings.refused},
+        "agents": context.planner.agents.digests,
         "other_groups": inputs.others.names,
         "held_by": {str(p): holder.describe() for p, holder in verdict.held.items()},
         "in_flight": sum(_in_flight(lifecycle.lane) for lifecycle in lifecycles),

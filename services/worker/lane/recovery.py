@@ -188,6 +188,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             reply_topic=context.runs.reply_topic,
             chance=context.runs.chance,
             may_call=context.runs.unavailable.is_available,
+            ended=context.counters.calls_ended,
         ),
         complete=context.runs.complete,
     )

@@ -6,6 +6,8 @@ from typing import assert_never
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
+from answerbus.event import Terminal
+from answerbus.limits import REPEATS_REMARKED
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
@@ -16,6 +18,7 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.repeats import repeats_at
 
 UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
 
@@ -56,8 +59,10 @@ class MetricsObserver:
             counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
         if usage.micro_usd:
             counts.add(metrics.SPENT, profile, by=usage.micro_usd)
-        if not isinstance(decision, Wait | RetryRequest | NextStep):
-            self._ended(call.ticket, decision.kind, now)
+        if isinstance(decision, NextStep):
+            self._stepped(call.ticket)
+        elif not isinstance(decision, Wait | RetryRequest):
+            self._ended(call.ticket, decision, now)
         if isinstance(decision, DeadLetter):
             counts.add(metrics.DEAD_LETTERS, decision.cause.kind, profile)
 
@@ -69,7 +74,7 @@ class MetricsObserver:
     def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
         """See Observer."""
         _, profile = self._kind(ticket.request)
-        self._ended(ticket, letter.kind, letter.at)
+        self._ended(ticket, letter, letter.at)
         self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, profile)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
@@ -89,10 +94,23 @@ class MetricsObserver:
         """See Observer."""
         self.counts.add(metrics.TRANSACTIONS, "lost")
 
-    def _ended(self, ticket: Ticket, kind: str, now: datetime) -> None:
-        self.counts.add(metrics.TERMINALS, kind, *self._kind(ticket.request))
-        took_s = (now - ticket.origin.timestamp).total_seconds()
-        self.counts.observe(metrics.REQUEST_DURATION, kind, value=max(took_s, 0.0))
+    def _stepped(self, ticket: Ticket) -> None:
+        if ticket.run is None:
+            return
+        agent = ticket.run.definition.name
+        self.counts.add(metrics.RUN_STEPS, agent)
+        if repeats_at(ticket.run.steps) >= REPEATS_REMARKED:
+            self.counts.add(metrics.RUN_REPEATS, agent)
+
+    def _ended(self, ticket: Ticket, terminal: Terminal, now: datetime) -> None:
+        self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(ticket.request))
+        took_s = max((now - ticket.origin.timestamp).total_seconds(), 0.0)
+        self.counts.observe(metrics.REQUEST_DURATION, terminal.kind, value=took_s)
+        if ticket.request.agent is not None:
+            agent = ticket.run.definition.name if ticket.run else UNKNOWN
+            cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
+            self.counts.add(metrics.RUNS_ENDED, agent, terminal.kind, cause)
+            self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
 
     def _kind(self, request: Request) -> tuple[str, str]:
         """Contract and profile, as labels."""

@@ -9,7 +9,7 @@ from answerbus.limits import DEFINITION_BYTES_MAX
 from answerbus.private.runs import AgentDefinition, ToolDefinition
 from answerbus.request import Request
 from answerbus.toolset_card import ApprovalRule
-from services.digest import text_digest
+from services.digest import canonical_digest, text_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ class Agents:
         for name, version in sorted(self._known):
             yield AgentRef(name=name, version=version)
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of what the operator says of each agent, such as of `support.v3`; not of its tools."""
+        return {f"{name}.v{version}": _digest(one) for (name, version), one in self._known.items()}
+
     def find(self, ref: AgentRef) -> Agent | None:
         """The agent that a request names."""
         version = self._newest.get(ref.name) if ref.version is None else ref.version
@@ -70,6 +75,11 @@ class Agents:
         # What no record of a run could hold was not announced for this agent.
         fits = len(definition.model_dump_json().encode()) <= DEFINITION_BYTES_MAX
         return definition if fits else MissingTools(tools=chosen)
+
+
+def _digest(agent: Agent) -> str:
+    said = agent.outline.model_dump(mode="json")
+    return canonical_digest({**said, "tools": [*agent.tools], "approvals": {**agent.approvals}})
 
 
 def _ruled(agent: Agent, tools: Sequence[ToolDefinition]) -> Iterable[ToolDefinition]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
+from typing import Literal
 
 from answerbus.agent import AgentId, RunSummary
 from answerbus.budget import Spent, Usage
@@ -18,6 +19,8 @@ from answerbus.private.runs import (
     ToolDefinition,
 )
 from services.worker.core.run.agents import agent_id
+
+RunStage = Literal["working", "waiting", "awaits_approval"]
 
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
@@ -98,6 +101,13 @@ class Run:
         if not self.steps:
             return ()
         return tuple(call for call in self.calls_of(self.steps[-1]) if call.is_open)
+
+    @property
+    def stage(self) -> RunStage:
+        """What it waits for, if for anything: for a person before all else."""
+        if any(call.awaits_approval for call in self.open):
+            return "awaits_approval"
+        return "waiting" if self.open else "working"
 
     def open_call(self, call_id: str) -> ToolCall | None:
         """An open call by its id."""

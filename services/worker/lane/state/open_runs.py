@@ -1,6 +1,7 @@
 """The open runs of a lane: what they write, whose time is over, and who is cancelled."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from answerbus.private.runs import (
     runs_key,
     step_key,
 )
+from answerbus.step import ToolEnded
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.ticket import Ticket
@@ -28,6 +30,7 @@ from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane.state import records
 from services.worker.ports import OutRecord
 
+UNKNOWN_TOOL = "unknown"
 CANCELS_KEPT = timedelta(days=1)  # of requests that were not read yet
 CANCELS_MAX = 10_000
 
@@ -46,7 +49,7 @@ class OpenRuns:
 
     `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
     whether calls of a toolset can be written now. `stopped` are tickets that are to end at once,
-    wherever they stand in the queue.
+    wherever they stand in the queue. `ended` counts tool calls.
     """
 
     partition: int = 0
@@ -55,6 +58,7 @@ class OpenRuns:
     may_call: Callable[[str, datetime], bool] = _always
     cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
     stopped: list[Ticket] = field(default_factory=list)
+    ended: Counter[tuple[str, str]] = field(default_factory=Counter)
     _due: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
@@ -114,6 +118,7 @@ class OpenRuns:
             told = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in told]
             written += [self._null(key) for key in _keys(request_id, run)]
+            self._count(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
         key = cancel_key(request_id, ticket.request.workflow_id)
         if self.cancels.pop(key, None):
@@ -197,8 +202,15 @@ class OpenRuns:
         if change is None:
             return []
         ticket.run = change.run
+        self._count(change)
         self.watch(ticket)
         return [records.run_event_record(event, self.partition) for event in change.written]
+
+    def _count(self, change: Change) -> None:
+        for event in change.written:
+            if isinstance(event, ToolEnded):  # a model may name any tool
+                tool = event.tool if event.tool in change.run.tools else UNKNOWN_TOOL
+                self.ended[tool, event.outcome.kind] += 1
 
     def _head(self, ticket: Ticket, run: Run) -> OutRecord:
         head = RunRecord(

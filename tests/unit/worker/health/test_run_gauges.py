@@ -1,0 +1,122 @@
+"""What runs tell of themselves: at `/ready` and as metrics, over a whole history."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from answerbus.registry import Registry
+from services.telemetry import metrics
+from services.telemetry.metrics import Metric
+from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.core.run.agents import Agent, Agents
+from services.worker.health.gauges import gauges
+from services.worker.health.loop_monitor import LoopMonitor
+from services.worker.health.probe import Probe
+from services.worker.health.verdict import body_of, judge
+from services.worker.health.watched import Bounds, HealthInputs
+from tests.unit.worker.core.run_builders import actions, call, definition, says
+from tests.unit.worker.lane.run_checks import finished
+from tests.unit.worker.lane.run_world import RunStage, RunWorker, run_context
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, until
+
+SAME = actions(call(order_id="1"))
+
+
+async def _no_ends() -> dict[int, int]:
+    return {}
+
+
+def inputs_of(stage: RunStage) -> HealthInputs:
+    return HealthInputs(
+        stage.worker.membership,
+        stage.worker.context,
+        LoopMonitor(),
+        Probe(_no_ends),
+        Bounds(45.0, 10.0),
+        read_monitor=ReadMonitor(45.0),
+    )
+
+
+def gauged(stage: RunStage) -> dict[tuple[Metric, Any], float]:
+    inputs = inputs_of(stage)
+    return {(metric, labels): value for metric, labels, value in gauges(judge(inputs), inputs)}
+
+
+def test_open_runs_are_counted_by_what_they_wait_for() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call("orders.pay", order_id="1")), actions(says("Paid."))))
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("approval_requested") != [])
+        await asyncio.sleep(1)
+        now = gauged(stage)
+        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 1
+        assert now[metrics.RUNS_OPEN, ("waiting",)] == 0
+        assert now[metrics.APPROVALS_WAITING, ()] == 1
+        stage.cancel("r-1")
+        await until(lambda: done(stage.broker, stage.names))
+        await asyncio.sleep(1)
+        now = gauged(stage)
+        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 0
+        assert now[metrics.APPROVALS_WAITING, ()] == 0
+        assert now[metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
+        await finished(stage)
+
+    run(main())
+
+
+def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
+    async def main() -> None:
+        observer = MetricsObserver({"default"}, Registry())
+        stage = RunStage((SAME, SAME, SAME, actions(says("Well."))))
+        await stage.worker.drain()
+        around = replace(run_context(stage.provider), observer=observer)
+        stage.worker = RunWorker(stage.broker, around)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, stage.names))
+        await asyncio.sleep(1)
+        assert gauged(stage)[metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
+        counted = {(metric, labels): n for metric, labels, n in observer.counts.samples()}
+        assert counted[metrics.RUN_STEPS, ("support",)] == 3
+        assert counted[metrics.RUN_REPEATS, ("support",)] == 1
+        assert counted[metrics.RUNS_ENDED, ("support", "result", "none")] == 1
+        await finished(stage)
+
+    run(main())
+
+
+def test_what_a_model_names_freely_is_no_label() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call("orders.none", order_id="1")), actions(says("Well."))))
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, stage.names))
+        ended = {labels for metric, labels in gauged(stage) if metric is metrics.TOOL_CALLS}
+        assert ended <= {("unknown", "unknown_tool")}
+        await finished(stage)
+
+    run(main())
+
+
+def test_the_digest_of_an_agent_changes_with_what_the_operator_says_of_it() -> None:
+    outline = definition().model_copy(update={"tools": ()})
+    one = Agents([Agent(outline, ("orders.get",))]).digests
+    stricter = Agents([Agent(outline, ("orders.get",), {"orders.get": "always"})]).digests
+    fewer = Agents([Agent(outline)]).digests
+
+    assert one.keys() == {"support.v1"}
+    assert len({*one.values(), *stricter.values(), *fewer.values()}) == 3
+
+
+def test_ready_names_the_agents() -> None:
+    async def main() -> None:
+        stage = RunStage()
+        inputs = inputs_of(stage)
+        agents = body_of(judge(inputs), inputs)["agents"]
+        assert agents == stage.worker.context.planner.agents.digests
+        await stage.end()
+
+    run(main())
