@@ -27,6 +27,7 @@ from infra.setup_error import SetupError
 from tests.benchmarks.figures import Figure, as_line, versions
 from tests.benchmarks.measurements import (
     added_latency,
+    agent,
     backlog,
     console,
     efficiency,
@@ -58,6 +59,7 @@ MODULES = (
     growth,
     console,
     schemas,
+    agent,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +22,7 @@ from infra.kafka import start_broker
 from infra.ports import LOOPBACK, free_ports
 from infra.server_process import ServerProcess
 from tests.benchmarks import usage
+from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.journal import Call, read
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import beginning
@@ -126,19 +127,23 @@ class Field:
         *,
         workers: int = 1,
         forked: bool = False,
+        agents: str = "",
         launcher: tuple[str, ...] = ("-m", "services.cli"),
         **worker: Any,
     ) -> Contestant:
-        """Start workers; `forked`: one command with that many processes, if it can do that."""
+        """Start workers; `forked`: one command with that many processes, if it can do that.
+
+        `agents` are tables of the settings.
+        """
         options: list[str] = []
         if forked and workers > 1:
             if can_fork():
                 options, workers = ["--processes", str(workers)], 1
             else:
                 in_flight //= workers
-        config = self._config(in_flight, worker)
+        config = self.config(in_flight, worker, agents)
         command = [sys.executable, *launcher, "worker", "--config", str(config), *options]
-        processes = [self._start("worker", command, "health at") for _ in range(workers)]
+        processes = [self.start("worker", command, "health at") for _ in range(workers)]
         return Contestant("product", processes)
 
     def baseline(self, in_flight: int, sdk: str = "adapter") -> Contestant:
@@ -148,20 +153,24 @@ class Field:
         command += ["--bootstrap", bus.bootstrap, "--requests", bus.topic(REQUESTS)]
         command += ["--results", self.baseline_results, "--group", f"{bus.prefix}.{sdk}"]
         command += ["--base-url", self.rig.stub.base_url, "--in-flight", str(in_flight)]
-        return Contestant(f"baseline, {sdk}", [self._start("baseline", command, "ready")])
+        return Contestant(f"baseline, {sdk}", [self.start("baseline", command, "ready")])
 
-    def _config(self, in_flight: int, worker: dict[str, Any]) -> Path:
+    def config(self, in_flight: int, worker: dict[str, Any], agents: str = "") -> Path:
+        """A settings file of its own."""
         profile = (
             f'[profiles.default]\nprovider = "openai"\nmodel = "stub"\nshow_schema = false\n'
             f'base_url = "{self.rig.stub.base_url}"\nmax_in_flight = {in_flight}\n'
         )
         self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{len(self.processes)}"
         self.bus.folder.mkdir()
-        return self.bus.settings(profile, {"max_in_flight": in_flight, **worker})
+        return self.bus.settings(profile + agents, {"max_in_flight": in_flight, **worker})
 
-    def _start(self, name: str, command: list[str], ready: str) -> ServerProcess:
+    def start(
+        self, name: str, command: list[str], ready: str, variables: Mapping[str, str] = {}
+    ) -> ServerProcess:
+        """Start a process, and wait until its log has what says that it is ready."""
         log = self.rig.folder / f"{self.bus.prefix}-{name}-{len(self.processes)}.log"
-        process = ServerProcess.start(command, log, "", self.rig.environment)
+        process = ServerProcess.start(command, log, "", {**self.rig.environment, **variables})
         self.processes.append(process)
         self.rig.stack.callback(end, process)
         process.wait_until(lambda: ready in log.read_text(errors="replace"), START_LIMIT_S)
@@ -205,10 +214,10 @@ class Rig:
             asyncio.run(_create(bus, f"{prefix}.baseline"))
         return Field(self, bus, Upstream(bus.bootstrap, bus.topic(REQUESTS), partitions))
 
-    def begin(self, latency: Latency) -> Path:
+    def begin(self, latency: Latency, plan: Plan | None = None) -> Path:
         """A new journal of the stub, which answers like this from now on."""
         self._journal = self.folder / f"calls-{self.trials}-{time.monotonic_ns()}.tsv"
-        self.stub.tell(**beginning(self._journal, latency, self.seed))
+        self.stub.tell(**beginning(self._journal, latency, self.seed, plan))
         return self._journal
 
     def calls(self) -> list[Call]:

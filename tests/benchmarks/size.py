@@ -25,6 +25,7 @@ class Size:
     scaling_window_s: float
     attempts: int
     schemas: int
+    waiting_runs: int
 
     @property
     def letters(self) -> int:
@@ -49,6 +50,7 @@ SIZES = {
         8.0,
         100_000,
         60,
+        500,
     ),
     "full": Size(
         "full",
@@ -67,5 +69,6 @@ SIZES = {
         20.0,
         1_000_000,
         600,
+        5_000,
     ),
 }

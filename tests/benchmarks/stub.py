@@ -3,7 +3,8 @@
     python -m tests.benchmarks.stub --port 8100 --control 8101
 
 Calls are answered on one port; on the other each line is a command in JSON, answered by a line:
-`begin` (journal, latency, seed), `stats`, `flush`, `throttle` and `away` (for_s, retry_after_s).
+`begin` (journal, latency, seed, plan), `stats`, `flush`, `throttle` and `away` (for_s,
+retry_after_s).
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from infra.ports import LOOPBACK
+from tests.benchmarks.agents.acting import Acted, Plan, acting
 from tests.benchmarks.journal import MARK, MARK_END
 from tests.benchmarks.latency import Latency, drawing
 
@@ -49,7 +51,10 @@ _BACKLOG = 4_096  # connections that wait to be accepted
 
 
 def _response(status: str, document: Any, *headers: str) -> bytes:
-    body = json.dumps(document).encode()
+    return _framed(status, json.dumps(document).encode(), *headers)
+
+
+def _framed(status: str, body: bytes, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", *headers]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
@@ -68,7 +73,8 @@ class Stub:
         self.latency_of: Callable[[bytes], float] = lambda _: 0.0
         self.refusal: bytes | None = None  # said to everybody at the moment
         self.status = 200
-        self.arrived = self.answered = self.refused = self.in_flight = 0
+        self.act: Callable[[bytes, bytes], Acted] | None = None  # for agents
+        self.arrived = self.answered = self.refused = self.in_flight = self.ended = 0
 
     async def listen(self) -> None:
         """Take connections."""
@@ -109,14 +115,32 @@ class Stub:
             "answered": self.answered,
             "refused": self.refused,
             "in_flight": self.in_flight,
+            "ended": self.ended,
         }
 
-    def _begin(self, journal: str, latency: dict[str, Any], seed: int) -> None:
+    def _begin(
+        self,
+        journal: str,
+        latency: dict[str, Any],
+        seed: int,
+        plan: dict[str, Any] | None = None,
+    ) -> None:
         if self._journal:
             self._journal.close()
         self._journal = Path(journal).open("w", buffering=1 << 20)  # noqa: SIM115 - kept open
         self.latency_of = drawing(Latency(**latency), seed)
-        self.arrived = self.answered = self.refused = self.in_flight = 0
+        self.act = None
+        if plan:
+            self.act = acting(Plan(**{**plan, "tools": tuple(plan["tools"])}))
+        self.arrived = self.answered = self.refused = self.in_flight = self.ended = 0
+
+    def response_to(self, body: bytes, call: bytes) -> bytes:
+        """What a call is answered with."""
+        if self.act is None:
+            return _ANSWERED
+        acted = self.act(body, call)
+        self.ended += acted.is_end
+        return _framed("200 OK", acted.content)
 
     def _refuse(self, status: int, title: str, body: Any, for_s: float, retry_after_s: int) -> None:
         # Who is connected already is told so: a connection closed under a call would say nothing
@@ -141,7 +165,7 @@ class Conversation(asyncio.Protocol):
     def __init__(self, stub: Stub) -> None:
         self._stub = stub
         self._buffer = b""
-        self._call = b""
+        self._call = self._body = b""
         self._arrived = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -175,7 +199,7 @@ class Conversation(asyncio.Protocol):
     def _take(self, body: bytes) -> None:
         stub, self._arrived = self._stub, time.time()
         begin = body.find(MARK) + len(MARK)
-        self._call = body[begin : body.find(MARK_END, begin)]
+        self._call, self._body = body[begin : body.find(MARK_END, begin)], body
         stub.arrived += 1
         if stub.refusal is not None:
             stub.refused += 1
@@ -197,7 +221,7 @@ class Conversation(asyncio.Protocol):
         stub.in_flight -= 1
         stub.answered += 1
         stub.note(self._call, self._arrived, 200)
-        self._transport.write(_ANSWERED)
+        self._transport.write(stub.response_to(self._body, self._call))
 
 
 async def serve(port: int, control: int) -> None:
@@ -214,9 +238,12 @@ async def serve(port: int, control: int) -> None:
         await server.serve_forever()
 
 
-def beginning(journal: Path, latency: Latency, seed: int) -> dict[str, Any]:
-    """The command that starts a new journal."""
-    return {"do": "begin", "journal": str(journal), "latency": asdict(latency), "seed": seed}
+def beginning(
+    journal: Path, latency: Latency, seed: int, plan: Plan | None = None
+) -> dict[str, Any]:
+    """The command that starts a new journal; with a plan, what is asked are steps of agents."""
+    told = {"do": "begin", "journal": str(journal), "latency": asdict(latency), "seed": seed}
+    return told if plan is None else {**told, "plan": asdict(plan)}
 
 
 if __name__ == "__main__":

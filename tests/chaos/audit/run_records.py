@@ -40,6 +40,13 @@ class RunRecords:
         return _grouped((e.body["request_id"], e) for e in self._told("step"))
 
     @cached_property
+    def stepped(self) -> Mapping[str, list[int]]:
+        """The attempts that say that they became a step, by request."""
+        found = self.history.attempts.items()
+        steps = (spend for spend, told in found if told[0].body["outcome"] == "step")
+        return _grouped(sorted(steps))
+
+    @cached_property
     def asked(self) -> Mapping[str, list[tuple[Event, Json]]]:
         """By call id: the step that asks for it, and the call in that step."""
         pairs = ((step, call) for step in self._told("step") for call in step.body["calls"])

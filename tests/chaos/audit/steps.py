@@ -50,11 +50,7 @@ def _steps(runs: RunRecords, request_id: str) -> Iterator[Violation]:
     if numbers != list(range(1, len(steps) + 1)):
         yield Violation("A2", request_id, f"its steps are numbered {numbers}")
     attempts = [step["attempt"] for step in steps]
-    settled = sorted(
-        attempt
-        for (id_, attempt), events in runs.history.attempts.items()
-        if id_ == request_id and events[0].body["outcome"] == "step"
-    )
+    settled = runs.stepped.get(request_id, [])
     if attempts != settled:
         text = f"its steps are of the attempts {attempts}; those that became a step are {settled}"
         yield Violation("A2", request_id, text)

@@ -1,0 +1,150 @@
+"""Calfkit and LangGraph as entrants: processes of an environment of their own."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from tests.benchmarks.agents.acting import Plan
+from tests.benchmarks.agents.entrant import Driven, Load, Task
+from tests.benchmarks.agents.kafka_bytes import kafka_bytes
+from tests.benchmarks.rig import Contestant, Field
+from tests.benchmarks.rivals.postgres import Postgres
+
+SCRIPTS = Path(__file__).parents[1] / "rivals"
+
+
+class Calfkit:
+    """An agent, its tools and a caller, each a process; topics are named after the trial."""
+
+    who = "Calfkit 0.13"
+
+    def __init__(self, python: Path) -> None:
+        self._python = python
+        self._task = Task(Plan(1))
+
+    def named(self, field: Field, plan: Plan) -> Plan:
+        """Tools have topics of the whole broker."""
+        return replace(plan, tools=tuple(f"{tool}_{field.bus.prefix}" for tool in plan.tools))
+
+    def prepare(self, field: Field, task: Task) -> None:
+        """It provisions its own topics."""
+        self._task = task
+        _place(field, "effects").touch()
+
+    def servers(self, field: Field) -> Contestant:
+        """One process with all tools."""
+        return self._start(field, "tools", *self._of_tools(field))
+
+    def workers(self, field: Field) -> Contestant:
+        """One process with the agent."""
+        base_url = ["--base-url", field.rig.stub.base_url]
+        return self._start(field, "agent", *base_url, *self._of_tools(field))
+
+    @contextmanager
+    def driving(self, field: Field, load: Load) -> Iterator[Driven]:
+        """The caller stays alive through all kills; without it no result is heard."""
+        driven, notes = Driven(), _place(field, "notes")
+        if load.count:
+            self._start(field, "drive", *_load(load), "--notes", str(notes))
+        yield driven
+        read_notes(notes, driven)
+
+    def written(self, field: Field) -> int:
+        """All records of its topics, those of its control plane included."""
+        return sum(
+            kafka_bytes(field, prefix)
+            for prefix in (f"agent.{field.bus.prefix}", f"{field.bus.prefix}.", "tool.", "calf")
+        )
+
+    def effects(self, field: Field) -> list[str]:
+        """As the tool noted them."""
+        return _place(field, "effects").read_text().splitlines()
+
+    def _of_tools(self, field: Field) -> list[str]:
+        size = ["--result-bytes", str(self._task.result_bytes)]
+        return [*size, "--effects", str(_place(field, "effects"))]
+
+    def _start(self, field: Field, part: str, *options: str) -> Contestant:
+        command = [str(self._python), str(SCRIPTS / "calfkit_agent.py"), part]
+        command += ["--bootstrap", field.bus.bootstrap, "--name", field.bus.prefix, *options]
+        return Contestant(self.who, [field.start(f"calfkit-{part}", command, "ready")])
+
+
+class LangGraph:
+    """One process that holds the runs, calls the tools itself, and keeps checkpoints."""
+
+    who = "LangGraph 1.2, PostgreSQL"
+
+    def __init__(self, python: Path, database: Postgres) -> None:
+        self._python, self._database = python, database
+        self._task, self._load = Task(Plan(1)), Load(0)
+        self._wal_at = 0
+
+    def named(self, field: Field, plan: Plan) -> Plan:
+        """Threads are named after the trial, and nothing else is."""
+        del field
+        return plan
+
+    def prepare(self, field: Field, task: Task) -> None:
+        """Its tables are made by itself."""
+        self._task = task
+        self._wal_at = self._database.wal_bytes()
+        _place(field, "effects").touch()
+
+    def servers(self, field: Field) -> None:
+        """Tools are called in its own process."""
+        del field
+
+    def workers(self, field: Field) -> Contestant:
+        """It goes on with what the notes of the trial say is open."""
+        command = [str(self._python), str(SCRIPTS / "langgraph_agent.py")]
+        command += ["--database", self._database.url, "--name", field.bus.prefix]
+        command += ["--base-url", field.rig.stub.base_url, *_load(self._load)]
+        command += ["--result-bytes", str(self._task.result_bytes)]
+        command += ["--effects", str(_place(field, "effects"))]
+        command += ["--notes", str(_place(field, "notes"))]
+        return Contestant(self.who, [field.start("langgraph", command, "ready")])
+
+    @contextmanager
+    def driving(self, field: Field, load: Load) -> Iterator[Driven]:
+        """It starts its runs itself."""
+        self._load, driven = load, Driven()
+        yield driven
+        read_notes(_place(field, "notes"), driven)
+
+    def written(self, field: Field) -> int:
+        """What the database wrote to its log."""
+        del field
+        return self._database.wal_bytes() - self._wal_at
+
+    def effects(self, field: Field) -> list[str]:
+        """As the tool noted them."""
+        return _place(field, "effects").read_text().splitlines()
+
+
+def _place(field: Field, name: str) -> Path:
+    return field.rig.folder / f"{field.bus.prefix}-{name}"
+
+
+def _load(load: Load) -> list[str]:
+    options = ["--count", str(load.count)]
+    options += ["--open", str(load.open)] if load.open else []
+    return options + (["--per-s", str(load.per_s)] if load.per_s else [])
+
+
+def read_notes(notes: Path, driven: Driven) -> None:
+    """What the caller noted; a line that a kill cut short is left out."""
+    lines = notes.read_text().splitlines() if notes.exists() else []
+    found: Counter[str] = Counter()
+    started: set[str] = set()
+    for line in lines:
+        if not line.endswith("}"):
+            continue
+        noted = json.loads(line)
+        found.update([noted["ended"]] if "ended" in noted else [])
+        started.update([noted["started"]] if "started" in noted else [])
+    driven.started, driven.ended = len(started), set(found)
+    driven.doubled = found.total() - len(found)
