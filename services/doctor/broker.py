@@ -8,7 +8,13 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+)
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bounded import bounded, close
@@ -25,6 +31,12 @@ OFFSETS_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
 _PRODUCE = 0  # Kafka's number of the call
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 _LOOK_AGAIN_S = 0.2
+COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
+_NO_COORDINATOR = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Now = Callable[[], datetime]
@@ -91,11 +103,21 @@ def _milliseconds(count: int) -> timedelta:
 
 
 async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mapping[Any, Any]]:
-    """Its members and committed offsets; of a right that is missing, the error names the group."""
-    try:
-        return await members_of(admin, group), await admin.list_consumer_group_offsets(group)
-    except GroupAuthorizationFailedError as error:
-        raise GroupAuthorizationFailedError(group) from error
+    """Its members and committed offsets; of a right that is missing, the error names the group.
+
+    A cluster that no group has used yet has no coordinator, and makes one because it is asked.
+    """
+    looks_left = COORDINATOR_LOOKS
+    while True:
+        try:
+            return await members_of(admin, group), await admin.list_consumer_group_offsets(group)
+        except GroupAuthorizationFailedError as error:
+            raise GroupAuthorizationFailedError(group) from error
+        except _NO_COORDINATOR:
+            looks_left -= 1
+            if not looks_left:
+                raise
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:

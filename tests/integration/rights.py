@@ -62,11 +62,11 @@ class Rights(ABC):
         self.allow(GROUP, f"{prefix}.worker", READ)
         self.allow(TRANSACTIONAL_ID, f"{prefix}.lane.*", WRITE, DESCRIBE)
 
-    def set_scram_password(self, password: str) -> None:
-        """Let USER in by SCRAM, with this password and no other."""
+    def set_scram_password(self, password: str, user: str = USER) -> None:
+        """Let a user in by SCRAM, with this password and no other."""
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, 4096)
-            change = UserScramCredentialUpsertion(USER, info, password.encode())
+            change = UserScramCredentialUpsertion(user, info, password.encode())
             self.administer(partial(_alter, change))
 
     def administer(self, asked: Callable[[AdminClient], Mapping[Any, Any]]) -> list[Any]:
