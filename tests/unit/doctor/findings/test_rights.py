@@ -13,7 +13,7 @@ def test_all_rights_are_there() -> None:
     held = dict.fromkeys(APP, True)
 
     assert list(rights_findings("app", held)) == [
-        Finding("rights", "ok", "all that the role app needs, 6 of 6")
+        Finding("rights", "ok", "all that the role app needs, 8 of 8")
     ]
 
 
@@ -22,7 +22,7 @@ def test_each_missing_right_is_named_and_one_that_may_be_missing_is_no_fault() -
 
     found = list(rights_findings("app", missing))
 
-    assert [one.verdict for one in found] == ["wrong", "wrong", "wrong", "warning"]
+    assert [one.verdict for one in found] == ["wrong", "wrong", "wrong", "warning", "warning"]
     assert found[0].said == (
         "no right to Read on the topic acme.results.v1, which the role app needs (reads outcomes): "
         "grant it, `answerbus topics acls --role app` prints all"
