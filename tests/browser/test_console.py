@@ -2,36 +2,18 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.console import OPERATOR, Console, console
-from tests.integration.bus import ANSWERED, ROOT, Bus, request
+from tests.browser.looks import DESKTOP, flaws, flaws_in_all_looks, shot
+from tests.integration.bus import ANSWERED, Bus, request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 
-SCREENSHOTS = ROOT / ".run" / "screenshots"
-DESKTOP, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=360, height=740)
-PAGES = {
-    "overview": "",
-    "groups": "letters",
-    "letters": "letters/list?status=open",
-    "letter": "letters/one?id=lost-0.dead-letter",
-    "workflow": "workflow?id=order-0",
-    "tail": "tail",
-    "contracts": "contracts",
-    "topics": "topics",
-    "nothing": "workflow?id=nobody",
-}
-# test_frame.py looks at the pages of operators in all sizes and colours, without Kafka.
-LOOKS: tuple[tuple[ViewportSize, Literal["light", "dark"]], ...] = (
-    (DESKTOP, "light"),
-    (PHONE, "dark"),
-)
-SERIOUS = ("serious", "critical")
+NARROW = ViewportSize(width=360, height=740)
 LETTERS = 5
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 ODD = {"kind": "contract", "name": "odd", "version": 1}
@@ -66,11 +48,6 @@ async def log_in(page: Page, at: Console, token: str) -> None:
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(page.locator("#reading")).to_be_empty()
-
-
-async def shot(page: Page, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
 async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_to_succeed(
@@ -122,40 +99,24 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
     assert len(await bus.terminals(2 * LETTERS + 5)) == 2 * LETTERS + 5
 
 
-async def flaws(page: Page) -> list[str]:
-    """What axe finds serious, and whether the page is wider than its window."""
-    found = await Axe().run(page)
-    assert found.response["passes"], "axe has looked at nothing"
-    told = [
-        f"{flaw['id']}: {node['html']}"
-        for flaw in found.response["violations"]
-        if flaw["impact"] in SERIOUS
-        for node in flaw["nodes"]
-    ]
-    wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return [*told, *(["it is wider than its window"] if wide else [])]
-
-
-async def test_every_page_is_accessible_in_light_and_dark_and_on_a_phone(
+async def test_the_way_in_and_a_page_of_nothing_are_accessible_in_all_looks(
     bus: Bus, browser: Browser
 ) -> None:
+    """test_frame.py and test_pictures.py look at the others."""
     config = await lived(bus)
-    found: dict[str, list[str]] = {}
     async with console(config) as at:
-        for size, scheme in LOOKS:
-            context = await browser.new_context(viewport=size, color_scheme=scheme)
-            page = await context.new_page()
-            name = f"{size['width']}-{scheme}"
-            await page.goto(at.url)
-            found[f"login-{name}"] = await flaws(page)
-            await log_in(page, at, OPERATOR)
-            for title, path in PAGES.items():
-                await page.goto(at.url + path)
-                await shot(page, f"{title}-{name}")
-                found[f"{title}-{name}"] = await flaws(page)
-            await context.close()
+        context = await browser.new_context(viewport=NARROW)
+        page = await context.new_page()
+        await page.goto(at.url)
+        found = await flaws_in_all_looks(page, "login", screens_max=1)
+        await log_in(page, at, OPERATOR)
+        await page.goto(f"{at.url}workflow?id=nobody")
+        found |= await flaws_in_all_looks(page, "nothing", screens_max=1)
+        await page.set_viewport_size(NARROW)
+        assert await flaws(page) == []
+        await context.close()
 
-    assert {name: told for name, told in found.items() if told} == {}
+    assert found == {}
 
 
 async def test_the_pages_work_by_keyboard_and_without_scripts(bus: Bus, browser: Browser) -> None:

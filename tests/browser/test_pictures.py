@@ -6,20 +6,20 @@ import re
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.browser.console import OPERATOR, Console, console
-from tests.browser.test_console import DESKTOP, flaws, lived, log_in, shot
+from tests.browser.looks import DESKTOP, flaws_in_all_looks
+from tests.browser.test_console import lived, log_in
 from tests.integration.bus import ROOT, Bus, request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 
 LIVE_MS = 30_000  # a stream looks every 2 s
-PHONE, WALL = ViewportSize(width=390, height=844), ViewportSize(width=1920, height=1080)
 PICTURES = {
     "overview": "",
     "profiles": "profiles",
@@ -27,13 +27,9 @@ PICTURES = {
     "money": "money",
     "workflow": "workflow?id=order-0",
     "topics": "topics",
-    "contracts": "contracts",
-    "actions": "actions",
     "audit": "audit",
 }
-Look = tuple[ViewportSize, Literal["light", "dark"]]
-LOOKED_AT: tuple[Look, ...] = ((DESKTOP, "light"), (PHONE, "dark"))  # by axe: a second a page
-MEASURED: tuple[Look, ...] = ((DESKTOP, "dark"), (PHONE, "light"), (WALL, "light"))
+SCREENS_MAX = 6
 
 
 async def test_pictures_are_accessible_by_keyboard_live_and_steady(
@@ -126,17 +122,9 @@ async def _follow_the_tail(page: Page, at: Console, bus: Bus) -> None:
 
 async def _flaws_of_all(browser: Browser, at: Console) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for size, scheme in (*LOOKED_AT, *MEASURED):
-        context = await browser.new_context(viewport=size, color_scheme=scheme)
-        page = await context.new_page()
-        await log_in(page, at, OPERATOR)
-        for title, path in PICTURES.items():
-            await page.goto(at.url + path)
-            name = f"{title}-{size['width']}-{scheme}"
-            if (size, scheme) in LOOKED_AT:
-                await shot(page, name)
-                found[name] = await flaws(page)
-            elif await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                found[name] = ["it is wider than its window"]
-        await context.close()
-    return {name: told for name, told in found.items() if told}
+    page = await browser.new_page(viewport=DESKTOP)
+    await log_in(page, at, OPERATOR)
+    for title, path in PICTURES.items():
+        await page.goto(at.url + path)
+        found |= await flaws_in_all_looks(page, f"{title}-live", screens_max=SCREENS_MAX)
+    return found

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.test_console import flaws
+from tests.browser.looks import flaws
 from tests.unit.console.test_sign_in import door
 
 pytestmark = pytest.mark.browser

@@ -57,11 +57,12 @@ async def listed(request: web.Request) -> web.Response:
     filters = filters_in(request, "page", "sort", "again")
     sort = _sort(request, LETTER_SORTS)
     letters = request.app[CONTEXT].feed.state.dead_letters
-    found = select(letters, filters.selection)
-    if sort == "newest":
-        found.reverse()
-    elif sort == "spent":
-        found.sort(key=_unspent)
+    if sort == "spent":
+        found = sorted(filters.selection.of(letters), key=_unspent)
+    else:
+        found = select(letters, filters.selection)
+        if sort == "newest":
+            found.reverse()
     last = max(0, (len(found) - 1) // PAGE_LETTERS)
     asked = request.query.get("page", "0")
     number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0

@@ -1,0 +1,56 @@
+"""How a page looks in each size and colour, as axe sees it: loaded once, which costs most."""
+
+from itertools import product
+from typing import Any, Literal
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, ViewportSize
+
+from tests.integration.bus import ROOT
+
+SCREENSHOTS = ROOT / ".run" / "screenshots"
+DESKTOP = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
+WALL = ViewportSize(width=1920, height=1080)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SHOWN = ((DESKTOP, "light"), (PHONE, "dark"))  # of these a screenshot is left
+SERIOUS = ("serious", "critical")
+# What size and colour may change; the rest is a matter of the document.
+OF_LOOKS = {"runOnly": ["color-contrast", "target-size", "scrollable-region-focusable"]}
+
+
+async def shot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+async def flaws(page: Page, options: dict[str, Any] | None = None) -> list[str]:
+    """What axe finds serious, and whether the page is wider than its window."""
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(Axe().axe_script)
+    found = await page.evaluate("options => axe.run(options)", options or {})
+    assert found["passes"], "axe has looked at nothing"
+    told = [
+        f"{flaw['id']}: {node['html']}"
+        for flaw in found["violations"]
+        if flaw["impact"] in SERIOUS
+        for node in flaw["nodes"]
+    ]
+    wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return [*told, *(["it is wider than its window"] if wide else [])]
+
+
+async def flaws_in_all_looks(page: Page, name: str, *, screens_max: int) -> dict[str, list[str]]:
+    """By size and colours; on a phone a page has at most so many screens."""
+    found: dict[str, list[str]] = {}
+    for number, (size, scheme) in enumerate(product((DESKTOP, PHONE, WALL), SCHEMES)):
+        await page.set_viewport_size(size)
+        await page.emulate_media(color_scheme=scheme)
+        look = f"{name}-{size['width']}-{scheme}"
+        if (size, scheme) in SHOWN:
+            await shot(page, look)
+        found[look] = await flaws(page, OF_LOOKS if number else None)
+        height = await page.evaluate("document.documentElement.scrollHeight")
+        if size is PHONE and height > screens_max * PHONE["height"]:
+            found[look].append(f"{height} px high")
+    return {look: told for look, told in found.items() if told}
