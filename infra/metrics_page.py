@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from services.telemetry.metrics import METRICS, Metric
+from services.telemetry.metric import Metric
+from services.telemetry.metrics import METRICS
 
 PAGE = Path("docs/metrics.md")
 RULES = Path("infra/prometheus/alerts.yml")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.telemetry.metrics import Metric
+from services.telemetry.metric import Metric
 
 Labels = tuple[str, ...]
 Sample = tuple[Metric, Labels, float]

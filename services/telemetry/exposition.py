@@ -17,7 +17,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from services.telemetry.counts import Labels, Sample, Spread
-from services.telemetry.metrics import METRICS, Metric
+from services.telemetry.metric import Metric
+from services.telemetry.metrics import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

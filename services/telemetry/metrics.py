@@ -5,24 +5,11 @@ Labels are bounded: by settings (profile, agent, tool), by what is installed (co
 text of a stranger.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from services.telemetry.metric import REQUEST_BUCKETS_S, Metric
+from services.telemetry.run_metrics import RUN_METRICS
 
 CALL_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 COMMIT_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-REQUEST_BUCKETS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Metric:
-    """One name; buckets are the upper bounds of a histogram's, in the unit of its name."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
-    meaning: str
-    buckets: tuple[float, ...] = ()
-
 
 TAKEN = Metric(
     "answerbus_requests_taken_total",
@@ -214,48 +201,6 @@ NOT_READ = Metric(
     (),
     "1 while Kafka answers and no request can be read; `/ready` says why.",
 )
-RUNS_OPEN = Metric(
-    "answerbus_runs_open",
-    "gauge",
-    ("stage",),
-    "Runs that have taken a step and have no outcome: `working` on the next, `waiting` for tools, "
-    "or `awaits_approval`.",
-)
-APPROVALS_WAITING = Metric(
-    "answerbus_approvals_waiting", "gauge", (), "Tool calls that wait for a person."
-)
-RUN_STEPS = Metric("answerbus_run_steps_total", "counter", ("agent",), "Steps that were taken.")
-RUN_REPEATS = Metric(
-    "answerbus_run_repeats_total",
-    "counter",
-    ("agent",),
-    "Steps that made the same calls as the two before them, or as more.",
-)
-TOOL_CALLS = Metric(
-    "answerbus_tool_calls_total",
-    "counter",
-    ("tool", "end"),
-    "Tool calls that have ended, by how; a tool that the agent does not have is `unknown`.",
-)
-UNHEARD = Metric(
-    "answerbus_results_unheard_total",
-    "counter",
-    (),
-    "Results of tools and controls that nothing waited for: late, double, forged or unreadable.",
-)
-RUNS_ENDED = Metric(
-    "answerbus_runs_ended_total",
-    "counter",
-    ("agent", "kind", "cause"),
-    "Runs that have had their outcome; `cause` is that of a dead letter, else `none`.",
-)
-RUN_DURATION = Metric(
-    "answerbus_run_duration_seconds",
-    "histogram",
-    ("agent",),
-    "From the append of a run's request to its outcome.",
-    REQUEST_BUCKETS_S,
-)
 STALLS = Metric(
     "answerbus_event_loop_stalls_total",
     "counter",
@@ -287,6 +232,6 @@ METRICS = (
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
     *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
-    *(RUNS_OPEN, APPROVALS_WAITING, RUN_STEPS, RUN_REPEATS, TOOL_CALLS, UNHEARD, RUNS_ENDED),
-    *(RUN_DURATION, CLOCK_AHEAD, SETTINGS_REFUSED, READY),
+    *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),
+    *RUN_METRICS,
 )

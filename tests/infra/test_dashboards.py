@@ -14,7 +14,8 @@ from answerbus.attempt import AttemptOutcome
 from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import Cause
 from answerbus.failure import Failure
-from services.telemetry.metrics import METRICS, Metric
+from services.telemetry.metric import Metric
+from services.telemetry.metrics import METRICS
 from services.worker.core.attempt.reply import ReplyKind
 from services.worker.core.run.run import RunStage
 from services.worker.lane.state.machine import State

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from services.telemetry import metrics
+from services.telemetry import metrics, run_metrics
 from services.telemetry.counts import Sample
 from services.worker.core.run.run import RunStage
 from services.worker.health.reasons import not_read
@@ -22,9 +22,9 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.FORWARDED, (), counters.forwarded
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
-    yield metrics.UNHEARD, (), counters.unheard
+    yield run_metrics.UNHEARD, (), counters.unheard
     for labels, ended in counters.calls_ended.items():
-        yield metrics.TOOL_CALLS, labels, ended
+        yield run_metrics.TOOL_CALLS, labels, ended
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s
@@ -66,9 +66,9 @@ def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
     runs = [ticket.run for one in opened for ticket in one.queue.tickets.values() if ticket.run]
     stages = Counter(run.stage for run in runs if run.own_steps)
     for stage in get_args(RunStage):
-        yield metrics.RUNS_OPEN, (stage,), stages[stage]
+        yield run_metrics.RUNS_OPEN, (stage,), stages[stage]
     waiting = sum(call.awaits_approval for run in runs for call in run.open)
-    yield metrics.APPROVALS_WAITING, (), waiting
+    yield run_metrics.APPROVALS_WAITING, (), waiting
 
 
 def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:

@@ -11,7 +11,7 @@ from answerbus.limits import REPEATS_REMARKED
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
-from services.telemetry import metrics
+from services.telemetry import metrics, run_metrics
 from services.telemetry.counts import Counts
 from services.worker.core.attempt.reply import kind_of
 from services.worker.core.budget.account import Spend
@@ -98,9 +98,9 @@ class MetricsObserver:
         if ticket.run is None:
             return
         agent = ticket.run.definition.name
-        self.counts.add(metrics.RUN_STEPS, agent)
+        self.counts.add(run_metrics.RUN_STEPS, agent)
         if repeats_at(ticket.run.steps) >= REPEATS_REMARKED:
-            self.counts.add(metrics.RUN_REPEATS, agent)
+            self.counts.add(run_metrics.RUN_REPEATS, agent)
 
     def _ended(self, ticket: Ticket, terminal: Terminal, now: datetime) -> None:
         self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(ticket.request))
@@ -109,8 +109,8 @@ class MetricsObserver:
         if ticket.request.agent is not None:
             agent = ticket.run.definition.name if ticket.run else UNKNOWN
             cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
-            self.counts.add(metrics.RUNS_ENDED, agent, terminal.kind, cause)
-            self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
+            self.counts.add(run_metrics.RUNS_ENDED, agent, terminal.kind, cause)
+            self.counts.observe(run_metrics.RUN_DURATION, agent, value=took_s)
 
     def _kind(self, request: Request) -> tuple[str, str]:
         """Contract and profile, as labels."""

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from answerbus.registry import Registry
-from services.telemetry import metrics
-from services.telemetry.metrics import Metric
+from services.telemetry import run_metrics
+from services.telemetry.metric import Metric
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.run.agents import Agent, Agents
@@ -52,16 +52,16 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         await until(lambda: stage.steps("approval_requested") != [])
         await asyncio.sleep(1)
         now = gauged(stage)
-        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 1
-        assert now[metrics.RUNS_OPEN, ("waiting",)] == 0
-        assert now[metrics.APPROVALS_WAITING, ()] == 1
+        assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 1
+        assert now[run_metrics.RUNS_OPEN, ("waiting",)] == 0
+        assert now[run_metrics.APPROVALS_WAITING, ()] == 1
         stage.cancel("r-1")
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
         now = gauged(stage)
-        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 0
-        assert now[metrics.APPROVALS_WAITING, ()] == 0
-        assert now[metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
+        assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 0
+        assert now[run_metrics.APPROVALS_WAITING, ()] == 0
+        assert now[run_metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
         await finished(stage)
 
     run(main())
@@ -78,11 +78,11 @@ def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
         stage.publish("r-1")
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
-        assert gauged(stage)[metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
+        assert gauged(stage)[run_metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
         counted = {(metric, labels): n for metric, labels, n in observer.counts.samples()}
-        assert counted[metrics.RUN_STEPS, ("support",)] == 3
-        assert counted[metrics.RUN_REPEATS, ("support",)] == 1
-        assert counted[metrics.RUNS_ENDED, ("support", "result", "none")] == 1
+        assert counted[run_metrics.RUN_STEPS, ("support",)] == 3
+        assert counted[run_metrics.RUN_REPEATS, ("support",)] == 1
+        assert counted[run_metrics.RUNS_ENDED, ("support", "result", "none")] == 1
         await finished(stage)
 
     run(main())
@@ -94,7 +94,7 @@ def test_what_a_model_names_freely_is_no_label() -> None:
         await stage.worker.open()
         stage.publish("r-1")
         await until(lambda: done(stage.broker, stage.names))
-        ended = {labels for metric, labels in gauged(stage) if metric is metrics.TOOL_CALLS}
+        ended = {labels for metric, labels in gauged(stage) if metric is run_metrics.TOOL_CALLS}
         assert ended <= {("unknown", "unknown_tool")}
         await finished(stage)
 

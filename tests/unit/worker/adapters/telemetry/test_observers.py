@@ -11,7 +11,7 @@ from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
 from services.telemetry import metrics
 from services.telemetry.exposition import exposition
-from services.telemetry.metrics import Metric
+from services.telemetry.metric import Metric
 from services.telemetry.span import Attributes, Span
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
