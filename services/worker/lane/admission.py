@@ -149,7 +149,7 @@ class LaneAdmission:
         tokens = plan.prompt(request, self._ticket.prior).tokens_max if counts else 0
         try:
             async with self._lane.waits.limit(self._ticket, self._seconds_left()):
-                await lease.enter(request.workflow_id, tokens)
+                await lease.enter(request.workflow_id, tokens, self._lane.partition)
                 await isolation.begin()
         except TimeoutError:
             return False

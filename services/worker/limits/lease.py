@@ -15,10 +15,10 @@ class CallLease:
         self._limiter_since: float | None = None
         self._slots_since: float | None = None
 
-    async def enter(self, key: str, tokens: int) -> None:
+    async def enter(self, key: str, tokens: int, lane: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
-        self._limiter_reservation = await self._limiter.enter(key, tokens)
-        self._slots_reservation = await self._slots.enter(key, tokens)
+        self._limiter_reservation = await self._limiter.enter(key, tokens, lane)
+        self._slots_reservation = await self._slots.enter(key, tokens, lane)
 
     async def begin_call(self, spend_s: float) -> None:
         """Wait for a slot; `spend_s` is what the permit took."""

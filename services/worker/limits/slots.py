@@ -17,12 +17,13 @@ class Reservation:
     """The right to spend for the next free slot; a probe is let through where others are not.
 
     `tokens` is what the call was expected to use at worst; `is_used` is set by the one that calls.
-    `key` is whose share of the places it counts for.
+    `key` is whose share of the places it counts for, and `lane` to whom a place goes next at best.
     """
 
     is_probe: bool = False
     tokens: int = 0
     key: str = ""
+    lane: int | None = None
     is_used: bool = False
 
 
@@ -38,7 +39,7 @@ class Slots:
         self.limit = limit
         self.calling = 0
         self.reserved = 0
-        self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share)
+        self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share, self._held)
         self._reserved_of: Counter[str] = Counter()
         self._next: deque[asyncio.Future[None]] = deque()
         self._spend_s = 0.0
@@ -51,9 +52,9 @@ class Slots:
         self._fill()
         self._let_in()
 
-    async def enter(self, key: str, tokens: int = 0) -> Reservation:
+    async def enter(self, key: str, tokens: int = 0, lane: int | None = None) -> Reservation:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
-        waiter = self._queue.join(key, tokens)
+        waiter = self._queue.join(key, tokens, lane)
         self._let_in()
         try:
             return await waiter.given
@@ -68,7 +69,7 @@ class Slots:
         self._reserved_of[reservation.key] -= 1
         if not self._reserved_of[reservation.key]:
             del self._reserved_of[reservation.key]  # requests may name any
-        self._let_in()
+        self._let_in(reservation.lane)
 
     async def begin_call(self, spend_s: float) -> float:
         """Wait for a slot, in the order of coming; `spend_s` is what the permit took.
@@ -115,15 +116,18 @@ class Slots:
         most = self.limit + self.ahead
         return has_share(self._reserved_of[key], most - self.reserved, most)
 
-    def _let_in(self) -> None:
+    def _held(self, key: str) -> int:
+        return self._reserved_of.get(key, 0)
+
+    def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
-        while self.reserved < self.limit + self.ahead and (first := self._queue.first()):
+        while self.reserved < self.limit + self.ahead and (first := self._queue.first(lane)):
             admitted = self._admit(first.tokens)
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)
                 return
-            admitted.key = first.key
-            self._queue.serve(admitted)
+            admitted.key, admitted.lane = first.key, first.lane
+            self._queue.serve(admitted, lane)
             self.reserved += 1
             self._reserved_of[first.key] += 1
 

@@ -1,7 +1,8 @@
 """Fairness by key: a queue that serves keys in turn, and how much of a limit one may hold; pure."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -36,6 +37,12 @@ class FairQueue(Generic[T]):
             else:
                 return None
             self._drop_first(gone)
+
+    def ahead(self, most: int) -> Iterator[tuple[str, T]]:
+        """The first items of the first keys, in their turn; what is gone is left out."""
+        for key, waiting in islice(self._waiting.items(), most):
+            if not self._is_gone(waiting[0]):
+                yield key, waiting[0]
 
     def serve(self, key: str) -> None:
         """Take the first item of a key out; its others wait behind all other keys."""

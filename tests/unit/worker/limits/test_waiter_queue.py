@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.worker.limits.waiter_queue import Waiter, WaiterQueue
+from services.worker.limits.waiter_queue import PASSED_OVER_MAX, Waiter, WaiterQueue
 from tests.unit.worker.lane.virtual import run
 
 
@@ -58,5 +58,58 @@ def test_a_line_holds_nothing_of_those_who_left() -> None:
             line.serve("a place")
 
         assert len(line._waiting) == 0
+
+    run(main())
+
+
+def lanes_served(line: "WaiterQueue[str]", waiters: list[Waiter[str]], gave: list[int]) -> str:
+    """The keys that are served when these lanes give back, in this order."""
+    order = ""
+    for lane in gave:
+        before = {waiter for waiter in waiters if waiter.given.done()}
+        line.serve("a place", lane)
+        (new,) = {waiter for waiter in waiters if waiter.given.done()} - before
+        order += new.key
+    return order
+
+
+def test_what_a_lane_gave_back_goes_to_one_of_the_same_lane() -> None:
+    async def main() -> None:
+        line: WaiterQueue[str] = WaiterQueue()
+        waiters = [
+            line.join(key, 0, lane) for key, lane in zip("abcdef", [1, 1, 2, 1, 2, 3], strict=True)
+        ]
+        assert lanes_served(line, waiters, [2, 3, 4, 1, 2, 1]) == "cfabed"
+
+    run(main())
+
+
+def test_the_first_is_passed_over_for_a_while_only() -> None:
+    async def main() -> None:
+        line: WaiterQueue[str] = WaiterQueue()
+        waiters = [line.join("a", 0, 1)]
+        waiters += [line.join("b", 0, 2) for _ in range(100)]
+        order = lanes_served(line, waiters, [2] * 50)
+        assert order == "b" * PASSED_OVER_MAX + "a" + "b" * (49 - PASSED_OVER_MAX)
+
+    run(main())
+
+
+def test_a_key_that_holds_more_than_the_first_is_not_preferred() -> None:
+    async def main() -> None:
+        held = {"a": 2, "b": 3, "c": 2}
+        line: WaiterQueue[str] = WaiterQueue(held=lambda key: held[key])
+        waiters = [line.join(key, 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)]
+        assert lanes_served(line, waiters, [2]) == "c"
+        assert lanes_served(line, waiters, [2]) == "a"
+
+    run(main())
+
+
+def test_a_key_without_a_share_is_not_preferred() -> None:
+    async def main() -> None:
+        line: WaiterQueue[str] = WaiterQueue(lambda key: key != "b")
+        waiters = [line.join(key, 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)]
+        assert lanes_served(line, waiters, [2]) == "c"
 
     run(main())
