@@ -41,6 +41,7 @@ class Spend:
 
 
 SHARED_LIMITS_MAX = 1_024
+DIGEST_PREFIX = "sha256:"
 
 
 @dataclass(slots=True)
@@ -55,10 +56,19 @@ class Account:
     in_flight: Mapping[tuple[str, int], Spend] = field(default_factory=_nothing)  # by attempt
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
-    last_attempt_hash: str | None = None
+    packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
 
     def __post_init__(self) -> None:
         self.limit = _shared(self.limit)
+
+    @property
+    def last_attempt_hash(self) -> str | None:
+        """With which the next attempt goes on (see audit.py)."""
+        return None if self.packed_hash is None else DIGEST_PREFIX + self.packed_hash.hex()
+
+    @last_attempt_hash.setter
+    def last_attempt_hash(self, digest: str) -> None:
+        self.packed_hash = _packed(digest)
 
     @property
     def spent(self) -> Spent:
@@ -118,7 +128,7 @@ class Account:
             self.in_flight,
             self.open,
             self.uncounted,
-            self.last_attempt_hash,
+            self.packed_hash,
         )
 
     def json(self) -> bytes:
@@ -176,8 +186,12 @@ def restored(record: AccountRecord) -> Account:
         open={entry.request_id: entry.attempts for entry in record.open} or NOTHING,
         uncounted={one.request_id: one.uncounted for one in record.open if one.uncounted}
         or NOTHING,
-        last_attempt_hash=record.last_attempt_hash,
+        packed_hash=_packed(record.last_attempt_hash) if record.last_attempt_hash else None,
     )
+
+
+def _packed(digest: str) -> bytes:
+    return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))
 
 
 def _spent(charged: Charged) -> Spent:
