@@ -15,6 +15,7 @@ from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Observers, WorkerCounters
 from services.worker.plans import Planner
 from services.worker.ports import MeasuredClock
+from services.worker.siblings import Siblings
 
 
 @dataclass(slots=True)
@@ -73,6 +74,7 @@ class Context:
     """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py).
 
     `reading`: so many lanes read their past at once, each with megabytes of it in its hands.
+    `siblings`: no lane is opened before they have settled.
     """
 
     worker: str
@@ -92,3 +94,4 @@ class Context:
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
+    siblings: Siblings = field(default_factory=Siblings)

@@ -57,6 +57,7 @@ from services.worker.live_settings import LiveSettings
 from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
 from services.worker.settings_monitor import FixedSettings, ReadSettings, SettingsMonitor
+from services.worker.siblings import Siblings
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ async def run(
     file: ReadSettings | None = None,
     mask: LiveMask | None = None,
     own: Callable[[Settings], Settings] = lambda settings: settings,
+    siblings: Siblings | None = None,
 ) -> None:
     """Work until SIGTERM or SIGINT, then drain. Raises SetUpError before any work is done.
 
@@ -93,6 +95,7 @@ async def run(
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         context = replace(context, runs=replace(context.runs, is_on=is_on, has_agents=bool(agents)))
+        context = replace(context, siblings=siblings or context.siblings)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector()
@@ -159,7 +162,8 @@ async def _serve(
     address = await health.start()
     asks = coordinator.run(lambda: membership.is_outside)
     profiles = ProfileMonitor(lambda: context.planner.backends).run()
-    watches = (others.run(), watch_clock(kafka, clock), profiles, asks, monitor.run())
+    settling = context.siblings.settle()
+    watches = (others.run(), watch_clock(kafka, clock), profiles, asks, monitor.run(), settling)
     watching = [asyncio.create_task(watch) for watch in watches]
     watching += await _reading_for_runs(settings, context, tools, membership)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
@@ -196,6 +200,7 @@ async def _reading_for_runs(
 
 
 def _share_out(context: Context, assigned: Collection[int]) -> None:
+    context.siblings.has_share()
     context.planner.share_out(GroupShare.of(assigned, context.partitions))
 
 

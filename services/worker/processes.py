@@ -8,9 +8,11 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
+from typing import Any
 
 from services.escaping import plain
 from services.live_mask import mask_of
@@ -19,6 +21,7 @@ from services.settings_file import SettingsFile
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.shares import share
+from services.worker.siblings import Siblings
 
 RESTART_FIRST_S = 1.0
 RESTART_MAX_S = 30.0
@@ -26,7 +29,18 @@ STABLE_S = 60.0  # who has lasted this long is restarted at once
 LOOK_EVERY_S = 0.5
 EXIT_SET_UP = 3
 
+_CONTEXT = multiprocessing.get_context("spawn")
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which of how many a process is, and for how many it waits at its start."""
+
+    number: int
+    count: int
+    waits_for: int
 
 
 class Processes:
@@ -37,6 +51,7 @@ class Processes:
             share(settings, number, count)  # or there is too little, which is said at once
         self._settings, self._file = settings, file
         self._level, self._count = level, count
+        self._joined = _CONTEXT.Value("i", 0)
         self._running: dict[int, SpawnProcess] = {}
         self._started_at = [0.0] * count
         self._pauses_s = [RESTART_FIRST_S] * count
@@ -63,9 +78,10 @@ class Processes:
         for number in range(self._count):
             if self._leaving or number in self._running or now < self._due_at[number]:
                 continue
-            process = multiprocessing.get_context("spawn").Process(
+            part = Part(number, self._count, 0 if self._started_at[number] else self._count)
+            process = _CONTEXT.Process(
                 target=_work,
-                args=(self._settings, self._file, self._level, number, self._count),
+                args=(self._settings, self._file, self._level, part, self._joined),
                 name=f"worker-{number}",
             )
             # Blocked, the signal waits until the process can hear it, and does not end it.
@@ -103,13 +119,14 @@ class Processes:
             process.terminate()
 
 
-def _work(settings: Settings, file: SettingsFile, level: Level, number: int, count: int) -> None:
+def _work(settings: Settings, file: SettingsFile, level: Level, part: Part, joined: Any) -> None:
     """What a child process does."""
     mask = mask_of(settings)
     start_logging(level, mask)
-    own = partial(share, number=number, processes=count)
+    own = partial(share, number=part.number, processes=part.count)
     try:
-        asyncio.run(_while_wanted(partial(run, settings, file, mask, own)))
+        siblings = Siblings(part.waits_for, joined)
+        asyncio.run(_while_wanted(partial(run, settings, file, mask, own, siblings)))
     except SetUpError as error:
         sys.stderr.write(plain(f"{error}\n"))
         sys.exit(EXIT_SET_UP)

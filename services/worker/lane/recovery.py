@@ -38,6 +38,7 @@ async def open_lane(
     prove: bool,
 ) -> OpenLane:
     """A new producer and new state for the lane. Raises if that fails; it may be tried again."""
+    await lane.context.siblings.settled.wait()
     forwards = lane.partition >= lane.context.partitions
     if prove and not forwards:
         await intake.prove((await intake.start_offset())[0])

@@ -26,6 +26,7 @@ RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and hea
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # each partition has one more answer of this size in waiting
 HEARTBEATS_PER_SESSION = 5
+HEARTBEAT_MS_MAX = 1_000  # by which a member hears that another has come, gone or died (0059)
 METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's default: 5 minutes
 
 _log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ def subscribe(
         isolation_level="read_committed",
         partition_assignment_strategy=(StickyPartitionAssignor,),
         session_timeout_ms=settings.session_timeout_ms,
-        heartbeat_interval_ms=settings.session_timeout_ms // HEARTBEATS_PER_SESSION,
+        heartbeat_interval_ms=heartbeat_ms(settings.session_timeout_ms),
         rebalance_timeout_ms=settings.rebalance_timeout_ms,
         batch_timeout_ms=POLL_MS,
         max_records=RECORDS_PER_POLL_MAX,
@@ -106,6 +107,11 @@ def subscribe(
     )
     subscriber(take)
     return subscriber
+
+
+def heartbeat_ms(session_timeout_ms: int) -> int:
+    """How often a member shows that it is alive, and asks whether the group has changed."""
+    return min(session_timeout_ms // HEARTBEATS_PER_SESSION, HEARTBEAT_MS_MAX)
 
 
 async def _parse(raw: Records) -> KafkaMessage:

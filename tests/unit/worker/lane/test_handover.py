@@ -218,3 +218,32 @@ def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
         audit(stage.broker, stage.provider)
 
     run(main())
+
+
+def test_what_moves_before_the_group_has_settled_has_nothing_to_bring_home() -> None:
+    """The first process of a command has all partitions for a moment; it opens none of them."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+        stage.publish("r-1")
+        ours, other = stage.worker, Worker(stage.broker, context(stage.provider, "other"))
+        ours.context.siblings.settled.clear()
+        ours.assign(0)
+        await asyncio.sleep(1.0)
+        assert (ours.lane.state, stage.broker.epochs[0]) == (State.OPENING, 0)
+
+        ours.revoke()
+        began = now()
+        other.assign(0)
+        ours.assign()
+        ours.context.siblings.settled.set()
+        await other.until(State.OPEN)
+        assert now() - began < 1.0
+        await stage.all_done()
+        await other.drain()
+        await ours.drain()
+
+        audit(stage.broker, stage.provider)
+        assert [call[:2] for call in stage.provider.calls] == [("r-1", 1)]
+
+    run(main())
