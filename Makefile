@@ -117,9 +117,9 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUES
 			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) \
 			$(if $(filter 1,$(RUNS)),--runs) || exit $$?; done
 
-simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0
+simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0; AGENTS=1 with runs
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
-		--processes $(or $(PROCESSES),2)
+		--processes $(or $(PROCESSES),2) $(if $(filter 1,$(AGENTS)),--runs)
 
 alerts: install  ## Each alert made to fire by a fault, and resolved, in a real Prometheus (7 minutes)
 	@$(RUN) -m tests.alerts.run

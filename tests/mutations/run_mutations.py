@@ -1,33 +1,43 @@
 """What keeps the promises of runs, broken on purpose: patches of the running test alone."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from answerbus.topics import RUNS
+from answerbus.registry import Registry
+from answerbus.topics import RUNS, toolset_of
+from services.worker.adapters.kafka.shard import KafkaShard
+from services.worker.core.request.ticket import Ticket
 from services.worker.core.run import transitions
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.transitions import Change
+from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.lane.state import hearing
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_runs import OpenRuns
-from tests.mutations.mutations import Mutation
-from tests.unit.worker.lane.fakes import FakeShard
+from services.worker.ports import OutRecord
+from tests.mutations.mutations import Mutation, _without
+from tests.simulation.agents import setting
+from tests.simulation.producer import SimProducer
 
 
 def _calls_before_the_step() -> AbstractContextManager[object]:
     """Calls go out by themselves, and are there also where the step's transaction fails."""
-    commit = FakeShard.commit
+    commit = KafkaShard.commit
 
-    async def mutated(self: FakeShard, records: Any, offset: int | None) -> None:
-        for record in records:
-            if record.topic.name.startswith("tools."):
-                self._broker.append(record)
-        rest = [record for record in records if not record.topic.name.startswith("tools.")]
-        await commit(self, rest, offset)
+    async def mutated(self: KafkaShard, records: Sequence[OutRecord], offset: int | None) -> None:
+        calls = [record for record in records if toolset_of(record.topic)]
+        plain = SimProducer(**self._names.options)
+        await plain.start()
+        for call in calls:
+            topic = self._names.topic(call.topic)
+            await (await plain.send(topic, call.value, call.key, None, call.headers))
+        await plain.stop()
+        await commit(self, [record for record in records if record not in calls], offset)
 
-    return mock.patch.object(FakeShard, "commit", mutated)
+    return mock.patch.object(KafkaShard, "commit", mutated)
 
 
 def _position_alone() -> AbstractContextManager[object]:
@@ -54,16 +64,6 @@ def _approval_of_anything() -> AbstractContextManager[object]:
     return mock.patch.object(transitions, "approval_came", mutated)
 
 
-def _nulls_forgotten() -> AbstractContextManager[object]:
-    commit = FakeShard.commit
-
-    async def mutated(self: FakeShard, records: Any, offset: int | None) -> None:
-        kept = [r for r in records if r.topic is not RUNS or r.value is not None]
-        await commit(self, kept, offset)
-
-    return mock.patch.object(FakeShard, "commit", mutated)
-
-
 def _delivered_again() -> AbstractContextManager[object]:
     def mutated(run: Run, call: ToolCall, inputs: Any) -> Change:
         return transitions._call(run, call, inputs)
@@ -83,18 +83,35 @@ def _cancels_are_not_kept() -> AbstractContextManager[object]:
     return mock.patch.object(OpenRuns, "cancel", mutated)
 
 
-def _thoughts_are_remembered() -> AbstractContextManager[object]:
-    return mock.patch(
-        "services.worker.core.run.step_schema._without_thoughts", lambda answer: answer
-    )
+@contextmanager
+def _thoughts_are_remembered() -> Iterator[None]:
+    """What is compiled meanwhile is not kept for other histories."""
+    with (
+        mock.patch("services.worker.core.run.step_schema._without_thoughts", lambda answer: answer),
+        mock.patch.object(setting, "_SCHEMAS", SchemaCache(Registry())),
+    ):
+        yield
+
+
+def _wakes_early() -> AbstractContextManager[object]:
+    """A run goes on with the first of its calls that ends."""
+
+    def mutated(self: LaneState, ticket: Ticket) -> None:
+        self.queue.release(ticket)
+
+    return mock.patch.object(LaneState, "release_if_answered", mutated)
 
 
 RUN_MUTATIONS = (
     Mutation("a tool call goes out before its step is settled", _calls_before_the_step),
     Mutation("the position of results is written outside of their transaction", _position_alone),
     Mutation("an approval counts for other arguments, too", _approval_of_anything),
-    Mutation("the private records of a run are not ended with it", _nulls_forgotten),
+    Mutation(
+        "the private records of a run are not ended with it",
+        lambda: _without(lambda record: record.topic is RUNS and record.value is None),
+    ),
     Mutation("a tool that runs at most once is called again", _delivered_again),
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
     Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),
+    Mutation("a run goes on before all its calls have ended", _wakes_early),
 )

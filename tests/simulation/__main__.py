@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from multiprocessing import get_context
 from typing import Annotated
@@ -37,17 +38,21 @@ def main(
     seed: Annotated[int, typer.Option(help="the first seed; alone, the one to show")] = 0,
     histories: Annotated[int | None, typer.Option(min=1, help="how many seeds")] = None,
     processes: Annotated[int, typer.Option(min=1)] = 1,
+    runs: Annotated[bool, typer.Option("--runs", help="runs of agents among the requests")] = False,
 ) -> None:
     """Run histories of faults against the real lanes, and look whether every promise holds."""
     console = Console(highlight=False, soft_wrap=True)
     if histories is None:
-        _show(judge(seed), console)
+        _show(judge(seed, runs=runs), console)
         return
     began = time.monotonic()
     seeds = range(seed, seed + histories)
     failing: list[int] = []
     met: set[Pair] = set()
-    with _verdicts(seeds, processes) as verdicts, _progress(console, histories) as progress:
+    with (
+        _verdicts(seeds, processes, runs=runs) as verdicts,
+        _progress(console, histories) as progress,
+    ):
         for number, (told, fine, pairs) in enumerate(verdicts, start=1):
             met |= pairs
             if not fine:
@@ -57,7 +62,7 @@ def main(
             progress.update(progress.task_ids[0], completed=number, rate=f"{rate:.0f}/s")
     took_s = time.monotonic() - began
     for failed in islice(sorted(failing), TIMELINES_MAX):
-        _report(judge(failed), console)
+        _report(judge(failed, runs=runs), console)
     console.print(
         f"{histories} histories, seeds {seeds[0]} to {seeds[-1]}, in {took_s:.0f} s "
         f"({histories / took_s:.1f}/s): {len(failing)} failed"
@@ -71,13 +76,14 @@ def main(
 
 
 @contextmanager
-def _verdicts(seeds: range, processes: int) -> Iterator[Iterable[Summary]]:
+def _verdicts(seeds: range, processes: int, *, runs: bool) -> Iterator[Iterable[Summary]]:
+    told = partial(summary, runs=runs)
     if processes == 1:
-        yield map(summary, seeds)
+        yield map(told, seeds)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         try:
-            yield pool.map(summary, seeds, chunksize=CHUNK)
+            yield pool.map(told, seeds, chunksize=CHUNK)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise

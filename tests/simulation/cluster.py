@@ -13,6 +13,7 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
     ProducerFenced,
+    UnknownTopicOrPartitionError,
 )
 
 from answerbus.partition import partition_of
@@ -27,7 +28,7 @@ TRANSACTION_S_MAX = 15.0  # then the broker aborts it, and fences its producer
 LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way
 SLOW_S_MIN, SLOW_S_MAX = 3.0, 11.0  # how late the answer to the end of one can be
 TERMINAL_TOPICS = (".results.v1", ".refusals.v1", ".dead-letters.v1")
-RETRIES_TOPIC = ".retries.v1"
+LISTING_TOPICS = (".retries.v1", ".runs.v1")
 GIVEN_UP_IS_SENT = 0.5  # the chance of a request that was given up while nobody could be reached
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Cluster:
         self.logs: dict[tuple[str, int], Log] = {}
         self.offsets: dict[int, int] = {}
         self.partitions: dict[str, int] = {}  # of topics that others than the deployment have made
+        self.missing: set[str] = set()  # of those
         self.end_faults: deque[Fault | None] = deque()  # of the transactions to come, in order
         self.refusals: deque[bool] = deque()  # whether one record is refused, of batches to come
         self.watchers: list[Callable[[str], None]] = []  # told the topic that has grown
@@ -87,9 +89,15 @@ class Cluster:
             self.logs[topic, partition] = Log(topic, partition)
         return self.logs[topic, partition]
 
-    def partition_of(self, topic: str, key: bytes | None) -> int:
+    def partitions_of(self, topic: str) -> int:
+        """Of a topic that others have made, and may take away."""
+        if topic in self.missing:
+            raise UnknownTopicOrPartitionError
+        return self.partitions[topic]
+
+    def place_of(self, topic: str, key: bytes | None) -> int:
         """Where a record goes whose sender leaves that to its key."""
-        return partition_of((key or b"").decode(), self.partitions.get(topic, 1))
+        return partition_of((key or b"").decode(), self.partitions[topic])
 
     # The network
 
@@ -221,6 +229,8 @@ class Cluster:
         is_refused: bool,
     ) -> KafkaError | None:
         topic, partition, key, value, headers = sent
+        if topic in self.missing:
+            return UnknownTopicOrPartitionError()
         if (topic, partition) in self._broken[producer]:
             return OutOfOrderSequenceNumber()  # after a refused record none can follow
         if is_refused:
@@ -274,7 +284,7 @@ class Cluster:
             if entry.topic.endswith(TERMINAL_TOPICS):
                 ids = [content for name, content in entry.headers if name == "ce_requestid"]
                 self.boundary.ended((ids[0] or b"").decode() if ids else "")
-            elif entry.topic.endswith(RETRIES_TOPIC):
+            elif entry.topic.endswith(LISTING_TOPICS):
                 self.boundary.listed((entry.key or b"").decode())
 
     def _grown(self, topic: str) -> None:

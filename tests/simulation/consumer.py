@@ -1,6 +1,7 @@
 """Consumers with the interface and the manners of aiokafka's: one of the group, one that reads."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -182,21 +183,25 @@ class SimReader:
             await asyncio.sleep(REJOIN_S)
             raise KafkaConnectionError("no broker")
 
-    def assign(self, places: list[TopicPartition]) -> None:
+    def assign(self, places: Collection[TopicPartition]) -> None:
         self._positions = dict.fromkeys(places, 0)
 
     def seek(self, place: TopicPartition, offset: int) -> None:
         self._positions[place] = offset
 
-    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         logs = {place: self._cluster.log(*place) for place in places}
         return await self._cluster.ask(lambda: {p: log.start for p, log in logs.items()})
 
-    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         logs = {place: self._cluster.log(*place) for place in places}
         return await self._cluster.ask(lambda: {p: log.stable_end() for p, log in logs.items()})
 
-    async def high_watermarks(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def high_watermarks(
+        self, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
         logs = {place: self._cluster.log(*place) for place in places}
         return await self._cluster.ask(lambda: {p: log.end for p, log in logs.items()})
 

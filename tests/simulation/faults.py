@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from answerbus.topics import LEDGER, REQUESTS, RETRIES
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS
+from tests.simulation.agents.setting import CALLS
 from tests.simulation.cluster import Fault
 from tests.simulation.worker import CLOCKS_OFF_S, NULLS, PREFIX, Worker
 
@@ -43,6 +44,8 @@ class Faults:
                 deaths + moves + rest,
             )
         )
+        if history.world.has_agents:
+            self._kinds = [*self._kinds, self.tool_topic_is_away]
 
     async def happen(self, number: int) -> None:
         """So many, one after the other; some last while the next begins."""
@@ -126,11 +129,23 @@ class Faults:
 
         await self._after(self._chance.choice((1.0, 10.0, 20.0)), back)
 
+    async def tool_topic_is_away(self) -> None:
+        """Somebody has deleted the topic of a toolset; later a tool server makes it anew."""
+        missing, seconds = self._history.cluster.missing, self._chance.choice((1.0, 15.0, 60.0))
+        self._tell(f"the topic of a toolset is AWAY for {seconds} s")
+        missing.add(CALLS)
+
+        def back() -> None:
+            self._tell("the topic of a toolset is back")
+            missing.discard(CALLS)
+
+        await self._after(seconds, back)
+
     async def topics_are_cleaned(self) -> None:
         """Compaction, and the end of what was read long ago."""
         cluster = self._history.cluster
         for partition in range(self._history.partitions):
-            for topic in (LEDGER, RETRIES):
+            for topic in (LEDGER, RETRIES, RUNS):
                 log = cluster.log(topic.full_name(PREFIX), partition)
                 log.compact(cluster.clock.now() - NULLS if self._chance.random() < 0.5 else None)
             requests = cluster.log(REQUESTS.full_name(PREFIX), partition)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from answerbus.topics import DEAD_LETTERS
+from answerbus.topics import DEAD_LETTERS, TOPICS
 from tests.chaos.audit import accounts, calls, chunks, conservation, order, spends, terminals, typed
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
 from tests.chaos.audit.record import Record
+from tests.simulation.agents import checks
+from tests.simulation.agents.history import RunHistory
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
 from tests.simulation.process import CURRENT, run_and_bury
@@ -30,6 +32,7 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     order.check,
     chunks.check,
 )
+AUDITED = frozenset(topic.name for topic in TOPICS)
 TYPED_EVERY = 20  # the schemas of all events cost as much time as everything else together
 
 
@@ -70,11 +73,14 @@ class _Ear(logging.Handler):
         self._timeline.tell(lambda: f"logs: {text}")
 
 
-def judge(seed: int) -> Verdict:
-    """Run the history of a seed."""
+def judge(seed: int, *, runs: bool = False) -> Verdict:
+    """Run the history of a seed, of plain requests alone or with `runs` among them."""
+    return _judged(RunHistory(seed) if runs else History(seed))
+
+
+def _judged(history: History) -> Verdict:
     logger = logging.getLogger("services")
     before = logger.propagate, logger.level
-    history = History(seed)
     ear = _Ear(history.timeline)
     logger.addHandler(ear)
     logger.propagate = False
@@ -89,6 +95,8 @@ def judge(seed: int) -> Verdict:
         complaints.extend(_wrongly_given_up(history))
         complaints.extend(history.careful)
         complaints.extend(str(violation) for violation in _audit(history))
+        if isinstance(history, RunHistory):
+            complaints.extend(checks.complaints(history, _records(history)))
         history.timeline.is_over = True
 
     try:
@@ -98,12 +106,14 @@ def judge(seed: int) -> Verdict:
         logger.removeHandler(ear)
         logger.propagate = before[0]
     complaints += [*history.boundary.complaints, *ear.bugs, *errors]
-    return Verdict(seed, tuple(complaints), history.timeline, _records(history), frozenset(met))
+    return Verdict(
+        history.seed, tuple(complaints), history.timeline, _records(history), frozenset(met)
+    )
 
 
-def summary(seed: int) -> tuple[int, bool, frozenset[Pair]]:
+def summary(seed: int, *, runs: bool = False) -> tuple[int, bool, frozenset[Pair]]:
     """The seed, whether every promise held, and the rows of the lane's table that were met."""
-    verdict = judge(seed)
+    verdict = judge(seed, runs=runs)
     return seed, verdict.is_fine, verdict.met
 
 
@@ -112,7 +122,7 @@ def _audit(history: History) -> Iterator[Violation]:
     told = Told(
         prefix=PREFIX,
         partitions=history.partitions,
-        records=list(_records(history)),
+        records=[record for record in _records(history) if record.topic in AUDITED],
         calls=history.provider.journal(),
         committed=history.cluster.offsets,
         awaited_from={place: max(calm, at) for place, at in history.boundary.read_at.items()},

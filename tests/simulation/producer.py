@@ -37,6 +37,7 @@ class SimProducer:
         self._flushing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_fatal = self._is_stopped = False
+        self._found: dict[str, int] = {}  # topics of others, with their partitions
         self.process = CURRENT.get()
 
     async def start(self) -> None:
@@ -49,6 +50,13 @@ class SimProducer:
             id_ = self._id
             await cluster.connect()
             self._epoch = await cluster.ask(lambda: cluster.initialize(id_, self.process))
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Asked once; afterwards it is known."""
+        if topic not in self._found:
+            cluster = self._cluster
+            self._found[topic] = await cluster.ask(lambda: cluster.partitions_of(topic))
+        return set(range(self._found[topic]))
 
     async def begin_transaction(self) -> None:
         assert not self._is_fatal, "after a fatal error nothing can begin"
@@ -66,7 +74,7 @@ class SimProducer:
             raise IllegalOperation
         future: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_heard)
-        place = self._cluster.partition_of(topic, key) if partition is None else partition
+        place = self._cluster.place_of(topic, key) if partition is None else partition
         self._sent.append(((topic, place, key, value, _frozen(headers)), future))
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush())

@@ -40,7 +40,23 @@ def record(entry: Entry) -> str:
         case "dead_letter":
             return f"DEAD LETTER {body['dead_letter_id']} ({body['cause']['kind']})"
         case kind:
-            return f"{kind.upper()} {body['request_id']}"
+            return _of_runs(body) or f"{kind.upper()} {body['request_id']}"
+
+
+def _of_runs(body: dict[str, Any]) -> str | None:
+    match body["kind"]:
+        case "tool_call" | "approval_requested":
+            return f"{body['kind'].upper()} {body['call_id']}"
+        case "tool_ended":
+            return f"TOOL ENDED {body['call_id']} {body['outcome']['kind']}"
+        case "control_applied":
+            return f"CONTROL {body['control']['kind']}: {body['effect']} {body['requests']}"
+        case "run":
+            return f"run {body['request']['request_id']}"
+        case "run_step" | "run_call" | "run_cancel":
+            return f"{body['kind']} of {body['request_id']}"
+        case _:
+            return None
 
 
 def _account(body: dict[str, Any]) -> str:

@@ -1,12 +1,29 @@
-"""Some histories of runs; `python -m tests.simulation.run_histories` has as many as you like."""
+"""Some histories with runs; `make simulate AGENTS=1` plays thousands."""
 
 import pytest
 
-from tests.simulation.runs import judge
+from tests.simulation.judge import judge
 
-SEEDS = 6
+SEEDS = 24
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_promise_holds(seed: int) -> None:
-    assert judge(seed) == ()
+@pytest.mark.parametrize("first", range(0, SEEDS, 8))
+def test_promises_hold_over_any_history_with_runs(first: int) -> None:
+    for seed in range(first, first + 8):
+        verdict = judge(seed, runs=True)
+
+        assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
+
+
+def test_the_same_seed_makes_the_same_history() -> None:
+    assert str(judge(3, runs=True).timeline) == str(judge(3, runs=True).timeline)
+
+
+def test_histories_come_to_all_that_runs_do() -> None:
+    """Or they would prove nothing."""
+    told = "".join(str(judge(seed, runs=True).timeline) for seed in range(8))
+
+    for what in ("STEP", "TOOL_CALL", "ok", "timed_out", "invalid_args", "unknown_tool"):
+        assert what in told
+    for effect in ("approved", "denied", "cancelled", "remembered", "nothing"):
+        assert f": {effect} " in told

@@ -76,6 +76,13 @@ class Upstream:
             yield owner(body["workflow_id"], self.partitions), _bytes(body)
 
     def _request(self, workflow: str) -> tuple[int, bytes]:
+        body = self._body(workflow)
+        self.bodies.append(body)
+        value = _bytes(body)
+        self.published.append((value, workflow))
+        return self._place(workflow), value
+
+    def _body(self, workflow: str) -> Json:
         chance = self.chance
         body: Json = {
             "kind": "request",
@@ -103,10 +110,7 @@ class Upstream:
             policy["on_refusal"] = "retry"
         if policy:
             body["policy"] = policy
-        self.bodies.append(body)
-        value = _bytes(body)
-        self.published.append((value, workflow))
-        return self._place(workflow), value
+        return body
 
     def _place(self, workflow: str) -> int:
         """Some publishers hash in another way, and some over all partitions that there are."""

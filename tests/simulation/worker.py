@@ -13,16 +13,17 @@ from unittest import mock
 from aiokafka import TopicPartition
 
 from answerbus.registry import Registry
-from answerbus.topics import REQUESTS
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS
 from services.worker.adapters.clock import BrokerClock
-from services.worker.adapters.kafka import shard
+from services.worker.adapters.kafka import run_reader, shard
 from services.worker.adapters.kafka.forwarding import ForwardingShard
 from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
-from services.worker.context import Context, Limits
+from services.worker.context import Context, Limits, RunSetup
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
@@ -32,6 +33,8 @@ from services.worker.limits.slots import Slots
 from services.worker.observer import Observers
 from services.worker.plans import Backend, Planner
 from services.worker.ports import Shard
+from tests.simulation.agents.consumer import SaidConsumer
+from tests.simulation.agents.setting import planner, run_setup
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group
@@ -49,6 +52,7 @@ LATE_BATCH_S_MAX = 0.05
 HOUR_S = 3_600.0
 CLOCKS_OFF_S = (0.0, 0.0, 0.4, -60.0, 60.0, 26 * HOUR_S, -26 * HOUR_S, -8 * 24 * HOUR_S)
 NULLS = timedelta(seconds=10)  # so long a null value stays at least; in earnest a day
+SAID_POLL_MS = 1_000  # what comes wakes the reader before
 TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 
@@ -61,6 +65,7 @@ class World:
     provider: SimProvider
     partitions: int
     limits: Limits
+    has_agents: bool = False
 
 
 @contextmanager
@@ -70,6 +75,7 @@ def simulated_clients() -> Iterator[None]:
         mock.patch.object(shard, "TransactionalProducer", SimProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
         mock.patch.object(shard, "REST_S_MAX", NULLS.total_seconds() / 2),
+        mock.patch.object(run_reader, "POLL_MS", SAID_POLL_MS),
     ):
         yield
 
@@ -126,7 +132,18 @@ class Worker:
         consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
         self._consumer = consumer
         inbox = Inbox(self._current, self.membership)
-        self._running = asyncio.create_task(poll(consumer, inbox, self._chance))
+        self._running = [asyncio.create_task(poll(consumer, inbox, self._chance))]
+        if world.has_agents:
+            self._running.append(asyncio.create_task(self._said().run()))
+
+    def _said(self) -> RunReader:
+        """What tool servers and people say to its runs."""
+        cluster = self._world.cluster
+        return RunReader(
+            lambda: SaidConsumer(cluster=cluster),
+            lambda topic: topic.full_name(PREFIX),
+            lambda: self.membership.lifecycles,
+        )
 
     def _current(self) -> Any:
         return self._consumer
@@ -140,19 +157,22 @@ class Worker:
     async def _drain(self, limit_s: float) -> None:
         await asyncio.wait([self._starting])  # it may still ask for the time
         await self.membership.drain(limit_s)
-        self._running.cancel()
-        await asyncio.wait([self._running])
+        for task in self._running:
+            task.cancel()
+        await asyncio.wait(self._running)
         await self._consumer.stop()
         self.has_ended = True
 
     def _new_life(self, partition: int) -> Lifecycle:
         place = TopicPartition(TOPIC, partition)
         intake = PartitionIntake(self._current, self._read_monitor, place)
-        names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster})
+        used = self.context.partitions
+        has_runs = self._world.has_agents and partition < used
+        private = (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)
+        names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster}, private)
 
         def shard() -> Shard:
-            found = KafkaShard(names, self._clock)
-            used = self.context.partitions
+            found = KafkaShard(names, self._clock, self.context.runs.unavailable)
             return found if partition < used else ForwardingShard(found, used)
 
         return new_lifecycle(partition, self.context, intake, shard, handle)
@@ -162,10 +182,13 @@ class Worker:
         facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, None)
         slots = world.limits.max_in_flight
         backend = Backend(facts, "prompted", world.provider, ProfileLimiter(slots))
+        backends, tokens = {"default": backend}, random.Random(f"tokens {self.process.name}")
+        has_agents = world.has_agents
         return Context(
             worker=self.process.name,
             partitions=world.partitions,
-            planner=Planner({"default": backend}, Registry()),
+            planner=planner(backends) if has_agents else Planner(backends, Registry()),
+            runs=run_setup(tokens) if has_agents else RunSetup(),
             clock=self._clock,
             jitter=self._chance.random,
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),

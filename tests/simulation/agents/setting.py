@@ -1,0 +1,64 @@
+"""What workers with agents have in histories: a few agents, and the tools of one toolset."""
+
+import random
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.registry import Registry
+from answerbus.topics import TOOL_RESULTS, tool_calls
+from services.worker.adapters.agents import complete
+from services.worker.context import RunSetup
+from services.worker.core.run.agents import Agent, Agents
+from services.worker.dialects.schema_cache import SchemaCache
+from services.worker.plans import Backend, Planner
+from tests.unit.worker.core.run_builders import tool
+
+PREFIX = "sim"
+CALLS = tool_calls("orders").full_name(PREFIX)
+STEPS_MAX = 6
+TOOL_CANARY = "a description of a tool"  # which belongs behind a fence
+TOOLS: Mapping[str, ToolDefinition] = {
+    one.name: one
+    for one in (
+        tool("orders.get", description=TOOL_CANARY),
+        tool("orders.ship", approval="after_untrusted", timeout_s=10.0),
+        tool("orders.pay", delivery="at_most_once", approval="always"),
+    )
+}
+AGENTS = Agents(
+    Agent(
+        AgentDefinition(
+            name=f"support-{parallel}",
+            version=1,
+            instructions="Help.",
+            steps_max=STEPS_MAX,
+            parallel_max=parallel,
+        ),
+        tuple(TOOLS),
+    )
+    for parallel in (1, 2, 8)
+)
+# Compiling takes longer than all else in a history, and has nothing to do with its faults.
+_SCHEMAS = SchemaCache(Registry())
+
+
+def planner(backends: Mapping[str, Backend]) -> Planner:
+    """Of one worker."""
+    found = Planner(backends, Registry(), agents=AGENTS, tools=TOOLS)
+    found._schemas = _SCHEMAS
+    return found
+
+
+def run_setup(chance: random.Random) -> RunSetup:
+    """Of one worker; tokens are by its own chance."""
+    return RunSetup(
+        is_on=True,
+        reply_topic=TOOL_RESULTS.full_name(PREFIX),
+        chance=chance.randbytes,
+        complete=partial(complete, AGENTS),
+    )
+
+
+Json = dict[str, Any]
