@@ -8,14 +8,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.topics import RUN_TOPICS, TOPICS, Topic
+from answerbus.topics import TOPICS, Topic
 from services.agents import of_distributions
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.acls import acls
 from services.escaping import json_lines
 from services.settings import KafkaSettings, SetUpError, from_environment
 from services.topics.broker import topics_on
-from services.topics.planning.plan import Change, Create, Grow, Keep, Refused, Step, plan
+from services.topics.planning.plan import Change, Create, Grow, Keep, Refused, Step, needed, plan
 from services.topics.planning.size import beyond
 
 _DAY_MS = 86_400_000
@@ -42,17 +42,17 @@ def apply(
 ) -> None:
     """Create missing topics and correct settings that differ; to repeat it does no harm."""
     whole = from_environment(config)
-    settings, has_agents = whole.kafka, bool(whole.agents or of_distributions())
-    topics = (*TOPICS, *RUN_TOPICS) if has_agents or runs else TOPICS
+    settings, agents = whole.kafka, [*whole.agents.values(), *of_distributions().values()]
+    tools = (tool for agent in agents for tool in agent.tools)
+    topics = needed(tools, has_agents=bool(agents) or runs)
     steps = asyncio.run(_apply(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))
         return
     table = Table("topic", "partitions", "would do" if dry_run else "done")
     for step in steps:
-        table.add_row(
-            step.topic.full_name(settings.topic_prefix), str(settings.partitions), _said(step)
-        )
+        count = str(step.topic.partitions or settings.partitions)
+        table.add_row(step.topic.full_name(settings.topic_prefix), count, _said(step))
     stdout().print(table)
 
 
@@ -155,7 +155,7 @@ def _said(step: Step) -> str:
 def _as_data(step: Step, settings: KafkaSettings) -> Mapping[str, object]:
     return {
         "topic": step.topic.full_name(settings.topic_prefix),
-        "partitions": settings.partitions,
+        "partitions": step.topic.partitions or settings.partitions,
         "action": {Create: "create", Grow: "grow", Change: "change", Keep: "ok"}[type(step)],
         "changes": {
             diff.name: {"from": diff.found, "to": diff.wanted}

@@ -13,7 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Topic
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
 from services.operators.adapters.reader import Reader, reading
 from services.repartitioning.planning import lanes
 from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
@@ -29,6 +29,7 @@ from services.worker.ports import OutRecord
 CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place
 CHUNK_BYTES = 4 * 1024 * 1024
 COMMIT_TIMEOUT_S = 30.0
+OPEN_RUNS_SHOWN = 5
 _POLL_MS = 500
 
 Now = Callable[[], datetime]
@@ -55,17 +56,19 @@ async def move(
     if (lanes_said := await bus.lanes()).wrong:
         said = str(lanes_said)
         raise SetUpError(f"{said[0].upper()}{said[1:]}. Nothing was moved.")
-    counts = await bus.counts(*TOPICS)
+    of_runs = await bus.present(*RUN_TOPICS)
+    counts = await bus.counts(*TOPICS, *of_runs)
     moved = Moved(layout.partitions, partitions)
     if layout.partitions == partitions and layout.moving_to is None:
         return moved
     committed = await _committed(bus, group_id)
+    await _refuse_open_runs(bus)
     moved.grown = {topic: count for topic, count in counts.items() if count < partitions}
     if not dry_run and moved.grown:
         say(f"giving {len(moved.grown)} topics {partitions} partitions")
-        async with topics_on(bus) as topics:
+        async with topics_on(bus, (*TOPICS, *of_runs)) as topics:
             await topics.grow(list(moved.grown), partitions)
-        counts = await bus.counts(*TOPICS)
+    counts = await bus.counts(*TOPICS)
     mover = _Mover(bus, group_id, layout, partitions, counts, committed, moved, now, say)
     try:
         await mover.run(dry_run=dry_run)
@@ -215,6 +218,27 @@ async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
             "killed leaves when its session ends, after `kafka.session_timeout_ms`."
         )
     return {place: found.offset for place, found in offsets.items() if found.offset >= 0}
+
+
+async def _refuse_open_runs(bus: Bus) -> None:
+    """A lane goes on with the runs of its own partition alone. Raises SetUpError."""
+    if not await bus.present(RUNS):
+        return
+    last: dict[bytes | None, bool] = {}
+    async with reading(bus, (RUNS,)) as reader:
+        async for batch in reader.to_end():
+            last |= {stored.key: stored.value is not None for stored in batch}
+    keys = [(key or b"").decode(errors="replace") for key, is_open in last.items() if is_open]
+    requests = sorted({key.partition("/")[0] for key in keys})
+    if requests:
+        shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
+        more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""
+        raise SetUpError(
+            f"{len(requests)} runs or cancellations are open ({shown}{more}), and a move does not "
+            "take them along. Start the workers with the former number, publish no request with "
+            "`agent`, wait until these have had their outcome or cancel them with `answerbus "
+            "cancel`, stop the workers, and run the same again. Nothing was moved."
+        )
 
 
 async def _of_group(

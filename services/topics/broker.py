@@ -95,7 +95,11 @@ class TopicsOnBroker:
             {} if replication_factor == _BROKERS_DEFAULT else None
         )
         return NewTopic(
-            self._names[topic], partitions, replication_factor, assignments, dict(topic.settings())
+            self._names[topic],
+            topic.partitions or partitions,
+            replication_factor,
+            assignments,
+            dict(topic.settings()),
         )
 
     async def _until_visible(self, topics: Iterable[Topic]) -> None:

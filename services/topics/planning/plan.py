@@ -1,9 +1,9 @@
 """What must be done so that a broker has the topics of our table; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from answerbus.topics import TOPICS, Topic
+from answerbus.topics import RUN_TOPICS, TOOLSETS, TOPICS, Topic, tool_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +85,32 @@ def plan(
     """One step for each of the topics, which are those that every deployment needs, or more.
 
     `in_use` is how many partitions the lanes have used so far, where that is known: it decides
-    where a workflow lives, and only a move changes it. More than that in a topic do no harm.
+    where a workflow lives, and only a move changes it. More than that in a topic do no harm. Topics
+    of tools have numbers of their own, which tell nothing of lanes.
     """
-    counts = {topic.name: there.partitions for topic, there in found.items()}
+    lanes = {topic: there for topic, there in found.items() if topic.partitions is None}
+    counts = {topic.name: there.partitions for topic, there in lanes.items()}
     used = in_use or min(counts.values(), default=partitions)
     if used != partitions:
         return Refused(
             f"The topics have {used} partitions and `kafka.partitions` is {partitions}: set it to "
             f"{used}, or change the number with `answerbus topics move`, since workflows move."
         )
-    few = {topic: there.partitions for topic, there in found.items() if there.partitions < used}
+    few = {topic: there.partitions for topic, there in lanes.items() if there.partitions < used}
     steps = (_step(topic, found.get(topic)) for topic in topics)
     return (
         *(Grow(topic, count) for topic, count in few.items()),
         *(step for step in steps if not (isinstance(step, Keep) and step.topic in few)),
     )
+
+
+def needed(tools: Iterable[str], *, has_agents: bool) -> tuple[Topic, ...]:
+    """What a deployment needs whose agents have these tools, such as `orders.get_order`."""
+    if not has_agents:
+        return TOPICS
+    toolsets = dict.fromkeys(tool.partition(".")[0] for tool in tools)
+    calls = (tool_calls(name) for name in toolsets)
+    return (*TOPICS, *RUN_TOPICS, *((TOOLSETS, *calls) if toolsets else ()))
 
 
 def _step(topic: Topic, found: Found | None) -> Step:

@@ -37,7 +37,7 @@ def beyond(found: Mapping[Topic, Found], partitions: int) -> str | None:
     counts = {
         topic.name: there.partitions
         for topic, there in found.items()
-        if there.partitions > partitions
+        if there.partitions > partitions and topic.partitions is None
     }
     if not counts:
         return None

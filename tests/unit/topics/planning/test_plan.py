@@ -3,7 +3,7 @@
 import pytest
 
 from answerbus.partition import Layout
-from answerbus.topics import LEDGER, RESULTS, RETRIES, TOPICS
+from answerbus.topics import LEDGER, RESULTS, RETRIES, RUN_TOPICS, TOPICS, tool_calls
 from services.topics.planning.plan import (
     Change,
     Create,
@@ -12,6 +12,7 @@ from services.topics.planning.plan import (
     Grow,
     Keep,
     Refused,
+    needed,
     plan,
 )
 from services.topics.planning.size import beyond, unusable
@@ -117,3 +118,28 @@ def test_a_move_that_was_cut_short_keeps_workers_away() -> None:
         "A move from 12 to 16 partitions has begun and has not ended: run `answerbus topics move "
         "--partitions 16` again, or with 12 to go back."
     )
+
+
+def test_agents_need_the_topics_of_runs_and_those_of_their_tools() -> None:
+    wanted = needed(("orders.get", "orders.pay", "echo.echo"), has_agents=True)
+
+    names = [topic.name for topic in wanted[len(TOPICS) :]]
+    assert names == [
+        *(topic.name for topic in RUN_TOPICS),
+        "toolsets",
+        "tools.orders",
+        "tools.echo",
+    ]
+    assert needed((), has_agents=True) == (*TOPICS, *RUN_TOPICS)
+    assert needed((), has_agents=False) == TOPICS
+
+
+def test_the_number_of_a_tools_topic_tells_nothing_of_lanes() -> None:
+    calls = tool_calls("orders")
+    there = {topic: Found(12, topic.settings()) for topic in TOPICS}
+    there[calls] = Found(1, calls.settings())
+
+    steps = plan(there, 12, None, (*TOPICS, calls))
+    assert not isinstance(steps, Refused)
+    assert all(isinstance(step, Keep) for step in steps)
+    assert beyond({**there, calls: Found(24, calls.settings())}, 12) is None
