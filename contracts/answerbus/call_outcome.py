@@ -49,7 +49,7 @@ class Denied(Wire):
 
 
 class ApprovalExpired(Wire):
-    """Nobody approved the call in time."""
+    """No person approved the call in time."""
 
     kind: Literal["expired"] = "expired"
 

@@ -56,34 +56,23 @@ def list_approvals(
         stderr().print("No call awaits approval.")
 
 
-@app.command()
-def approve(
-    call: CallId,
-    *,
-    reason: Reason,
-    workflow: Workflow = None,
-    by: By = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    config: Config = None,
-) -> None:
-    """Let the call run, once, with the arguments it has now. Exit code 1: it awaits nothing."""
-    _decide("approved", call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
+def _command(name: str, decision: Decision, said: str) -> None:
+    @app.command(name=name, help=f"{said} Exit code 1: it awaits nothing.")
+    def decide(
+        call: CallId,
+        *,
+        reason: Reason,
+        workflow: Workflow = None,
+        by: By = None,
+        yes: Yes = False,
+        as_json: AsJson = False,
+        config: Config = None,
+    ) -> None:
+        _decide(decision, call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
 
 
-@app.command()
-def deny(
-    call: CallId,
-    *,
-    reason: Reason,
-    workflow: Workflow = None,
-    by: By = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    config: Config = None,
-) -> None:
-    """Refuse the call; its run is told, and goes on. Exit code 1: it awaits nothing."""
-    _decide("denied", call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
+_command("approve", "approved", "Let the call run, once, with the arguments it has now.")
+_command("deny", "denied", "Refuse the call; its run is told, and goes on.")
 
 
 def _decide(

@@ -45,7 +45,7 @@ def apply(
     settings, agents = whole.kafka, [*whole.agents.values(), *of_distributions().values()]
     tools = (tool for agent in agents for tool in agent.tools)
     topics = needed(tools, has_agents=bool(agents) or runs)
-    steps = asyncio.run(_apply(settings, topics, dry_run=dry_run))
+    steps = asyncio.run(applied(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))
         return
@@ -116,9 +116,10 @@ def move(
         console.print(f"Set `kafka.partitions` to {moved.after}, then start the workers.")
 
 
-async def _apply(
+async def applied(
     settings: KafkaSettings, wanted: Sequence[Topic], *, dry_run: bool
 ) -> Sequence[Step]:
+    """Bring the topics into shape; gives what was done. Raises SetUpError, BusUnavailable."""
     bus = bus_of(settings)
     async with topics_on(bus, wanted) as topics:
         found = await topics.look()

@@ -145,10 +145,10 @@ async def wrong_settings(stage: Stage) -> AsyncIterator[None]:
 async def silent_tools(stage: Stage) -> AsyncIterator[None]:
     """A tool that no server serves, called again and again, and one that awaits a person."""
     await stage.announce(CARD)
-    rules = [{"when": {"contains": "pay"}, "reply": _calls("pay")}, {"reply": _calls("echo")}]
+    rules = [{"when": {"contains": "settle"}, "reply": _calls("pay")}, {"reply": _calls("echo")}]
     stage.start(rules, AGENT)
     run: dict[str, Any] = {"agent": {"name": "support"}, "answer_schema": {"kind": "text"}}
-    await stage.publish(1, instructions="pay", **run)
+    await stage.publish(1, instructions="settle", **run)
     feeding = asyncio.create_task(_feed_runs(stage, run))
     yield
     feeding.cancel()

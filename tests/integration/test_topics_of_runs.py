@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import CONTROLS, RUN_TOPICS, RUNS, STEPS, TOOLSETS, tool_calls
-from services.commands.topics import _apply
+from services.commands.topics import applied
 from services.repartitioning.move import Moved, move
 from services.settings import KafkaSettings, SetUpError
 from services.topics.planning.plan import Keep, needed
@@ -41,11 +41,11 @@ async def test_open_runs_are_named_and_stay_where_they_are(
         bootstrap_servers=bus.bootstrap, topic_prefix=bus.prefix, partitions=bus.partitions
     )
     wanted = needed(("shop.echo", "shop.pay"), has_agents=True)
-    await _apply(settings, wanted, dry_run=False)
+    await applied(settings, wanted, dry_run=False)
     counts = await outside.counts(TOOLS, TOOLSETS, *RUN_TOPICS)
     assert (counts[TOOLS], counts[TOOLSETS]) == (12, 1)
     assert {counts[topic] for topic in RUN_TOPICS} == {bus.partitions}
-    again = await _apply(settings, wanted, dry_run=False)
+    again = await applied(settings, wanted, dry_run=False)
     assert all(isinstance(step, Keep) for step in again)
 
     # Kafka makes the topic of its groups when the first one is joined.

@@ -49,7 +49,7 @@ class RunEnded:
 
 
 async def run(tool: Tool, args: object, call: ToolCall, limit: TimeLimit) -> RunEnded:
-    """The outcome of a tool, whatever it does. Cancelled, it cancels the tool."""
+    """The outcome of a tool, also of one that raises. Cancelled, it cancels the tool."""
     work = _start(tool, args, call)
     try:
         while not work.done() and (left_s := limit.left_s()) > 0:

@@ -74,7 +74,7 @@ class ToolServer:
         self._stopping = asyncio.Event()
         self.claims = Claims(channel)
         self.counts: Counter[str] = Counter()
-        """Calls by what became of them: `ok`, a failure's code, or the reason of a drop."""
+        """Calls by how they ended: `ok`, a failure's code, or the reason of a drop."""
 
     def stop(self) -> None:
         """Take no more calls, and let those that run end, within the time to drain."""

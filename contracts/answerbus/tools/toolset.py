@@ -57,7 +57,7 @@ class Toolset:
         """Make a function a tool; it stays the function that it is. Raises ToolSignatureError.
 
         `at_least_once`: it may run again after a crash, with the same `call.id`, and its effects
-        must be idempotent. `at_most_once`: it never runs twice, and after a crash nobody knows
+        must be idempotent. `at_most_once`: it never runs twice, and after a crash it is not known
         whether it ran.
         """
         if function is None:

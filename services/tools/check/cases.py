@@ -20,7 +20,7 @@ Expected = Literal["ok", "error", "nothing", "same"]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A call that may be run, chosen by who checks: it has whatever effect the tool has."""
+    """A call that may be run, chosen by who checks: it has the effect that the tool has."""
 
     tool: str
     args: dict[str, JsonValue]
@@ -110,7 +110,7 @@ class CaseBuilder:
         return cases
 
     def last(self) -> Case:
-        """Sent behind all others: whoever answers it has read them."""
+        """Sent behind all others: a server that answers it has read them."""
         unknown = self._call("last", NO_SUCH_TOOL, {})
         return Case(
             "a server goes on after all of this", "error", [_bytes(unknown)], unknown.call_id
@@ -145,7 +145,7 @@ class CaseBuilder:
 
 
 def _cancel(maker: CaseBuilder, name: str) -> bytes:
-    """Of a call that nobody made."""
+    """Of a call that was not made."""
     cancelled = ToolCancel(
         call_id=f"{maker.caller.name}.{name}",
         request_id=maker.caller.name,

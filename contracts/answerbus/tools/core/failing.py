@@ -31,7 +31,7 @@ class ToolError(Exception):
 
     @property
     def failure(self) -> ToolFailure:
-        """What the server answers; whatever the tool said, it fits the wire."""
+        """What the server answers: the words of the tool, cut so that they fit the wire."""
         fits = 0 < len(self.code) <= limits.NAME_CHARS_MAX and set(self.code) <= _CODE_CHARS
         return ToolFailure(
             code=self.code if fits else CODE_FALLBACK,
@@ -55,7 +55,7 @@ def invalid_args(problems: Sequence[Problem]) -> ToolFailure:
 
 
 def not_approved() -> ToolFailure:
-    """A person must approve each call of this tool, and nobody did; it did not run."""
+    """A person must approve each call of this tool; this one was not approved, and did not run."""
     return ToolFailure(code=NOT_APPROVED, message="a person must approve each call of this tool")
 
 

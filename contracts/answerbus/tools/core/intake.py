@@ -90,7 +90,7 @@ def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
     if record.toolset != offered.toolset:
         return Drop("foreign_toolset")
     if record.reply.topic != offered.results_topic:
-        # Whoever may write calls could else have this server write to any topic that it may.
+        # Else those who may write calls could have this server write to any topic that it may.
         return Drop("foreign_reply")
     if record.expires_at <= now:
         return Drop("expired")
