@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.agents.acting import END_TEXT, Plan, acting
-from tests.benchmarks.agents.entrant import Driven, gaps_ms
+from tests.benchmarks.agents.entrant import Driven, Effect, gaps_ms
 from tests.benchmarks.agents.product import agent_toml, run_body
 from tests.benchmarks.agents.rivals import read_notes
+from tests.benchmarks.agents.run_kills import unsettled
 from tests.benchmarks.agents.toolset import bench
 from tests.benchmarks.arithmetic import Span
 from tests.benchmarks.journal import Call
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import Stub, beginning
 
+END = {"ended": "a", "at": 1.0}
 PLAN = Plan(2, ("echo", "straggle"))
 
 
@@ -78,14 +80,24 @@ def test_what_is_added_is_between_two_calls_of_one_run() -> None:
     assert gaps_ms(calls, Span(2.0, 3.0)) == [500.0]
 
 
+def test_at_a_kill_a_call_is_unsettled_whose_step_has_shown_nothing() -> None:
+    calls = [Call(run, Span(0.0, 1.0), 200) for run in ("done", "young", "ended")]
+    calls += [Call("twice", Span(0.0, 1.0), 200), Call("twice", Span(2.0, 9.0), 0)]
+    effects = [Effect("done", 1, 2.0), Effect("young", 1, 6.0), Effect("twice", 1, 1.5)]
+
+    assert unsettled(calls, effects, {"ended": 3.0}, 5.0) == 2  # of `young`, and of `twice`
+    assert unsettled(calls, effects, {"ended": 3.0}, 1.8) == 3  # all but `twice`
+    assert Effect.of_line("r-1 2 3.5") == Effect("r-1", 2, 3.5)
+
+
 def test_a_caller_that_was_killed_leaves_what_it_noted_whole(tmp_path: Path) -> None:
     notes, driven = tmp_path / "notes", Driven()
-    lines = [{"started": "a"}, {"started": "b"}, {"ended": "a"}, {"ended": "a"}, {"failed": "b"}]
+    lines = [{"started": "a"}, {"started": "b"}, END, END, {"failed": "b"}]
     notes.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"ended": "')
 
     read_notes(notes, driven)
 
-    assert (driven.started, driven.ended, driven.doubled, driven.lost) == (2, {"a"}, 1, 1)
+    assert (driven.started, driven.ended_at, driven.doubled, driven.lost) == (2, {"a": 1.0}, 1, 1)
 
 
 def test_the_agent_may_call_each_tool_of_the_toolset() -> None:

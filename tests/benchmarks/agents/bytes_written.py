@@ -28,11 +28,12 @@ def measure(rig: Rig, _size: Size, entrant: Entrant) -> Iterator[Figure]:
         wanted = "the end of the run"
         rig.wait(lambda: rig.stub.stats()["ended"] > 0, wanted, RUN_LIMIT_S)
         worker.stop()
-        written = entrant.written(field)
+        places = entrant.written(field)
+        written = sum(places.values())
     content = STEPS * RESULT_BYTES + _answers()
     most = TIMES_MAX * content + STEP_BYTES * (STEPS + 1)
     bar = Bar("<=", round(most / 1e6, 2)) if entrant.who == "product" else None
-    about = {"answers and results": content}
+    about = {"answers and results": content, **places}
     yield Figure(NAME, case, entrant.who, "written", written / 1e6, "MB", bar, about)
     yield Figure(NAME, case, entrant.who, "times its content", written / content, "", None, about)
 

@@ -27,12 +27,27 @@ class Driven:
     """What the caller of the runs saw; complete once the driving is over."""
 
     started: int = 0
-    ended: set[str] = field(default_factory=set)
+    ended_at: dict[str, float] = field(default_factory=dict)  # by run, on the wall clock
     doubled: int = 0
 
     @property
     def lost(self) -> int:
-        return self.started - len(self.ended)
+        return self.started - len(self.ended_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A tool's effect: of which run and step, and when."""
+
+    run: str
+    number: int
+    at: float
+
+    @classmethod
+    def of_line(cls, line: str) -> "Effect":
+        """As each tool notes it."""
+        run, number, at = line.split(" ")
+        return cls(run, int(number), float(at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +83,12 @@ class Entrant(Protocol):
         """Runs are started while the block lasts."""
         ...
 
-    def written(self, field: Field) -> int:
-        """Bytes that were written for the runs of the trial; tools and workers have ended."""
+    def written(self, field: Field) -> Mapping[str, int]:
+        """Bytes that were written for the runs of the trial, by place; its workers have ended."""
         ...
 
-    def effects(self, field: Field) -> list[str]:
-        """A line for each time that a tool had its effect."""
+    def effects(self, field: Field) -> list[Effect]:
+        """Each time that a tool had its effect."""
         ...
 
 

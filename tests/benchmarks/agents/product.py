@@ -4,14 +4,14 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from answerbus.topics import RUN_TOPICS, TOOLSETS, tool_calls
 from tests.benchmarks.agents.acting import Plan
-from tests.benchmarks.agents.entrant import IN_FLIGHT, Driven, Load, Task
+from tests.benchmarks.agents.entrant import IN_FLIGHT, Driven, Effect, Load, Task
 from tests.benchmarks.agents.kafka_bytes import kafka_bytes
 from tests.benchmarks.agents.toolset import EFFECTS_VARIABLE, RESULT_VARIABLE, TOOLSET
 from tests.benchmarks.downstream import Downstream, watching
@@ -24,6 +24,7 @@ TOOLS = ("echo", "straggle", "effect", "wait")
 BUDGET_ATTEMPTS = 1_000
 TTL_S = 86_400
 LOOK_EVERY_S = 0.02
+RESULTS = "tool-results.v1"
 END_LIMIT_S = 90.0
 STEPS_MAX, PARALLEL_MAX = 100, 8
 SERVE = ["-m", "services.cli", "tools", "serve", "tests.benchmarks.agents.toolset:bench"]
@@ -64,16 +65,18 @@ class Product:
         driven = Driven()
         with watching(field.bus) as seen, _publishing(field, load, seen, driven):
             yield driven
-        driven.ended = set(seen.seen_at)
+        driven.ended_at = dict(seen.seen_at)
         driven.doubled = seen.doubled
 
-    def written(self, field: Field) -> int:
-        """All records that workers and tool servers wrote."""
-        return kafka_bytes(field, f"{field.bus.prefix}.")
+    def written(self, field: Field) -> Mapping[str, int]:
+        """All that the worker wrote; what the tool answered is what is measured against."""
+        found = kafka_bytes(field, f"{field.bus.prefix}.")
+        return {topic: size for topic, size in found.items() if topic != RESULTS}
 
-    def effects(self, field: Field) -> list[str]:
+    def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
-        return (field.rig.folder / f"{field.bus.prefix}-effects").read_text().splitlines()
+        lines = (field.rig.folder / f"{field.bus.prefix}-effects").read_text().splitlines()
+        return [Effect.of_line(line) for line in lines]
 
 
 def topics_of_agents(field: Field) -> None:

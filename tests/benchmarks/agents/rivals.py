@@ -1,14 +1,13 @@
 """Calfkit and LangGraph as entrants: processes of an environment of their own."""
 
 import json
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks.agents.acting import Plan
-from tests.benchmarks.agents.entrant import Driven, Load, Task
+from tests.benchmarks.agents.entrant import Driven, Effect, Load, Task
 from tests.benchmarks.agents.kafka_bytes import kafka_bytes
 from tests.benchmarks.rig import Contestant, Field
 from tests.benchmarks.rivals.postgres import Postgres
@@ -52,16 +51,15 @@ class Calfkit:
         yield driven
         read_notes(notes, driven)
 
-    def written(self, field: Field) -> int:
-        """All records of its topics, those of its control plane included."""
-        return sum(
-            kafka_bytes(field, prefix)
-            for prefix in (f"agent.{field.bus.prefix}", f"{field.bus.prefix}.", "tool.", "calf")
-        )
+    def written(self, field: Field) -> Mapping[str, int]:
+        """All records of topics that have the trial in their name, and of its control plane."""
+        names = f"agent.{field.bus.prefix}", f"{field.bus.prefix}.", "tool.", "calf"
+        found = (kafka_bytes(field, name) for name in names)
+        return {topic: size for each in found for topic, size in each.items()}
 
-    def effects(self, field: Field) -> list[str]:
+    def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
-        return _place(field, "effects").read_text().splitlines()
+        return [Effect.of_line(one) for one in _place(field, "effects").read_text().splitlines()]
 
     def _of_tools(self, field: Field) -> list[str]:
         size = ["--result-bytes", str(self._task.result_bytes)]
@@ -115,14 +113,14 @@ class LangGraph:
         yield driven
         read_notes(_place(field, "notes"), driven)
 
-    def written(self, field: Field) -> int:
+    def written(self, field: Field) -> Mapping[str, int]:
         """What the database wrote to its log."""
         del field
-        return self._database.wal_bytes() - self._wal_at
+        return {"wal": self._database.wal_bytes() - self._wal_at}
 
-    def effects(self, field: Field) -> list[str]:
+    def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
-        return _place(field, "effects").read_text().splitlines()
+        return [Effect.of_line(one) for one in _place(field, "effects").read_text().splitlines()]
 
 
 def _place(field: Field, name: str) -> Path:
@@ -138,13 +136,15 @@ def _load(load: Load) -> list[str]:
 def read_notes(notes: Path, driven: Driven) -> None:
     """What the caller noted; a line that a kill cut short is left out."""
     lines = notes.read_text().splitlines() if notes.exists() else []
-    found: Counter[str] = Counter()
+    ends = 0
     started: set[str] = set()
     for line in lines:
         if not line.endswith("}"):
             continue
         noted = json.loads(line)
-        found.update([noted["ended"]] if "ended" in noted else [])
-        started.update([noted["started"]] if "started" in noted else [])
-    driven.started, driven.ended = len(started), set(found)
-    driven.doubled = found.total() - len(found)
+        if "ended" in noted:
+            ends += 1
+            driven.ended_at.setdefault(noted["ended"], noted["at"])
+        elif "started" in noted:
+            started.add(noted["started"])
+    driven.started, driven.doubled = len(started), ends - len(driven.ended_at)

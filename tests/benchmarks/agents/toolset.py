@@ -5,6 +5,7 @@ answerbus tools serve tests.benchmarks.agents.toolset:bench
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from answerbus.tools import Toolset
@@ -36,7 +37,7 @@ async def straggle(run: str, number: int) -> str:
 def effect(run: str, number: int) -> str:
     """Note in a file that it ran: that cannot be taken back."""
     with Path(os.environ[EFFECTS_VARIABLE]).open("a") as effects:  # noqa: TID251
-        effects.write(f"{run} {number}\n")
+        effects.write(f"{run} {number} {time.time():.6f}\n")
     return "noted"
 
 

@@ -28,6 +28,7 @@ STEPS_PER_S = 50
 LATENCY_STEPS = 5
 PARALLEL = 8
 STRAGGLERS_PER_S = 2.0
+WARMUP_S = 5.0
 FIRST_STEP_LIMIT_S = 90.0
 MANY = 10_000_000
 
@@ -80,8 +81,8 @@ def _steady(
     load = Load(MANY, open=at_once)
     with trial(rig, entrant, Task(Plan(STEPS)), latency, load) as (field, worker, server, _):
         rig.wait(lambda: rig.stub.stats()["answered"] > at_once, "steps", FIRST_STEP_LIMIT_S)
-        time.sleep(size.warmup_s)
-        seen = _watch(rig, worker, server, size.window_s)
+        time.sleep(WARMUP_S)
+        seen = _watch(rig, worker, server, size.growth_window_s)
         field.end()
     yield from _costs(case, entrant, seen)
 
@@ -171,9 +172,9 @@ def _open_loop(
     latency = Latency("log-normal", median_s=0.5, cap_s=5.0)
     with trial(rig, entrant, Task(plan), latency, load) as (field, _, _, _):
         rig.wait(lambda: rig.stub.stats()["ended"] > 0, "an answer", FIRST_STEP_LIMIT_S)
-        time.sleep(size.warmup_s)
+        time.sleep(WARMUP_S)
         began = time.time()
-        time.sleep(size.open_loop_s)
+        time.sleep(size.growth_window_s)
         window = Span(began, time.time())
         field.end()
     return rig.calls(), window

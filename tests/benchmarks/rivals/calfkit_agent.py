@@ -41,7 +41,7 @@ def tools_of(suffix, result_bytes, effects):
     async def effect(run: str, number: int) -> str:
         """Note in a file that it ran."""
         with Path(effects).open("a") as journal:
-            journal.write(f"{run} {number}\n")
+            journal.write(f"{run} {number} {time.time():.6f}\n")
         return "noted"
 
     return [echo, straggle, effect]
@@ -69,7 +69,7 @@ async def drive(options):
     async def run(name):
         try:
             await gateway.execute(f"[[call {name}]] Work.", timeout=options.limit)
-            notes.write(json.dumps({"ended": name}) + "\n")
+            notes.write(json.dumps({"ended": name, "at": time.time()}) + "\n")
         except Exception as error:
             notes.write(json.dumps({"failed": name, "why": repr(error)[:200]}) + "\n")
         finally:

@@ -56,7 +56,7 @@ def graph_of(options, saver):
             await asyncio.sleep(STRAGGLE_S)
         if name == "effect":
             with Path(options.effects).open("a") as effects:
-                effects.write(f"{args['run']} {args['number']}\n")
+                effects.write(f"{args['run']} {args['number']} {time.time():.6f}\n")
         text = f"{args['run']} {args['number']} {filler if name == 'echo' else ''}"
         return {"role": "tool", "tool_call_id": call["id"], "content": text}
 
@@ -97,7 +97,7 @@ async def work(options):
                 if not is_new and not (await graph.aget_state(config)).values:
                     is_new = True  # it was lost before its first checkpoint
                 await graph.ainvoke(asked if is_new else None, config)
-                notes.write(json.dumps({"ended": name}) + "\n")
+                notes.write(json.dumps({"ended": name, "at": time.time()}) + "\n")
             except Exception as error:
                 notes.write(json.dumps({"failed": name, "why": repr(error)[:200]}) + "\n")
             finally:
