@@ -1,6 +1,7 @@
 """The command `answerbus worker`."""
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,8 @@ def worker(
     ] = 1,
 ) -> None:
     """Answer requests until SIGTERM, then finish the calls in flight and leave."""
+    # It ends no worker that cannot hear it yet: the file is looked at soon after the start.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     settings, file = from_environment(config), SettingsFile(config)
     mask = mask_of(settings)
     start_logging(log_level, mask)
