@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlencode
 
 import jwt
@@ -56,6 +56,7 @@ class FakeIssuer:
     token_for: Callable[["FakeIssuer", dict[str, Any], dict[str, Any]], str] | None = None
     answers: dict[str, web.Response] = field(default_factory=dict)  # in place of its own, by path
     key_number: int = 0
+    known_by: Literal["header", "form", "nothing"] = "header"  # how it knows its client
     asks_first: bool = False  # who that is, on a page of its own
     asked: list[str] = field(default_factory=list)
     _codes: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -131,8 +132,15 @@ class FakeIssuer:
         pair = f"{CLIENT}:the-secret%3Aof%2Fthe+client"  # as RFC 6749, 2.3.1 has it
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         began = self._codes.pop(form["code"], {})
+        basic = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        given = (authorization, form.get("client_id"), form.get("client_secret"))
         is_right = (
-            authorization == f"Basic {base64.b64encode(pair.encode()).decode()}"
+            given
+            == {
+                "header": (basic, None, None),
+                "form": ("", CLIENT, SECRET),
+                "nothing": ("", CLIENT, None),
+            }[self.known_by]
             and form["grant_type"] == "authorization_code"
             and form["redirect_uri"] == began.get("redirect_uri")
             and began["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -211,6 +211,7 @@ def test_beyond_this_machine_a_token_is_required() -> None:
     assert may_start("127.0.0.1", None, None) is None
     assert may_start("0.0.0.0", "x" * 16, None) is None
     assert may_start("0.0.0.0", None, None, {"night": "x" * 16}) is None
+    assert may_start("0.0.0.0", None, None, has_issuer=True) is None
     for operator, viewer in ((None, None), (None, "x" * 16)):
         assert "needs a token" in (may_start("0.0.0.0", operator, viewer) or "")
     twice = may_start("127.0.0.1", "x" * 16, None, {"night": "x" * 16})

@@ -172,9 +172,27 @@ async def test_tokens_go_on_beside_the_issuer(tmp_path: Path) -> None:
             assert (await at.here.get("/", await at.here.log_in(token))).status == 200
 
 
-async def test_a_public_client_has_no_secret_and_some_take_it_in_the_form(tmp_path: Path) -> None:
+async def test_a_client_is_known_as_the_issuer_wants_it(tmp_path: Path) -> None:
+    async with door(tmp_path) as at:
+        at.issuer.known_by = "form"
+        at.issuer.change_metadata = lambda found: found.update(
+            token_endpoint_auth_methods_supported=["client_secret_post"]
+        )
+        assert (await at.sign_in()).status == 200
+
     async with door(tmp_path, client_secret_file=None) as at:
         assert "invalid_grant" in await refusal(await at.sign_in()), "this one wants a secret"
+        at.issuer.known_by = "nothing"
+        assert (await at.sign_in()).status == 200
+
+
+async def test_the_secret_of_the_client_is_read_anew(tmp_path: Path) -> None:
+    async with door(tmp_path) as at:
+        (tmp_path / "secret").write_text("another")
+        assert "invalid_grant" in await refusal(await at.sign_in())
+
+        (tmp_path / "secret").write_text(SECRET)
+        assert (await at.sign_in()).status == 200
 
 
 async def test_keys_may_change_at_any_time(tmp_path: Path) -> None:
