@@ -40,7 +40,7 @@ class Step(Wire):
     n: Number
     attempt: Number
     said: tuple[str, ...] = ()
-    calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_CALLS_MAX)]
+    calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
     usage: Usage
     account: AccountState
     at: Timestamp

@@ -13,6 +13,7 @@ FROM = (
     "services/worker",
     "services/worker/adapters",
     "tests",
+    "tests/unit/worker",
 )
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -32,3 +33,11 @@ def test_a_file_that_a_page_names_exists(page: Path) -> None:
 
 def test_pages_name_files() -> None:
     assert sum(len(named(page)) for page in PAGES) > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_test_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path, name in re.findall(r"`([\w/.-]+\.py)::(\w+)`", text):
+        found = [ROOT / folder / path for folder in FROM if (ROOT / folder / path).exists()]
+        assert any(f"def {name}(" in file.read_text(encoding="utf-8") for file in found), name

@@ -1,6 +1,6 @@
 """From settings to the agents that the core knows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -13,16 +13,32 @@ from services.worker.core.run.agents import Agent, Agents
 
 def known_agents(settings: Mapping[str, AgentSettings]) -> Agents:
     """Those of the settings, and of distributions. Raises SetUpError."""
+    return Agents(_agent(*named) for named in _all(settings))
+
+
+def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
+    """The digests that cards of toolsets must have, by toolset.
+
+    Raises SetUpError where two agents pin one toolset to different cards: it has one at a time.
+    """
+    pins: dict[str, tuple[str, str]] = {}
+    for name, agent in _all(settings):
+        for toolset, digest in agent.pins.items():
+            other, pinned = pins.setdefault(toolset, (name, digest))
+            if pinned != digest:
+                raise SetUpError(
+                    f"The agents {other!r} and {name!r} pin the toolset {toolset!r} to different "
+                    "digests: give both the one of the card that they shall have."
+                )
+    return {toolset: digest for toolset, (_, digest) in pins.items()}
+
+
+def _all(settings: Mapping[str, AgentSettings]) -> Iterator[tuple[str, AgentSettings]]:
     try:
         found = of_distributions()
     except AgentError as error:
         raise SetUpError(str(error)) from error
-    return Agents(_agent(*named) for named in chain(found.items(), settings.items()))
-
-
-def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
-    """The digests that cards of toolsets must have, by toolset."""
-    return {name: digest for agent in settings.values() for name, digest in agent.pins.items()}
+    return chain(found.items(), settings.items())
 
 
 def complete(agents: Agents, admitted: Admitted) -> Admitted:

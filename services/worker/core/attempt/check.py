@@ -1,6 +1,7 @@
 """The one check of an answer: size, JSON, wire shape, authority; nothing is ever repaired."""
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from pydantic_core import to_json
 
@@ -100,7 +101,14 @@ def _not_utf8(content: str) -> failure.Malformed | None:
 
 def _publishable(read: Accepted | AcceptedStep | failure.Invalid) -> Checked:
     """Reading may write an answer longer than it came, so that its size is looked at again."""
-    if isinstance(read, failure.Invalid | AcceptedStep):
-        return read
-    size = len(to_json(read.answer))
+    match read:
+        case failure.Invalid():
+            return read
+        case AcceptedStep():
+            calls = [(call.tool, call.args) for call in read.calls]
+            size = len(to_json((read.said, read.thoughts, calls)))
+        case Accepted():
+            size = len(to_json(read.answer))
+        case _:
+            assert_never(read)
     return TooLarge(size) if size > ANSWER_BYTES_MAX else read

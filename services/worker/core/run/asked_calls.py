@@ -17,14 +17,17 @@ from services.worker.core.schema.resolved import WantedCall
 def asked_call(
     run: Run, wanted: WantedCall, attempt: int, place: int, inputs: RunInputs
 ) -> AskedCall:
-    """One that may not be made has its outcome at once."""
-    outcome = wanted.outcome
-    if outcome is None and place >= run.definition.calls_max:
-        outcome = NotRun(which="calls")
+    """One that may not be made has its outcome at once.
+
+    Of those beyond the limit no more is said than that, whatever is wrong with them: a record holds
+    what is wrong with so many calls, and not with five hundred.
+    """
+    outcome = NotRun(which="calls") if place >= run.definition.calls_max else wanted.outcome
     args = wanted.args
     if len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX:
         expected = f"at most {TOOL_ARGS_BYTES_MAX:,} bytes of arguments"
-        outcome = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
+        too_large = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
+        outcome = outcome if isinstance(outcome, NotRun) else too_large
         args = {}
     return AskedCall(
         call_id=f"{inputs.request.request_id}.call.{attempt}.{place}",

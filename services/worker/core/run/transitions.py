@@ -9,6 +9,7 @@ from typing import assert_never
 
 from answerbus.budget import AccountState, Usage
 from answerbus.call_outcome import (
+    ApprovalExpired,
     CallCancelled,
     CallError,
     CallOk,
@@ -144,10 +145,14 @@ def approval_came(run: Run, approval: Approval, inputs: RunInputs) -> Change | N
 
 
 def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
-    """The run ends with calls open: each ends, and tool servers are told."""
-    change = Change(run)
+    """The run ends with calls open: each ends, and tool servers are told.
+
+    What a person was asked for has expired if the deadline is why.
+    """
+    change, is_over = Change(run), inputs.now >= inputs.deadline
+    cancelled = CallCancelled(by=cause.by, reason=cause.reason)
     for call in run.open:
-        outcome = CallCancelled(by=cause.by, reason=cause.reason)
+        outcome = ApprovalExpired() if is_over and call.awaits_approval else cancelled
         change = change.then(_end(change.run, call, outcome, inputs))
         if call.is_called and may_call(run, call, inputs):
             told = events.stop(run, call, cause.reason, inputs)

@@ -272,7 +272,7 @@ def test_the_deadline_ends_a_run_that_waits_for_its_tools() -> None:
         await finished(stage)
 
         assert cause(stage, "r-1") == "deadline_passed"
-        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["cancelled"]
+        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["expired"]
 
     run(main())
 

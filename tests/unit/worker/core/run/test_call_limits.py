@@ -1,0 +1,97 @@
+"""The limits of what a step may call: arguments, calls, and the time of an approval."""
+
+from dataclasses import replace
+
+import pytest
+
+from answerbus.answers.agent_action import ACTIONS_MAX
+from answerbus.cause import Cancelled
+from answerbus.limits import (
+    AGENT_TOOLS_MAX,
+    ENVELOPE_EXTRA_BYTES_MAX,
+    RECORD_BYTES_MAX,
+    STEP_ACTIONS_MAX,
+    STEP_CALLS_MAX,
+    TOOL_ARGS_BYTES_MAX,
+)
+from answerbus.step import ToolEnded
+from services.worker.core.attempt.check import TooLarge, check
+from services.worker.core.run import transitions
+from services.worker.core.run.run import Run
+from services.worker.core.run.transitions import Change
+from services.worker.core.schema.resolved import AcceptedStep, WireSchema
+from services.worker.dialects.dispatch import compile_for
+from tests.unit.worker.core.run_builders import (
+    call,
+    definition,
+    inputs,
+    sent,
+    step_schema,
+    taken,
+    tool,
+)
+
+BY = Cancelled(by="ops", reason="why")
+
+
+def outcomes(change: Change) -> list[str]:
+    return [event.outcome.kind for event in change.written if isinstance(event, ToolEnded)]
+
+
+@pytest.mark.parametrize(("over", "kinds"), [(0, []), (1, ["invalid_args"])])
+def test_arguments_have_64_kib_at_most(over: int, kinds: list[str]) -> None:
+    loose = definition(tool(schema={"type": "object"}))
+    around = len('{"order_id": ""}')
+    large = "x" * (TOOL_ARGS_BYTES_MAX - around + over)
+    change = taken(Run(loose), call(order_id=large))
+
+    assert outcomes(change) == kinds
+    assert len(sent(change)) == 1 - len(kinds)
+    (asked,) = change.run.steps[0].calls
+    assert bool(asked.args) == (over == 0), "what is too large is not written down either"
+
+
+def test_a_step_has_32_calls_at_most_and_the_others_are_told_so() -> None:
+    many = (call(order_id=str(number)) for number in range(STEP_CALLS_MAX + 2))
+    change = taken(Run(definition(parallel_max=STEP_CALLS_MAX)), *many)
+
+    assert len(sent(change)) == STEP_CALLS_MAX
+    assert outcomes(change) == ["not_run", "not_run"]
+
+
+def test_as_many_wrong_calls_as_an_answer_can_have_fit_in_one_record() -> None:
+    """Each is told which tools there are: 500 times that would be more than a record holds."""
+    tools = [tool(f"orders.{'t' * 100}{number}") for number in range(AGENT_TOOLS_MAX)]
+    many = (call("orders.unknown") for _ in range(STEP_ACTIONS_MAX))
+    change = taken(Run(definition(*tools)), *many)
+
+    assert outcomes(change) == ["unknown_tool"] * STEP_CALLS_MAX + ["not_run"] * (
+        STEP_ACTIONS_MAX - STEP_CALLS_MAX
+    )
+    sizes = [len(event.model_dump_json().encode()) for event in change.written]
+    assert max(sizes) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
+    assert ACTIONS_MAX <= STEP_ACTIONS_MAX
+
+
+def test_a_step_that_is_written_longer_than_it_came_is_too_large() -> None:
+    """`1e15` has four bytes, and is written as `1000000000000000.0`."""
+    numbers = ",".join(["1e15"] * 5_000)
+    one = f'{{"kind":"tool_call","name":"orders.get","args":{{"n":[{numbers}]}}}}'
+    resolved = step_schema(definition(tool(schema={"type": "object"})))
+    wire = compile_for("prompted", resolved)
+    assert isinstance(wire, WireSchema)
+
+    checked = [
+        check(f'{{"actions":[{",".join([one] * count)}]}}', resolved, wire) for count in (1, 9)
+    ]
+    assert [type(found) for found in checked] == [AcceptedStep, TooLarge]
+
+
+def test_an_approval_has_time_until_the_deadline_of_its_run() -> None:
+    change = taken(
+        Run(definition(tool(approval="always"), tool("orders.look"))), call(), call("orders.look")
+    )
+    over = replace(inputs(), now=inputs().deadline)
+
+    assert outcomes(transitions.stopped(change.run, BY, inputs())) == ["cancelled", "cancelled"]
+    assert outcomes(transitions.stopped(change.run, BY, over)) == ["expired", "cancelled"]
