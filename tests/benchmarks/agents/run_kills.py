@@ -4,7 +4,6 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 
 from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.agents.entrant import Effect, Entrant, Load, Task
@@ -20,7 +19,9 @@ STEPS = 2
 OPEN = 200
 KILLS = 2
 RUNS_OF_RIVALS = 600  # who is slower shall not take longer
-END_LIMIT_S = 90.0  # without another run that ended
+END_LIMIT_S = 90.0  # until a third of the runs have ended
+QUIET_S = 20.0  # longer than a tool's time-out and a member's session
+SETTLE_LIMIT_S = 120.0
 LOOK_S = 0.2
 
 
@@ -39,7 +40,7 @@ def measure(rig: Rig, size: Size, entrant: Entrant) -> Iterator[Figure]:
         seen,
     ):
         kills = _kill_twice(rig, field, entrant, worker, server, count)
-        _settled(rig, count)
+        _settled(rig)
         effects = entrant.effects(field)
     calls = rig.calls()
     cut = sum(call.status == HUNG_UP for call in calls)
@@ -100,16 +101,14 @@ def _ended(rig: Rig, count: int) -> None:
     rig.wait(lambda: rig.stub.stats()["ended"] >= count, f"{count} ends", END_LIMIT_S, LOOK_S)
 
 
-def _settled(rig: Rig, count: int) -> None:
-    """All runs have ended, or none has for a while."""
-    ended, since = 0, time.monotonic()
-    with suppress(RuntimeError):
-        while ended < count and time.monotonic() - since < END_LIMIT_S / 3:
-            now = rig.stub.stats()["ended"]
-            since = time.monotonic() if now > ended else since
-            ended = max(now, ended)
-            time.sleep(LOOK_S)
-    time.sleep(5.0)  # until the last terminals are seen
+def _settled(rig: Rig) -> None:
+    """No model has been called for a while: all runs have ended, or what is open is lost."""
+    calls, since, began = 0, time.monotonic(), time.monotonic()
+    while time.monotonic() - since < QUIET_S and time.monotonic() - began < SETTLE_LIMIT_S:
+        arrived = rig.stub.stats()["arrived"]
+        since = time.monotonic() if arrived > calls else since
+        calls = arrived
+        time.sleep(LOOK_S)
 
 
 def _repeated(calls: list[Call]) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import json
 import operator
 import os
+import random
 import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -42,7 +43,7 @@ def schema_of(name):
 def graph_of(options, saver):
     client = openai.AsyncOpenAI(base_url=options.base_url, api_key="none", max_retries=3)
     offered = [schema_of(name) for name in NAMES]
-    filler = "x" * options.result_bytes
+    filler = random.Random(1).randbytes(options.result_bytes).hex()[: options.result_bytes]
 
     async def model(state):
         said = await client.chat.completions.create(
