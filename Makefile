@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate alerts autoscaling compose fuzz bench test-upgrade soak bench-docs survey check clean
+	up down console demo recording chaos simulate alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ alerts: install  ## Each alert made to fire by a fault, and resolved, in a real 
 
 autoscaling: install  ## 1 to 4 to 1 workers under a wave of load, as the chart's autoscaler does it (2 minutes)
 	@$(RUN) -m tests.autoscaling.run
+
+group-limits: install  ## 600 requests a minute, with 1 to 4 to 1 workers, by the provider's own notes (5 minutes)
+	@$(RUN) -m tests.autoscaling.rates
 
 compose: install  ## The cluster of docker-compose.yml without an engine: its own commands, and an answer (1 minute)
 	@$(RUN) -m tests.compose.run
