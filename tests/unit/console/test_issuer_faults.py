@@ -1,5 +1,6 @@
 """Issuers that misbehave, and those who pretend to come from one: one sentence, and no way in."""
 
+import asyncio
 import hmac
 import json
 from collections.abc import Callable
@@ -263,15 +264,29 @@ async def test_an_issuer_that_describes_itself_wrongly(
         assert sentence in await refusal(await at.here.get("/login/issuer"))
 
 
-async def test_an_issuer_that_is_away_or_silent_leaves_the_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(signing_in, "EXCHANGE_S_MAX", 0.2)
+async def test_an_issuer_that_is_away_leaves_the_tokens(tmp_path: Path) -> None:
     async with door(tmp_path, issuer=f"http://127.0.0.1:{unused_port()}") as at:
         sentence = await refusal(await at.here.get("/login/issuer"))
 
         assert sentence.startswith("The issuer does not answer (ClientConnectorError)")
         assert 'name="token"' in await (await at.here.get("/login")).text()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
+async def test_an_issuer_that_says_nothing_or_too_little_is_waited_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+) -> None:
+    monkeypatch.setattr(signing_in, "EXCHANGE_S_MAX", 0.2)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(beginning)
+        await reader.read()  # until the other side gives up
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, door(tmp_path, issuer=f"http://127.0.0.1:{port}") as at:
+        assert "did not answer within" in await refusal(await at.here.get("/login/issuer"))
 
 
 NOT_BEGUN = "was not begun in this browser"
