@@ -149,8 +149,6 @@ class Planner:
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
-        if transcript_bytes(run) > run.definition.transcript_bytes_max:
-            return RunExhausted(which="transcript")
         finishes = is_last_attempt or must_finish(run)
         malformed = request.agent.malformed if request.agent else None
         wanted = _StepSchema(run, request.answer_schema, finishes, malformed)
@@ -159,6 +157,9 @@ class Planner:
             return compiled.cause
         asked, wire = compiled
         step = asking(request, run, must_finish=finishes)
+        told = transcript_bytes(step.context.messages[len(request.context.messages) :])
+        if run.steps and told > run.definition.transcript_bytes_max:
+            return RunExhausted(which="transcript")
         return Plan(backend.facts, asked, wire, self._prompt_secret, step)
 
     async def prepare_agents(self) -> None:

@@ -1,8 +1,7 @@
 """What a run has said and heard, as messages; the oldest results are shortened if it gets long."""
 
 import json
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator
 
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
@@ -20,38 +19,49 @@ RESULTS_ARE_IN = (
 END_DEFAULT = "text_response"
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
 
-_NOTHING: AbstractSet[str] = frozenset()
 
-
-def transcript(run: Run, end: str = END_DEFAULT) -> Iterator[Message]:
+def transcript(run: Run, end: str = END_DEFAULT) -> list[Message]:
     """Each step as the model's own words, then what its calls came to, as data.
 
-    `end` is the kind of action that ends the run.
+    `end` is the kind of action that ends the run. It is a function of the run: the same steps are
+    told in the same words, and what was shortened once stays so.
     """
-    shortened = _shortened(run)
+    limit = run.definition.transcript_bytes_max
+    told: list[Message] = []
+    whole: dict[int, ToolCall] = {}  # by place, oldest first: results that may be shortened
+    total = 0
     for count, step in enumerate(run.steps, start=1):
-        yield from _told(run, step, count, shortened, end)
+        for message, call in _told(run, step, count, end):
+            if call and isinstance(call.outcome, CallOk):
+                whole[len(told)] = call
+            told.append(message)
+            total += _size(message)
+        if total > limit:
+            total -= _shorten(told, whole, total - int(limit * KEPT_SHARE))
+    return told
 
 
-def transcript_bytes(run: Run) -> int:
-    """How much of the next prompt the run itself is."""
-    return sum(map(_size, transcript(run)))
+def transcript_bytes(messages: Iterable[Message]) -> int:
+    """How much of the next prompt they are."""
+    return sum(map(_size, messages))
 
 
 def _told(
-    run: Run,
-    step: RunStepRecord,
-    count: int,
-    shortened: AbstractSet[str] = _NOTHING,
-    end: str = END_DEFAULT,
-) -> Iterator[Message]:
-    yield Message(role="assistant", content=_said(run, step), trust="trusted")
+    run: Run, step: RunStepRecord, count: int, end: str
+) -> Iterator[tuple[Message, ToolCall | None]]:
+    yield Message(role="assistant", content=_said(run, step), trust="trusted"), None
     for call in run.calls_of(step):
         if call.outcome is not None:
-            told = _outcome(call, is_shortened=call.asked.call_id in shortened)
-            yield Message(role="user", content=f"{call.asked.tool}: {told}")
+            yield _result(
+                call, json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
+            )
     remark = remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)
-    yield Message(role="user", content=remark, trust="trusted")
+    yield Message(role="user", content=remark, trust="trusted"), None
+
+
+def _result(call: ToolCall, text: str) -> tuple[Message, ToolCall]:
+    """The end of a call as the model reads it."""
+    return Message(role="user", content=f"{call.asked.tool}: {text}"), call
 
 
 def _said(run: Run, step: RunStepRecord) -> str:
@@ -65,48 +75,18 @@ def _said(run: Run, step: RunStepRecord) -> str:
     return json.dumps({"actions": actions}, ensure_ascii=False)
 
 
-def _outcome(call: ToolCall, *, is_shortened: bool) -> str:
-    """The end of a call as the model reads it."""
-    if call.outcome is None:
-        raise ValueError("a call that is open is not told")
-    text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
-    if not is_shortened:
-        return text
-    raw = text.encode()
-    return json.dumps({"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)})
-
-
-def _shortened(run: Run) -> AbstractSet[str]:
-    """The calls whose results are told by size and digest alone.
-
-    A function of the run: the same steps are told in the same words, and what was shortened once
-    stays so.
-    """
-    limit = run.definition.transcript_bytes_max
-    gains: dict[str, int] = {}  # by call, oldest first: what shortening it would free
-    gone: set[str] = set()
-    total = 0
-    for count, step in enumerate(run.steps, start=1):
-        total += sum(map(_size, _told(run, step, count)))
-        for call in run.calls_of(step):
-            if isinstance(call.outcome, CallOk):
-                short = len(_outcome(call, is_shortened=True).encode())
-                whole = len(_outcome(call, is_shortened=False).encode())
-                gains[call.asked.call_id] = whole - short
-        if total > limit:
-            total -= _free(gains, gone, total - int(limit * KEPT_SHARE))
-    return gone
-
-
-def _free(gains: dict[str, int], gone: set[str], wanted: int) -> int:
-    """Shorten the oldest results until so much is freed; gives how much that was."""
+def _shorten(told: list[Message], whole: dict[int, ToolCall], wanted: int) -> int:
+    """Tell the oldest results by size and digest alone until so much is freed; gives how much."""
     freed = 0
-    for call_id, gain in list(gains.items()):
+    for place in list(whole):
         if freed >= wanted:
             break
-        del gains[call_id]
-        if gain > 0:
-            gone.add(call_id)
+        call = whole.pop(place)
+        raw = told[place].content.removeprefix(f"{call.asked.tool}: ").encode()
+        short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
+        message, _ = _result(call, json.dumps(short))
+        if (gain := _size(told[place]) - _size(message)) > 0:
+            told[place] = message
             freed += gain
     return freed
 
