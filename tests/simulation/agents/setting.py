@@ -13,6 +13,7 @@ from services.worker.context import RunSetup
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.plans import Backend, Planner
+from services.worker.tasks.schema_compiler import SchemaCompiler, at_once
 from tests.unit.worker.core.run_builders import tool
 
 PREFIX = "sim"
@@ -47,7 +48,7 @@ _SCHEMAS = SchemaCache(Registry())
 def planner(backends: Mapping[str, Backend]) -> Planner:
     """Of one worker."""
     found = Planner(backends, Registry(), agents=AGENTS, tools=TOOLS)
-    found._schemas = _SCHEMAS
+    found._schemas, found._compiler = _SCHEMAS, SchemaCompiler(_SCHEMAS, at_once)
     return found
 
 
