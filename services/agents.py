@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
 from answerbus.budget import Budget
+from answerbus.private.runs import Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import Digest
@@ -47,6 +48,7 @@ class AgentSettings(Section):
     malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
+    delegate: Annotated[Delegation | None, JSON_IN_VARIABLE] = None
 
     @field_validator("tools")
     @classmethod

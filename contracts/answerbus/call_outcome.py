@@ -6,9 +6,13 @@ from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.failure import Problems
-from answerbus.wire import Count, Reason, Wire, at_most_bytes
+from answerbus.wire import Count, Digest, Reason, Wire, at_most_bytes
 
 Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class CallOk(Wire):
@@ -63,11 +67,15 @@ class CallTimedOut(Wire):
 
 
 class ResultTooLarge(Wire):
-    """The result has more bytes than a run may take; `excerpt` is its beginning."""
+    """The result has more bytes than a run may take; `excerpt` is its beginning.
+
+    `digest` is there for that of a child: SHA-256 of it as JSON.
+    """
 
     kind: Literal["too_large"] = "too_large"
     bytes: Count
     excerpt: Annotated[str, at_most_bytes(limits.TOOL_EXCERPT_BYTES_MAX)]
+    digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
 
 
 class NotRun(Wire):

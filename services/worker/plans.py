@@ -5,13 +5,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from answerbus.agent import Malformed
+from answerbus.agent import AgentRef, Malformed
 from answerbus.dead_letter import (
     Cause,
+    HostileSchema,
     RequestTooLarge,
     RunExhausted,
     UnknownProfile,
+    UnsupportedSchema,
 )
+from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
@@ -21,6 +24,7 @@ from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
 from services.worker.core.run.asking import asking
 from services.worker.core.run.begun import begun
+from services.worker.core.run.delegation import may_delegate
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
@@ -133,6 +137,32 @@ class Planner:
         asked, wire = compiled
         return Plan(backend.facts, asked, wire, self._prompt_secret)
 
+    def problems_of(self, request: Request) -> tuple[Problem, ...]:
+        """Why a child cannot be asked, in words for the model that wants it; empty if it can."""
+        if request.agent and (found := self._agent_problem(request.agent)):
+            return (found,)
+        plan = self.plan(request)
+        match plan:
+            case Plan():
+                return ()
+            case HostileSchema(problems=problems) | UnsupportedSchema(problems=problems):
+                whole = Problem.of("", "schema", "a JSON Schema that can be asked for")
+                return tuple(one.under("/json_schema") for one in problems or (whole,))
+            case _:
+                return (Problem.of("/profile", plan.kind, "a profile that there is"),)
+
+    async def look_ahead(self, request: Request) -> None:
+        """Do apart from the loop what `plan` would take time for."""
+        if backend := self.backends.get(request.profile):
+            text, resolved = self._schemas.reading(request.answer_schema)
+            await self._compiler.compiled(text, resolved, backend.dialect)
+
+    def _agent_problem(self, agent: AgentRef) -> Problem | None:
+        found = self.agents.freeze(agent, self.tools)
+        if isinstance(found, AgentDefinition):
+            return None
+        return Problem.of("/agent", found.kind, "an agent whose tools are there")
+
     def begin_run(self, request: Request) -> Run | Cause:
         """A run of the agent that a request names, with the definition that it keeps."""
         if request.agent is None:
@@ -149,9 +179,9 @@ class Planner:
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
-        finishes = is_last_attempt or must_finish(run)
+        finishes, delegates = is_last_attempt or must_finish(run), may_delegate(request, run)
         malformed = request.agent.malformed if request.agent else None
-        wanted = _StepSchema(run, request.answer_schema, finishes, malformed)
+        wanted = _StepSchema(run, request.answer_schema, finishes, delegates, malformed)
         compiled = await self._step_compiled(wanted, backend.dialect)
         if isinstance(compiled, Unusable):
             return compiled.cause
@@ -160,7 +190,7 @@ class Planner:
         told = transcript_bytes(step.context.messages[len(request.context.messages) :])
         if run.steps and told > run.definition.transcript_bytes_max:
             return RunExhausted(which="transcript")
-        return Plan(backend.facts, asked, wire, self._prompt_secret, step)
+        return Plan(backend.facts, asked, wire, self._prompt_secret, step, not finishes)
 
     async def prepare_agents(self) -> None:
         """Compile what the agents may do next, in each dialect, before anybody asks them."""
@@ -170,7 +200,8 @@ class Planner:
                 continue  # a tool is not announced yet
             for dialect in sorted({backend.dialect for backend in self.backends.values()}):
                 for finishes in (False, True):
-                    wanted = _StepSchema(Run(definition), TextRef(), finishes, None)
+                    delegates = definition.delegate is not None and not finishes
+                    wanted = _StepSchema(Run(definition), TextRef(), finishes, delegates, None)
                     await self._step_compiled(wanted, dialect)
 
     async def _step_compiled(self, wanted: "_StepSchema", dialect: DialectName) -> Compiled:
@@ -186,17 +217,22 @@ class _StepSchema:
     run: Run
     answer: SchemaRef
     finishes: bool
+    delegates: bool
     malformed: Malformed | None
 
     @property
     def text(self) -> str:
-        said = [self.run.agent.digest, self.finishes, self.malformed, self.answer.model_dump_json()]
-        return json.dumps(said)
+        how = self.finishes, self.delegates, self.malformed
+        return json.dumps([self.run.agent.digest, *how, self.answer.model_dump_json()])
 
     def resolved(self, schemas: SchemaCache) -> ResolvedSchema | Unusable:
         final = schemas.resolved(self.answer)
         if isinstance(final, Unusable):
             return final
         return resolve_step(
-            self.run.definition, final, must_finish=self.finishes, malformed=self.malformed
+            self.run.definition,
+            final,
+            must_finish=self.finishes,
+            may_delegate=self.delegates,
+            malformed=self.malformed,
         )

@@ -141,7 +141,8 @@ class RunStepRecord(Wire):
 class RunCallRecord(Wire):
     """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent.
 
-    `children`, `spent` and `usage` are what its child came to, with all below it.
+    `child` is the request that answers it; `children`, `spent` and `usage` are what that came to,
+    with all below it.
     """
 
     kind: Literal["run_call"] = "run_call"
@@ -156,6 +157,7 @@ class RunCallRecord(Wire):
     due_at: Timestamp | None = None
     outcome: CallOutcome | None = None
     notes: Notes = ()
+    child: Annotated[RequestId | None, _IF_SAID] = None
     children: Annotated[Count, _IF_SAID] = 0
     spent: Annotated[Count, _IF_SAID] = 0
     usage: Annotated[Usage | None, _IF_SAID] = None

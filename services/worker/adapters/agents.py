@@ -59,5 +59,6 @@ def _agent(name: str, said: AgentSettings) -> Agent:
         malformed=said.malformed,
         remember_thoughts=said.remember_thoughts,
         show_thoughts=said.show_thoughts,
+        delegate=said.delegate,
     )
     return Agent(outline, said.tools, said.approvals)

@@ -38,12 +38,16 @@ class SchemaCache:
 
     def compiled(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
         """The authority on `ref` and its wire schema in `dialect`, or why there is none."""
-        text = _text(ref)
+        text, resolved = self.reading(ref)
         found = self.find(text, dialect)
         if found is None:
-            found = compiled_for(partial(resolve, ref, self._registry), dialect)
+            found = compiled_for(resolved, dialect)
             self.take(text, dialect, found)
         return found
+
+    def reading(self, ref: SchemaRef) -> tuple[str, Callable[[], ResolvedSchema | Unusable]]:
+        """The text that `ref` is kept under, and how it is resolved."""
+        return _text(ref), partial(resolve, ref, self._registry)
 
     def find(self, text: str, dialect: DialectName) -> Compiled | None:
         """What is kept for all who say `text`."""

@@ -11,6 +11,8 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.outcome.call import Call, checked_call
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.asked_calls import wanted_children
+from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import precautions
 from services.worker.lane.lane import Lane
 from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
@@ -54,7 +56,17 @@ class LaneCallPlace:
         self.lease.leave()
         if not self.isolation.is_alone:  # which others must not call before its outcome is known
             self.isolation.leave()
-        return checked_call(self.ticket, plan, prompt, spend, reply, duration_s)
+        call = checked_call(self.ticket, plan, prompt, spend, reply, duration_s)
+        await self._look_at_children(call)
+        return call
+
+    async def _look_at_children(self, call: Call) -> None:
+        """Compile the schemas that a model wrote, before the step with them is settled at once."""
+        step, run, planner = call.checked, self.ticket.run, self.lane.context.planner
+        if not isinstance(step, AcceptedStep) or run is None:
+            return
+        for child in wanted_children(self.ticket.request, run, step):
+            await planner.look_ahead(child)
 
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""

@@ -174,6 +174,7 @@ def _is_ours(lane: Lane, ledger: Ledger) -> bool:
 
 def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
     context = lane.context
+    queue = Queue(crowd_max(context.limits), suspects.is_held)
     return LaneState(
         partition=lane.partition,
         partitions=context.partitions,
@@ -181,7 +182,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
         counters=context.counters,
         ledger=ledger,
         watermark=Watermark(0),
-        queue=Queue(crowd_max(context.limits), suspects.is_held),
+        queue=queue,
         suspects=suspects,
         observer=context.observer,
         runs=OpenRuns(
@@ -190,6 +191,9 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             chance=context.runs.chance,
             may_call=context.runs.unavailable.is_available,
             ended=context.counters.calls_ended,
+            put=queue.put,
+            problems_of=context.planner.problems_of,
+            is_taken=lambda name: name in queue.tickets or ledger.known(name) is not None,
         ),
         complete=context.runs.complete,
     )

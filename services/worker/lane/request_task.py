@@ -48,7 +48,11 @@ class LaneRequestTask:
         suspects, name = here.lane_state.suspects, ticket.request.request_id
         if suspects.found and not suspects.has_room(name, [*lane.calls.request_ids()]):
             return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
-        charged = here.lane_state.spend(ticket, plan, prompt, lane.context.clock.now())
+        now = lane.context.clock.now()
+        if plan.may_go_on and here.lane_state.is_last_attempt(ticket, now):
+            self._prepared = None  # others have spent meanwhile: its next answer must be the last
+            return Later(AGAIN_AT_ONCE_S)
+        charged = here.lane_state.spend(ticket, plan, prompt, now)
         pump_funded(lane)
         if isinstance(charged, BudgetExhausted):
             return Unanswerable(charged)

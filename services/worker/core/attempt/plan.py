@@ -50,7 +50,8 @@ class ProfileFacts:
 class Plan:
     """A request that can be asked; `prompt_secret` is the deployment's, for marks around data.
 
-    `step` is asked in the place of a request that an agent works on (core/run/asking.py).
+    `step` is asked in the place of a request that an agent works on (core/run/asking.py); with
+    `may_go_on` its answer may call tools, so that the run needs one attempt more.
     """
 
     profile: ProfileFacts
@@ -58,6 +59,7 @@ class Plan:
     wire: WireSchema
     prompt_secret: bytes = b""
     step: Request | None = None
+    may_go_on: bool = False
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
         """What the model will be told after the attempts in `prior`."""

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from services.worker.core.budget.account import Charged
+from answerbus.budget import Budget, Spent
+from services.worker.core.budget.account import Charged, Spend
 
 NOTHING_KEPT: Charged = (0, 0, 0)
 
@@ -57,3 +58,11 @@ class Allowance:
 
 
 UNBOUND = Allowance()
+
+
+def floor_after(limit: Budget, spend: Spend) -> Spent:
+    """What one step more may cost, as far as that is limited: as much as this one might have."""
+    return Spent(
+        tokens=0 if limit.tokens is None else spend.tokens,
+        micro_usd=0 if limit.micro_usd is None else spend.micro_usd,
+    )

@@ -101,10 +101,16 @@ def retry(
         failure=failed,
         prior=prior,
         account=account,
-        used=call.ticket.used.plus(call.usage) if call.ticket.run else None,
+        used=_used(call),
         notes=bounded_notes(call.notes),
         at=now,
     )
+
+
+def _used(call: Call) -> Usage | None:
+    """What is told to a run: of its own attempts, or to that of which it is a child."""
+    is_told = call.ticket.run or call.request.parent
+    return call.ticket.used.plus(call.usage) if is_told else None
 
 
 def dead_letter(

@@ -9,7 +9,7 @@ from answerbus.cause import Cancelled
 from answerbus.envelope import Headers
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Origin, RetryRequest
-from answerbus.private.runs import RunRecord
+from answerbus.private.runs import RunChildRecord, RunRecord
 from answerbus.request import Prior, Request
 from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import clip, format_timestamp
@@ -138,6 +138,19 @@ def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticke
         body_digest=record.body_digest,
         origin=record.origin,
         notes=record.notes,
+        size_bytes=size_bytes,
+        offset=None,
+        incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
+    )
+
+
+def ticket_of_child(record: RunChildRecord, size_bytes: int, headers: Headers) -> Ticket:
+    """The ticket of a request that a run has asked, and on which no agent has worked yet."""
+    return Ticket(
+        request=record.request,
+        body_digest=record.body_digest,
+        origin=record.origin,
+        notes=(),
         size_bytes=size_bytes,
         offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),

@@ -1,23 +1,33 @@
 """The calls that a step asks for: which of them may be made, and how each stands at first; pure."""
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from answerbus.call_outcome import InvalidArgs, NotRun
+from answerbus.call_outcome import CallOutcome, InvalidArgs, NotRun
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
 from answerbus.private.runs import AskedCall
+from answerbus.request import Request
 from answerbus.step import CallState
 from services.digest import canonical_digest
+from services.worker.core.run.children import child_of
+from services.worker.core.run.delegation import asked_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import Run
-from services.worker.core.schema.resolved import WantedCall
+from services.worker.core.run.postponed_calls import may_call_tool
+from services.worker.core.run.run import DELEGATE, Run
+from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
 
 def asked_call(
-    run: Run, wanted: WantedCall, attempt: int, place: int, inputs: RunInputs
+    run: Run,
+    wanted: WantedCall,
+    attempt: int,
+    place: int,
+    inputs: RunInputs,
+    number: int = 0,
 ) -> AskedCall:
-    """One that may not be made has its outcome at once.
+    """One that may not be made has its outcome at once. `number` children the step asks before it.
 
     Of those beyond the limit no more is said than that, whatever is wrong with them: a record holds
     what is wrong with so many calls, and not with five hundred.
@@ -29,6 +39,8 @@ def asked_call(
         too_large = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
         outcome = outcome if isinstance(outcome, NotRun) else too_large
         args = {}
+    if outcome is None and wanted.tool == DELEGATE:
+        outcome = _not_asked(run, args, number, inputs)
     return AskedCall(
         call_id=f"{inputs.request.request_id}.call.{attempt}.{place}",
         tool=wanted.tool,
@@ -39,7 +51,58 @@ def asked_call(
     )
 
 
+def asked_calls(
+    run: Run, wanted: Sequence[WantedCall], attempt: int, inputs: RunInputs
+) -> tuple[AskedCall, ...]:
+    """The calls of one step, and what each child of it may use."""
+    calls = list[AskedCall]()
+    for place, one in enumerate(wanted):
+        number = sum(_asks_child(call) for call in calls)
+        calls.append(asked_call(run, one, attempt, place, inputs, number))
+    allowed = run.definition.delegate
+    if allowed is None or allowed.split == "pool":
+        return tuple(calls)
+    children = sum(map(_asks_child, calls))
+    caps = iter(_equal_parts(inputs.attempts_left - run.floor.attempts, children))
+    return tuple(
+        call.model_copy(update={"cap": next(caps)}) if _asks_child(call) else call for call in calls
+    )
+
+
+def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[Request]:
+    """What a step would ask of children, as far as that can be asked at all."""
+    for wanted in step.calls[: run.definition.calls_max]:
+        if wanted.tool == DELEGATE and wanted.outcome is None:
+            child = child_of(request, run, read_args(wanted.args))
+            if isinstance(child, Request):
+                yield child
+
+
+def _asks_child(call: AskedCall) -> bool:
+    return call.tool == DELEGATE and call.outcome is None
+
+
+def _equal_parts(attempts: int, children: int) -> Iterator[int]:
+    """As equal as whole numbers are: the first have one more where it does not come out even."""
+    part, rest = divmod(max(attempts, 0), children) if children else (0, 0)
+    return (part + (number < rest) for number in range(children))
+
+
+def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> CallOutcome | None:
+    """Why a child is not asked, which costs nothing; `number` are asked before in this step."""
+    allowed = run.definition.delegate
+    if allowed is None or depth_of(inputs.request) >= allowed.depth_max:
+        return NotRun(which="depth")
+    if asked_so_far(run) + number >= allowed.children_max:
+        return NotRun(which="children")
+    child = child_of(inputs.request, run, read_args(args))
+    problems = inputs.problems_of(child) if isinstance(child, Request) else child
+    return InvalidArgs(problems=problems) if problems else None
+
+
 def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
+    if tool == DELEGATE:
+        return False
     match run.tools[tool].card.approval:
         case "never":
             return False
@@ -48,7 +111,9 @@ def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
         case "after_untrusted":
             context = inputs.request.context
             trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
-            return run.has_read_untrusted or "untrusted" in trusts
+            # What a child is told was written by a model, or by a tool.
+            is_child = inputs.request.parent is not None
+            return is_child or run.has_read_untrusted or "untrusted" in trusts
         case rule:
             assert_never(rule)
 
@@ -61,7 +126,7 @@ def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tupl
             states.append("ended")
         elif call.needs_approval:
             states.append("awaits_approval")
-        elif room > 0 and inputs.may_call(run.tools[call.tool].toolset, inputs.now):
+        elif room > 0 and may_call_tool(run, call.tool, inputs):
             states.append("called")
             room -= 1
         else:

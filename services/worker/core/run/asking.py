@@ -3,6 +3,7 @@
 from answerbus.private.runs import ToolDefinition
 from answerbus.request import Fact, Message, Request
 from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import transcript
 
@@ -26,10 +27,11 @@ def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
     definition, context = run.definition, request.context
     is_text = request.answer_schema.kind == "text"
     end = END_IN_TEXT if is_text else END_BY_FINISH
-    instructions = [definition.instructions, WORK_IN_STEPS.format(end=end), context.instructions]
+    how = [WORK_IN_STEPS.format(end=end), HOW_TO_DELEGATE if definition.delegate else ""]
+    instructions = [definition.instructions, *how, context.instructions]
     said = transcript(run, "text_response" if is_text else "`finish` action")
     messages = [*context.messages, *said]
-    if must_finish and run.definition.tools:
+    if must_finish and (definition.tools or definition.delegate):
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))
     told = context.model_copy(
         update={

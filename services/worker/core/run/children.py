@@ -1,14 +1,51 @@
-"""Children of runs: which requests are some, and what the lane says of them."""
+"""Children of runs: which requests are some, what each is asked, and how its end is told; pure."""
 
-from answerbus.agent import Parent
-from answerbus.limits import DEPTH_MAX
-from answerbus.request import Request
-from services.worker.core.run.run import Run
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import count
+from math import ceil
 
+from pydantic import JsonValue
 
-def depth_of(request: Request) -> int:
-    """How many runs stand above it."""
-    return request.parent.depth if request.parent else 0
+from answerbus.agent import AgentRef, Parent
+from answerbus.budget import Usage
+from answerbus.call_outcome import (
+    CallOk,
+    CallOutcome,
+    ChildDeadLetter,
+    ChildDeclined,
+    ResultTooLarge,
+)
+from answerbus.dead_letter import DeadLetter
+from answerbus.failure import Problem
+from answerbus.limits import (
+    DEPTH_MAX,
+    JSON_DEPTH_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_ID_CHARS_MAX,
+    TOOL_EXCERPT_BYTES_MAX,
+    TOOL_RESULT_BYTES_MAX,
+    TTL_S_MAX,
+)
+from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
+from answerbus.private.runs import RunChildRecord
+from answerbus.request import Context, Fact, InlineRef, Message, Request
+from answerbus.wire import clip, to_utc_milliseconds
+from services.digest import canonical_digest, text_digest
+from services.worker.core.guard.nesting import nests_deeper
+from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
+from services.worker.core.run.run import Run, ToolCall
+
+Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
+"""What ends a request."""
+
+PART = (
+    "You work on one part of a larger task. The user's message says which. Where you cannot do it, "
+    "say so."
+)
+VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what a child is given or gives: records hold it deeper
+_DIGEST_CHARS = 40
 
 
 def may_ask(above: Request, run: Run | None, request: Request) -> bool:
@@ -19,7 +56,9 @@ def may_ask(above: Request, run: Run | None, request: Request) -> bool:
     if depth_of(above) >= DEPTH_MAX or above.account_id != request.account_id:
         return False
     call = run.open_call(parent.call_id)
-    return call is not None and call.is_called
+    if call is None or call.record is None or not call.is_called:
+        return False
+    return call.record.child == request.request_id if call.asks_child else True
 
 
 def adopted(request: Request, above: Request) -> Request:
@@ -29,8 +68,124 @@ def adopted(request: Request, above: Request) -> Request:
     """
     if request.parent is None:
         raise ValueError("a child names its parent")
-    depth = depth_of(above) + 1
-    parent = Parent(
-        request_id=above.request_id, call_id=request.parent.call_id, depth=depth, floor=depth
+    return request.model_copy(
+        update={"parent": _parent(above, request.parent.call_id, None), "replay": above.replay}
     )
-    return request.model_copy(update={"parent": parent, "replay": above.replay})
+
+
+def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Problem, ...]:
+    """What a run asks with a call of `delegate`, but for its id, time and parent; or a fault."""
+    if problems := tuple(args.too_large()):
+        return problems
+    found = list(used(above, run, args))
+    if problems := tuple(one for one in found if isinstance(one, Problem)):
+        return problems
+    facts = tuple(one for one in found if isinstance(one, Fact))
+    if any(nests_deeper(fact.value, VALUE_DEPTH_MAX) for fact in facts):
+        return (Problem.of("/use", "too_deep", f"at most {VALUE_DEPTH_MAX} levels of nesting"),)
+    if nests_deeper(args.json_schema, VALUE_DEPTH_MAX):
+        expected = f"at most {VALUE_DEPTH_MAX} levels of nesting"
+        return (Problem.of("/json_schema", "too_deep", expected),)
+    request = _request(above, args, facts)
+    if len(request.model_dump_json().encode()) > REQUEST_BYTES_MAX:
+        expected = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
+        return (Problem.of("/use", "too_large", expected),)
+    return request
+
+
+def child_record(
+    above: Request,
+    run: Run,
+    call: ToolCall,
+    origin: Origin,
+    deadline: datetime,
+    now: datetime,
+    is_taken: Callable[[str], bool],
+) -> RunChildRecord:
+    """The child that an open call asks now; its deadline is that of its run, or sooner."""
+    asked = child_of(above, run, read_args(call.asked.args))
+    if not isinstance(asked, Request):
+        raise TypeError("a call that cannot be asked has ended with its step")
+    ttl_s = max(ceil((deadline - now).total_seconds()), 1)
+    begins = deadline - timedelta(seconds=ttl_s)
+    if asked.agent is None and ttl_s > TTL_S_MAX:
+        ttl_s, begins = TTL_S_MAX, now
+    request = asked.model_copy(
+        update={
+            "request_id": child_name(call.asked.call_id, is_taken),
+            "ttl_s": ttl_s,
+            "parent": _parent(above, call.asked.call_id, call.asked.cap),
+        }
+    )
+    body = request.model_dump(mode="json")
+    return RunChildRecord(
+        request=request,
+        body_digest=canonical_digest(body),
+        origin=origin.model_copy(update={"timestamp": to_utc_milliseconds(begins)}),
+    )
+
+
+def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
+    """The id of the child of a call: its own, unless that is too long or somebody has it."""
+    short = call_id if len(call_id) <= REQUEST_ID_CHARS_MAX - 4 else _digest(call_id)
+    names = (short if number == 1 else f"{short}.{number}" for number in count(1))
+    return next(name for name in names if not is_taken(name))
+
+
+def outcome_of(ended: Ended) -> CallOutcome:
+    """What a run is told of its child."""
+    match ended:
+        case Result():
+            return _value(ended.answer)
+        case Refusal():
+            return ChildDeclined(reason=ended.reason)
+        case DeadLetter():
+            return ChildDeadLetter(cause=ended.cause.kind)
+        case UnvalidatedResult():
+            return ChildDeadLetter(cause="invalid_answer")
+
+
+def usage_of(ended: Ended, retried: Usage) -> Usage:
+    """What a child used, with all below it; `retried` are its attempts before the last."""
+    if ended.run:
+        return ended.run.usage
+    return retried if isinstance(ended, DeadLetter) else retried.plus(ended.usage)
+
+
+def _value(answer: JsonValue) -> CallOutcome:
+    text = json.dumps(answer, ensure_ascii=False)
+    size = len(text.encode(errors="replace"))
+    if size > TOOL_RESULT_BYTES_MAX or nests_deeper(answer, VALUE_DEPTH_MAX):
+        return ResultTooLarge(
+            bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX), digest=text_digest(text)
+        )
+    return CallOk(value=answer)
+
+
+def _request(above: Request, args: DelegateArgs, facts: tuple[Fact, ...]) -> Request:
+    return Request(
+        request_id=above.request_id,
+        workflow_id=above.workflow_id,
+        answer_schema=InlineRef(
+            name=args.name, description=args.description, json_schema=args.json_schema
+        ),
+        context=Context(
+            instructions=PART,
+            messages=(Message(role="user", content=args.instructions, trust="trusted"),),
+            facts=facts,
+        ),
+        profile=args.profile or above.profile,
+        budget=above.budget,
+        agent=AgentRef(name=args.agent) if args.agent else None,
+        labels=above.labels,
+        replay=above.replay,
+    )
+
+
+def _parent(above: Request, call_id: str, cap: int | None) -> Parent:
+    depth = depth_of(above) + 1
+    return Parent(request_id=above.request_id, call_id=call_id, depth=depth, floor=depth, cap=cap)
+
+
+def _digest(call_id: str) -> str:
+    return f"child.{text_digest(call_id).removeprefix('sha256:')[:_DIGEST_CHARS]}"

@@ -9,11 +9,14 @@ from typing import TypeVar
 from answerbus.budget import AccountState
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
-from answerbus.private.runs import Link, RunCallRecord, RunStepRecord
+from answerbus.failure import Problem
+from answerbus.outcome import Origin
+from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.request import Request
 from answerbus.step import CallState, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.digest import record_digest, text_digest
+from services.worker.core.run.children import child_record
 from services.worker.core.run.run import Run, ToolCall
 
 TOKEN_BYTES = 16
@@ -24,12 +27,22 @@ def _always(_: str, __: datetime) -> bool:
     return True
 
 
+def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
+    return ()
+
+
+def _nothing_taken(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class RunInputs:
     """What becomes of a run depends on beside itself: its request, place, time and chance.
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
-    `may_call` says whether calls of a toolset can be written now.
+    `may_call` says whether calls of a toolset can be written now. The last four are for children:
+    where the run's record stands, how many attempts are left to them, why a request cannot be
+    asked, and which ids are known.
     """
 
     request: Request
@@ -40,6 +53,10 @@ class RunInputs:
     chance: Callable[[int], bytes]
     is_ending: bool = False
     may_call: Callable[[str, datetime], bool] = _always
+    origin: Origin | None = None
+    attempts_left: int = 0
+    problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
+    is_taken: Callable[[str], bool] = _nothing_taken
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)
@@ -165,6 +182,21 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
         }
     )
     return event, after
+
+
+def child_asked(
+    run: Run, call: ToolCall, inputs: RunInputs
+) -> tuple[RunChildRecord, RunCallRecord]:
+    """The child that answers the call, and what the run keeps of that."""
+    if inputs.origin is None:
+        raise ValueError("a run that asks children has a record")
+    child = child_record(
+        inputs.request, run, call, inputs.origin, inputs.deadline, inputs.now, inputs.is_taken
+    )
+    asked = changed(
+        call, inputs, deliveries=1, called_at=inputs.now, child=child.request.request_id
+    )
+    return child, asked
 
 
 def stop(run: Run, call: ToolCall, reason: str, inputs: RunInputs) -> ToolCancel:

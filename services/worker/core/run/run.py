@@ -21,6 +21,7 @@ from answerbus.private.runs import (
 from services.worker.core.run.agents import agent_id
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
+DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
 
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
@@ -48,6 +49,11 @@ class ToolCall:
     def is_called(self) -> bool:
         """Whether a tool server may be at work on it."""
         return self.is_open and self.record is not None and self.record.deliveries > 0
+
+    @property
+    def asks_child(self) -> bool:
+        """Whether it is answered by a child, and by no tool server."""
+        return self.asked.tool == DELEGATE
 
     @property
     def awaits_approval(self) -> bool:
@@ -169,9 +175,12 @@ class Run:
         used = since
         for step in self.own_steps:
             used = used.plus(step.usage).plus(step.retried or Usage())
+        for record in self.calls.values():
+            used = used.plus(record.usage or Usage())
         return RunSummary(
             agent=self.agent,
             steps=len(self.own_steps),
             tool_calls=sum(len(step.calls) for step in self.own_steps),
+            children=sum(record.children for record in self.calls.values()),
             usage=Usage().plus(used),
         )

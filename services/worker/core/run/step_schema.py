@@ -1,6 +1,6 @@
 """What a run may do next, as the schema that its next answer must satisfy, and how that is read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +16,9 @@ from answerbus.wire import clip
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.run.delegation import args_schema
 from services.worker.core.run.raw_text import told_of
+from services.worker.core.run.run import DELEGATE
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
@@ -43,6 +45,7 @@ def resolve_step(
     *,
     must_finish: bool,
     malformed: Malformed | None = None,
+    may_delegate: bool = False,
 ) -> ResolvedSchema | Unusable:
     """The authority on one step; `final` is that on the run's own answer.
 
@@ -50,11 +53,11 @@ def resolve_step(
     is what the request says in the place of its agent.
     """
     validators: dict[str, SchemaValidator] = {}
-    for tool in () if must_finish else definition.tools:
-        compiled = compile_schema(tool.card.args_schema)
+    for name, schema in {} if must_finish else _args_schemas(definition):
+        compiled = compile_schema(schema)
         if not isinstance(compiled, SchemaValidator):
             return Unusable(compiled)
-        validators[tool.name] = compiled
+        validators[name] = compiled
     form = compile_schema(_form(final, has_tools=bool(validators)))
     if not isinstance(form, SchemaValidator):
         return Unusable(form)
@@ -63,13 +66,25 @@ def resolve_step(
         final,
         name=NAME,
         description=AGENT_ACTION.summary,
-        schema=_schema(validators, final),
+        schema=_schema(validators if may_delegate else _without_delegate(validators), final),
         read=read,
         from_text=partial(_from_text, final, show_thoughts=definition.show_thoughts),
         from_loose=AGENT_ACTION.from_loose,
         malformed_is_text=(malformed or definition.malformed) == "text",
     )
     return resolved if definition.remember_thoughts else replace(resolved, shown=_without_thoughts)
+
+
+def _args_schemas(definition: AgentDefinition) -> Iterator[tuple[str, JsonObject]]:
+    for tool in definition.tools:
+        yield tool.name, tool.card.args_schema
+    if definition.delegate:
+        yield DELEGATE, args_schema(definition.delegate)
+
+
+def _without_delegate(validators: Validators) -> Validators:
+    """A call that is made all the same is read, and ends as one that a limit leaves no room for."""
+    return {name: validator for name, validator in validators.items() if name != DELEGATE}
 
 
 def _schema(validators: Validators, final: ResolvedSchema) -> JsonObject:

@@ -8,6 +8,7 @@ from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
 from services.digest import bytes_digest
 from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.delegation import reference_of
 from services.worker.core.run.repeats import remark_after
 from services.worker.core.run.run import Run, ToolCall
 
@@ -28,12 +29,12 @@ def transcript(run: Run, end: str = END_DEFAULT) -> list[Message]:
     """
     limit = run.definition.transcript_bytes_max
     told: list[Message] = []
-    whole: dict[int, ToolCall] = {}  # by place, oldest first: results that may be shortened
+    whole: dict[int, str] = {}  # by place, oldest first: how results begin that may be shortened
     total = 0
     for count, step in enumerate(run.steps, start=1):
-        for message, call in _told(run, step, count, end):
-            if call and isinstance(call.outcome, CallOk):
-                whole[len(told)] = call
+        for message, head in _told(run, step, count, end):
+            if head is not None:
+                whole[len(told)] = head
             told.append(message)
             total += _size(message)
         if total > limit:
@@ -48,20 +49,27 @@ def transcript_bytes(messages: Iterable[Message]) -> int:
 
 def _told(
     run: Run, step: RunStepRecord, count: int, end: str
-) -> Iterator[tuple[Message, ToolCall | None]]:
+) -> Iterator[tuple[Message, str | None]]:
+    """Messages; with those that may be shortened, how they begin."""
     yield Message(role="assistant", content=_said(run, step), trust="trusted"), None
     for call in run.calls_of(step):
         if call.outcome is not None:
-            yield _result(
-                call, json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
-            )
+            head = _head(run, step, call)
+            text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
+            yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
     remark = remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)
     yield Message(role="user", content=remark, trust="trusted"), None
 
 
-def _result(call: ToolCall, text: str) -> tuple[Message, ToolCall]:
+def _head(run: Run, step: RunStepRecord, call: ToolCall) -> str:
+    """How the end of a call begins; only a run that may delegate has a use for the call's name."""
+    tool = call.asked.tool
+    return f"{reference_of(step.attempt, call.place)} {tool}" if run.definition.delegate else tool
+
+
+def _result(head: str, text: str) -> Message:
     """The end of a call as the model reads it."""
-    return Message(role="user", content=f"{call.asked.tool}: {text}"), call
+    return Message(role="user", content=f"{head}: {text}")
 
 
 def _said(run: Run, step: RunStepRecord) -> str:
@@ -75,16 +83,16 @@ def _said(run: Run, step: RunStepRecord) -> str:
     return json.dumps({"actions": actions}, ensure_ascii=False)
 
 
-def _shorten(told: list[Message], whole: dict[int, ToolCall], wanted: int) -> int:
+def _shorten(told: list[Message], whole: dict[int, str], wanted: int) -> int:
     """Tell the oldest results by size and digest alone until so much is freed; gives how much."""
     freed = 0
     for place in list(whole):
         if freed >= wanted:
             break
-        call = whole.pop(place)
-        raw = told[place].content.removeprefix(f"{call.asked.tool}: ").encode()
+        head = whole.pop(place)
+        raw = told[place].content.removeprefix(f"{head}: ").encode()
         short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        message, _ = _result(call, json.dumps(short))
+        message = _result(head, json.dumps(short))
         if (gain := _size(told[place]) - _size(message)) > 0:
             told[place] = message
             freed += gain

@@ -3,37 +3,29 @@
 Each gives the run as it is then, and all that must be written down with it, in one transaction.
 """
 
-import json
 from dataclasses import dataclass, replace
-from typing import assert_never
 
-from answerbus.budget import AccountState, Usage
+from answerbus.budget import AccountState, Spent, Usage
 from answerbus.call_outcome import (
     ApprovalExpired,
     CallCancelled,
-    CallError,
-    CallOk,
     CallOutcome,
     CallTimedOut,
     Denied,
-    InvalidArgs,
-    ResultTooLarge,
 )
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
 from answerbus.limits import (
     TOOL_DELIVERIES_MAX,
-    TOOL_EXCERPT_BYTES_MAX,
-    TOOL_RESULT_BYTES_MAX,
 )
-from answerbus.private.runs import Link, RunCallRecord, RunStepRecord
+from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
-from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolProgress, ToolResult
-from answerbus.wire import clip
+from answerbus.tool_result import ToolProgress, ToolResult
 from services.digest import text_digest
 from services.worker.core.run import events
-from services.worker.core.run.asked_calls import asked_call, states_of
+from services.worker.core.run.asked_calls import asked_calls, states_of
+from services.worker.core.run.children import Ended, outcome_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
     is_postponed,
@@ -42,6 +34,7 @@ from services.worker.core.run.postponed_calls import (
     waits_until,
 )
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.tool_outcome import outcome_of_tool
 from services.worker.core.schema.resolved import AcceptedStep
 
 Written = (
@@ -52,7 +45,9 @@ Written = (
     | ToolCancel
     | RunStepRecord
     | RunCallRecord
+    | RunChildRecord
 )
+NO_FLOOR = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +70,13 @@ def take_step(
     retried: Usage,
     account: AccountState,
     inputs: RunInputs,
+    floor: Spent = NO_FLOOR,
 ) -> Change:
-    """An answer calls tools: those that may be are called, as many at once as the agent allows."""
-    calls = tuple(
-        asked_call(run, wanted, attempt, place, inputs) for place, wanted in enumerate(step.calls)
-    )
+    """An answer calls tools: those that may be are called, as many at once as the agent allows.
+
+    `floor` is what the next step may cost: its children leave it to the run.
+    """
+    calls = asked_calls(run, step.calls, attempt, inputs)
     record = RunStepRecord(
         request_id=inputs.request.request_id,
         n=len(run.steps) + 1,
@@ -89,6 +86,7 @@ def take_step(
         calls=calls,
         usage=usage,
         retried=None if retried == Usage() else retried,
+        floor=floor,
         link=Link(number=1, hash=events.UNHASHED),  # until the event says it
     )
     event, link = events.step_event(run, record, states_of(run, calls, inputs), account, inputs)
@@ -108,7 +106,26 @@ def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | Non
     call = run.open_call(result.call_id)
     if call is None or not _fits(call, result.token):
         return None
-    change = _end(run, call, _outcome(result.outcome), inputs, result.notes)
+    change = _end(run, call, outcome_of_tool(result.outcome), inputs, notes=result.notes)
+    return change.then(fill_window(change.run, inputs))
+
+
+def child_ended(
+    run: Run, call_id: str, ended: Ended, spent: int, usage: Usage, inputs: RunInputs
+) -> Change:
+    """The child that answers a call has ended; `spent` and `usage` are of it and all below it."""
+    call = run.open_call(call_id)
+    if call is None or not call.asks_child:
+        return Change(run)
+    change = _end(
+        run,
+        call,
+        outcome_of(ended),
+        inputs,
+        children=1 + (ended.run.children if ended.run else 0),
+        spent=spent,
+        usage=usage,
+    )
     return change.then(fill_window(change.run, inputs))
 
 
@@ -154,7 +171,7 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     for call in run.open:
         outcome = ApprovalExpired() if is_over and call.awaits_approval else cancelled
         change = change.then(_end(change.run, call, outcome, inputs))
-        if call.is_called and may_call(run, call, inputs):
+        if call.is_called and not call.asks_child and may_call(run, call, inputs):
             told = events.stop(run, call, cause.reason, inputs)
             change = Change(change.run, (*change.written, told))
     return change
@@ -205,20 +222,21 @@ def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
 
 
 def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
-    event, record = events.delivered(run, call, inputs)
+    event: ToolCallRecord | RunChildRecord
+    if call.asks_child:
+        event, record = events.child_asked(run, call, inputs)
+    else:
+        event, record = events.delivered(run, call, inputs)
     change = _with(run, call, record)
     return Change(change.run, (event, *change.written))
 
 
 def _end(
-    run: Run,
-    call: ToolCall,
-    outcome: CallOutcome,
-    inputs: RunInputs,
-    notes: tuple[str, ...] = (),
+    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs, **more: object
 ) -> Change:
     event, link = events.call_ended(run, call, outcome, inputs)
-    record = events.changed(call, inputs, outcome=outcome, notes=notes, link=link, due_at=None)
+    ended = {"outcome": outcome, "link": link, "due_at": None}
+    record = events.changed(call, inputs, **ended, **more)
     change = _with(run, call, record)
     return Change(change.run, (event, *change.written))
 
@@ -230,19 +248,3 @@ def _with(run: Run, call: ToolCall, record: RunCallRecord) -> Change:
 def _fits(call: ToolCall, token: str) -> bool:
     """Whether who says it could read the call, in one of its deliveries."""
     return call.record is not None and text_digest(token) in call.record.tokens
-
-
-def _outcome(said: ToolOutcome) -> CallOutcome:
-    match said:
-        case ToolOk(value=value):
-            text = json.dumps(value, ensure_ascii=False)
-            size = len(text.encode(errors="replace"))
-            if size > TOOL_RESULT_BYTES_MAX:
-                return ResultTooLarge(bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX))
-            return CallOk(value=value)
-        case ToolFailure(problems=problems) if problems:
-            return InvalidArgs(problems=problems)
-        case ToolFailure():
-            return CallError(code=said.code, message=said.message)
-        case _:
-            assert_never(said)

@@ -14,7 +14,6 @@ from answerbus.dead_letter import (
 )
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
-from answerbus.private.ledger import ClosedOutcome
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend
@@ -24,6 +23,7 @@ from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.children import Ended
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.recorded_lane import RecordedLane
@@ -51,6 +51,8 @@ class LaneState(RecordedLane):
         self.queue.fund(ticket.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
+        if ticket.run:
+            self.queue.children.keep(ticket, floor=plan.may_go_on)
         return spend, self.writing(self._account(ticket))
 
     def account_after(self, call: Call) -> AccountState:
@@ -58,14 +60,14 @@ class LaneState(RecordedLane):
         return self.ledger.state_after(call.spend, call.usage, counted=call.is_counted)
 
     def attempts_left(self, ticket: Ticket, now: datetime, call: Call | None = None) -> int:
-        """How many attempts a request has left once `call` is settled.
-
-        Without what it must leave to runs that wait; calls in flight are not counted.
-        """
-        account = self.ledger.account(ticket.request, now)
-        allowance = self.queue.children.allowance(ticket, account)
-        left = allowance.attempts_left(account.limit.attempts - account.charged[0])
+        """How many attempts a request has left once `call` is settled (see OpenChildren)."""
+        left = self.queue.children.attempts_left(ticket, self.ledger.account(ticket.request, now))
         return left - 1 if call and call.is_counted else left
+
+    def is_last_attempt(self, ticket: Ticket, now: datetime) -> bool:
+        """Whether it may make this attempt alone: then no result of a tool could be told."""
+        account = self.ledger.account(ticket.request, now)
+        return self.attempts_left(ticket, now) - len(account.in_flight) <= 1
 
     def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down what becomes of a call; `apply_decision` follows once that is committed.
@@ -85,13 +87,14 @@ class LaneState(RecordedLane):
             case Wait():
                 return decision, self.writing(*written, self._account(ticket))
             case NextStep(step=step):
-                taken = self.runs.take_step(call, step, account.state, now)
+                left = self.attempts_left(ticket, now) - len(account.in_flight)
+                taken = self.runs.take_step(call, step, account.state, now, left)
                 return decision, self.writing(*written, *taken, *self._goes_on(ticket))
             case RetryRequest():
                 self._release_offset(ticket)
                 return decision, self.writing(*written, self._account(ticket))
             case _:
-                return decision, self._terminal(ticket, decision.kind, now, *written)
+                return decision, self._terminal(ticket, decision, now, *written)
 
     def _outcome(
         self, call: Call, decision: Decision, account: Account, now: datetime
@@ -119,7 +122,7 @@ class LaneState(RecordedLane):
         account = self.ledger.account(ticket.request, now)
         letter = events.dead_letter_without_call(ticket, cause, account.state, now)
         return letter, self._terminal(
-            ticket, letter.kind, now, records.outcome_record(letter, ticket, self.partition)
+            ticket, letter, now, records.outcome_record(letter, ticket, self.partition)
         )
 
     def apply_decision(self, ticket: Ticket, decision: Decision) -> None:
@@ -180,14 +183,15 @@ class LaneState(RecordedLane):
         return self.writing(*written) if packed else None
 
     def _terminal(
-        self, ticket: Ticket, outcome: ClosedOutcome, now: datetime, *written: OutRecord
+        self, ticket: Ticket, outcome: Ended, now: datetime, *written: OutRecord
     ) -> LaneWrite:
-        """All that ends a request, beside the event that was `written`."""
+        """All that ends a request, beside the event that was `written`; its run hears of it too."""
+        joined = self._joined(ticket, outcome, now)
         closed = closed_record(
             ticket.request.request_id,
             ticket.request.workflow_id,
             ticket.body_digest,
-            outcome,
+            outcome.kind,
             self._position_of(ticket),
             now,
         )
@@ -205,11 +209,20 @@ class LaneState(RecordedLane):
         progress = self.progress_record(now)
         return self.writing(
             *written,
+            *joined,
             *ended,
             self._account(ticket),
             self._record(closed),
             *([progress] if progress else []),
         )
+
+    def _joined(self, ticket: Ticket, outcome: Ended, now: datetime) -> list[OutRecord]:
+        children, parent = self.queue.children, ticket.request.parent
+        above = children.parent_of(ticket)
+        if above is None or parent is None:
+            return []
+        spent = children.used(ticket, self.ledger.account(ticket.request, now))
+        return self.runs.child_ended(above, ticket, outcome, spent, now)
 
     def _goes_on(self, ticket: Ticket) -> Iterator[Outgoing]:
         """A run is known by its own records: offset and entry of its request are not needed."""

@@ -1,12 +1,15 @@
-"""The open children of a lane's runs: whose they are, and what they leave to others and use."""
+"""The open children of a lane's runs: whose they are, what they use, and what runs keep."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from answerbus.budget import Spent
 from services.worker.core.budget.account import Account, Charged
-from services.worker.core.budget.allowance import NOTHING_KEPT, UNBOUND, Allowance, Cap
+from services.worker.core.budget.allowance import UNBOUND, Allowance, Cap
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.children import may_ask
+
+NO_FLOOR = Spent()
 
 
 @dataclass(slots=True)
@@ -14,11 +17,13 @@ class OpenChildren:
     """By the run that asks; `tickets` are all open requests of the lane.
 
     A request is a child while its run is open, and in it the call that asks. So a run that has
-    children waits, and does not run before they are gone.
+    children waits, and does not run before they are gone. A run keeps its floor from the first
+    spend on whose answer may call tools, until one whose answer cannot.
     """
 
     tickets: Mapping[str, Ticket]
     _of: dict[str, dict[str, Ticket]] = field(default_factory=dict)
+    _keeping: dict[str, dict[str, Ticket]] = field(default_factory=dict)  # by account
 
     def put(self, ticket: Ticket) -> None:
         """Take a ticket in, if it is a child."""
@@ -31,9 +36,24 @@ class OpenChildren:
         """Take in the children among all tickets, whatever the order in which those came."""
         for ticket in self.tickets.values():
             self.put(ticket)
+            if ticket.run and ticket.run.steps:
+                self.keep(ticket, floor=True)
+
+    def keep(self, ticket: Ticket, *, floor: bool) -> None:
+        """Whether others have to leave a run what one step more may cost."""
+        request = ticket.request
+        keeping = self._keeping.setdefault(request.account_id, {})
+        if floor:
+            keeping[request.request_id] = ticket
+        else:
+            keeping.pop(request.request_id, None)
+        if not keeping:
+            del self._keeping[request.account_id]
 
     def end(self, ticket: Ticket) -> Ticket | None:
         """A ticket is gone; gives the run that was waiting for it and has no other child."""
+        if ticket.request.account_id in self._keeping:
+            self.keep(ticket, floor=False)
         above = self.parent_of(ticket)
         if above is None:
             return None
@@ -63,18 +83,26 @@ class OpenChildren:
 
     def allowance(self, ticket: Ticket, account: Account) -> Allowance:
         """What bounds the spends of a request beside the limit of its account."""
-        if not self._of:
+        keeping = self._keeping.get(account.id, {})
+        if not keeping:
             return UNBOUND
-        waiting = (self.tickets.get(name) for name in self._of)
-        floors = [_floor(one) for one in waiting if one and one.request.account_id == account.id]
+        floors = [_floor(one) for one in keeping.values() if one is not ticket]
         caps, above = list[Cap](), self.parent_of(ticket)
         one: Ticket | None = ticket
         while above is not None and one is not None:
             parent = one.request.parent
             if parent and parent.cap is not None:
-                caps.append(self._cap(one, parent.cap, account))
+                caps.append(self._cap(one, parent.cap, account, ticket))
             one, above = above, self.parent_of(above)
         return Allowance(_sum(floors), tuple(caps))
+
+    def attempts_left(self, ticket: Ticket, account: Account) -> int:
+        """How many a request may still make, if those in flight come to nothing.
+
+        Without what it must leave to runs.
+        """
+        left = account.limit.attempts - account.charged[0]
+        return self.allowance(ticket, account).attempts_left(left)
 
     def used(self, ticket: Ticket, account: Account) -> int:
         """The counted attempts of a request and all below it, as far as they are settled."""
@@ -82,20 +110,18 @@ class OpenChildren:
         own = account.counted_of(ticket.request.request_id)
         return own + ended + sum(self.used(child, account) for child in self.of(ticket))
 
-    def _cap(self, ticket: Ticket, limit: int, account: Account) -> Cap:
-        within = [ticket, *self.below(ticket)]
+    def _cap(self, ticket: Ticket, limit: int, account: Account, spends: Ticket) -> Cap:
+        within, keeping = [ticket, *self.below(ticket)], self._keeping.get(account.id, {})
         return Cap(
             limit,
             self.used(ticket, account),
             sum(account.in_flight_of(one.request.request_id) for one in within),
-            sum(_floor(one)[0] for one in within if self.of(one)),
+            sum(one is not spends and one.request.request_id in keeping for one in within),
         )
 
 
 def _floor(ticket: Ticket) -> Charged:
-    if ticket.run is None:
-        return NOTHING_KEPT
-    floor = ticket.run.floor
+    floor = ticket.run.floor if ticket.run else NO_FLOOR
     return floor.attempts, floor.tokens, floor.micro_usd
 
 

@@ -2,37 +2,39 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import count
 
 from answerbus.budget import AccountState
 from answerbus.cause import Cancelled
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval
+from answerbus.failure import Problem
 from answerbus.private.runs import (
-    RunCancelRecord,
+    RunChildRecord,
     RunRecord,
     call_key,
     cancel_key,
-    runs_key,
     step_key,
 )
+from answerbus.request import Request
 from answerbus.step import ToolEnded
 from answerbus.tool_result import ToolProgress, ToolResult
+from services.worker.core.budget.allowance import floor_after
 from services.worker.core.outcome.call import Call
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.ticket import Ticket, ticket_of_child
 from services.worker.core.run import transitions
+from services.worker.core.run.children import Ended, usage_of
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import Run
-from services.worker.core.run.transitions import Change
+from services.worker.core.run.run import DELEGATE, Run
+from services.worker.core.run.transitions import Change, Written
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane.state import records
+from services.worker.lane.state.cancellations import Cancellations
 from services.worker.ports import OutRecord
 
 UNKNOWN_TOOL = "unknown"
-CANCELS_KEPT = timedelta(days=1)  # of requests that were not read yet
-CANCELS_MAX = 10_000
 
 
 def _no_chance(length: int) -> bytes:
@@ -43,32 +45,47 @@ def _always(_: str, __: datetime) -> bool:
     return True
 
 
+def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
+    return ()
+
+
+def _nothing_taken(_: str) -> bool:
+    return False
+
+
+def _no_place(_: Ticket) -> None:
+    raise RuntimeError("a lane has a queue for children")
+
+
 @dataclass(slots=True, kw_only=True)
-class OpenRuns:
+class OpenRuns(Cancellations):
     """See the module. A lane without agents has one that stays empty.
 
     `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
-    whether calls of a toolset can be written now. `stopped` are tickets that are to end at once,
-    wherever they stand in the queue. `ended` counts tool calls.
+    whether calls of a toolset can be written now. `put` queues a child, `problems_of` says why a
+    request cannot be asked, `is_taken` which ids are known. `ended` counts tool calls.
     """
 
-    partition: int = 0
     reply_topic: str = "answerbus.tool-results.v1"
     chance: Callable[[int], bytes] = _no_chance
     may_call: Callable[[str, datetime], bool] = _always
-    cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
-    stopped: list[Ticket] = field(default_factory=list)
     ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    put: Callable[[Ticket], None] = _no_place
+    problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
+    is_taken: Callable[[str], bool] = _nothing_taken
     _due: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
     def take_step(
-        self, call: Call, step: AcceptedStep, account: AccountState, now: datetime
+        self, call: Call, step: AcceptedStep, account: AccountState, now: datetime, left: int
     ) -> list[OutRecord]:
-        """An answer was a step: it, and the calls that it makes."""
-        ticket, run = call.ticket, _run_of(call.ticket)
-        inputs, attempt = self._inputs(ticket, now), call.spend.attempt
-        change = transitions.take_step(run, step, attempt, call.usage, ticket.used, account, inputs)
+        """An answer was a step: it, and the calls that it makes; `left` are attempts."""
+        ticket, run, spend = call.ticket, _run_of(call.ticket), call.spend
+        inputs = replace(self._inputs(ticket, now), attempts_left=left)
+        floor = floor_after(account.limit, spend)
+        change = transitions.take_step(
+            run, step, spend.attempt, call.usage, ticket.used, account, inputs, floor
+        )
         head = [] if run.own_steps else [self._head(ticket, run)]
         return [*head, *self._apply(ticket, change)]
 
@@ -76,6 +93,17 @@ class OpenRuns:
         """A tool server has ended a call; nothing where it may not."""
         run = _run_of(ticket)
         return self._apply(ticket, transitions.result_came(run, result, self._inputs(ticket, now)))
+
+    def child_ended(
+        self, ticket: Ticket, child: Ticket, ended: Ended, spent: int, now: datetime
+    ) -> list[OutRecord]:
+        """A child of the run has had its outcome, in the same transaction."""
+        run, inputs, parent = _run_of(ticket), self._inputs(ticket, now), child.request.parent
+        if parent is None:
+            return []
+        usage = usage_of(ended, child.used)
+        change = transitions.child_ended(run, parent.call_id, ended, spent, usage, inputs)
+        return self._apply(ticket, change)
 
     def progress_came(self, ticket: Ticket, said: ToolProgress, now: datetime) -> list[OutRecord]:
         """A tool server is at work on a call; nothing where it may not be."""
@@ -120,83 +148,12 @@ class OpenRuns:
             written += [self._null(key) for key in _keys(request_id, run)]
             self._count(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
+        elif ticket.request.parent:
+            written.append(self._null(request_id))
         key = cancel_key(request_id, ticket.request.workflow_id)
         if self.cancels.pop(key, None):
             written.append(self._null(key))
         return written
-
-    def cancel(
-        self,
-        asked: Cancel,
-        tickets: Sequence[Ticket],
-        until: datetime,
-        open_requests: Container[str],
-        now: datetime,
-    ) -> list[OutRecord]:
-        """End what is open of it, and remember it for what was published `until` then.
-
-        Of a workflow one record says it all, however many requests it has.
-        """
-        written = self._forget_cancels(open_requests, now)
-        of_workflow = asked.request_id is None or asked.scope == "workflow"
-        named = {asked.request_id, *(ticket.request.request_id for ticket in tickets)}
-        for name in {None} if of_workflow else sorted(name for name in named if name):
-            record = RunCancelRecord(
-                request_id=name,
-                workflow_id=asked.workflow_id,
-                by=asked.by,
-                reason=asked.reason,
-                at=until,
-            )
-            self.cancels.pop(runs_key(record), None)  # the newest stand last
-            self.cancels[runs_key(record)] = record
-            written.append(records.run_event_record(record, self.partition))
-        for ticket in tickets:
-            self.mark(ticket)
-        return written
-
-    def mark(self, ticket: Ticket) -> None:
-        """A ticket whose request was cancelled ends, at once or when its call is home."""
-        found = self._cancel_of(ticket)
-        ticket.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
-        if found:
-            self.stopped.append(ticket)
-
-    def stop(self, ticket: Ticket, cause: Cancelled) -> None:
-        """End a ticket as one that was cancelled, by what its run came to."""
-        if ticket.cancelled is None:
-            ticket.cancelled = cause
-            self.stopped.append(ticket)
-
-    def _cancel_of(self, ticket: Ticket) -> RunCancelRecord | None:
-        """That of the request itself, or that of its workflow if the request was there before."""
-        request, published_at = ticket.request, ticket.origin.timestamp
-        found = self.cancels.get(cancel_key(request.request_id, request.workflow_id))
-        if found and published_at - found.at <= CANCELS_KEPT:
-            return found
-        found = self.cancels.get(cancel_key(None, request.workflow_id))
-        return found if found and published_at <= found.at else None
-
-    def take_stopped(self, most: int) -> list[Ticket]:
-        """The tickets that are to end now, so many at once."""
-        taken, self.stopped = self.stopped[:most], self.stopped[most:]
-        return taken
-
-    def _forget_cancels(self, open_requests: Container[str], now: datetime) -> list[OutRecord]:
-        """Those whose requests have not come in time, and the oldest of too many.
-
-        That of a request which has not ended yet stays: a successor must know of it.
-        """
-        forgotten: list[str] = []
-        for key, found in self.cancels.items():
-            is_old = now - found.at > CANCELS_KEPT
-            if not is_old and len(self.cancels) - len(forgotten) < CANCELS_MAX:
-                break  # the oldest stand first
-            if found.request_id is None or found.request_id not in open_requests:
-                forgotten.append(key)
-        for key in forgotten:
-            del self.cancels[key]
-        return [self._null(key) for key in forgotten]
 
     def _apply(self, ticket: Ticket, change: Change | None) -> list[OutRecord]:
         if change is None:
@@ -204,12 +161,20 @@ class OpenRuns:
         ticket.run = change.run
         self._count(change)
         self.watch(ticket)
-        return [records.run_event_record(event, self.partition) for event in change.written]
+        return [self._written(ticket, event) for event in change.written]
+
+    def _written(self, ticket: Ticket, event: Written) -> OutRecord:
+        if not isinstance(event, RunChildRecord):
+            return records.run_event_record(event, self.partition)
+        record = records.run_event_record(event, self.partition, ticket.trace)
+        self.put(ticket_of_child(event, record.size_bytes, record.headers))
+        return record
 
     def _count(self, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
-                tool = event.tool if event.tool in change.run.tools else UNKNOWN_TOOL
+                is_known = event.tool in change.run.tools or event.tool == DELEGATE
+                tool = event.tool if is_known else UNKNOWN_TOOL
                 self.ended[tool, event.outcome.kind] += 1
 
     def _head(self, ticket: Ticket, run: Run) -> OutRecord:
@@ -232,10 +197,10 @@ class OpenRuns:
             chance=self.chance,
             is_ending=ticket.cancelled is not None or ticket.deadline <= now,
             may_call=self.may_call,
+            origin=ticket.origin,
+            problems_of=self.problems_of,
+            is_taken=self.is_taken,
         )
-
-    def _null(self, key: str) -> OutRecord:
-        return records.run_tombstone(key, self.partition)
 
 
 def _run_of(ticket: Ticket) -> Run:

@@ -1,17 +1,19 @@
 """What the private topic of a partition says of its open runs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from answerbus.envelope import Headers
 from answerbus.private.runs import (
     RunCallRecord,
     RunCancelRecord,
+    RunChildRecord,
     RunRecord,
     RunsRecord,
     RunStepRecord,
     runs_key,
 )
-from services.worker.core.request.ticket import Ticket, ticket_of_run
+from services.worker.core.request.ticket import Ticket, ticket_of_child, ticket_of_run
 from services.worker.core.run.begun import begun
 from services.worker.core.run.run import Run
 
@@ -27,7 +29,7 @@ class RecoveredRuns:
         """One record."""
         key = runs_key(record)
         self._found[key] = record
-        if isinstance(record, RunRecord):
+        if isinstance(record, RunRecord | RunChildRecord):
             self._heads[key] = headers, size_bytes
 
     def end(self, key: bytes | None) -> None:
@@ -74,7 +76,13 @@ class RecoveredRuns:
             ticket.run = run
             if run.open:
                 ticket.not_before = ticket.deadline
-        return found
+        return [*found, *self._children(listed)]
+
+    def _children(self, listed: dict[bytes, Ticket]) -> Iterator[Ticket]:
+        for name, record in self._found.items():
+            if isinstance(record, RunChildRecord) and name.encode() not in listed:
+                headers, size = self._heads[name]
+                yield ticket_of_child(record, size, headers)
 
     def _heads_of(self) -> list[tuple[str, RunRecord]]:
         return [(key, one) for key, one in self._found.items() if isinstance(one, RunRecord)]

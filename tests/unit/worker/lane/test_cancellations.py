@@ -10,8 +10,9 @@ from answerbus.control import Cancel
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.topics import ATTEMPTS, CONTROLS
 from services.worker.core.attempt.reply import Throttled
+from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX
 from services.worker.lane.state.hearing import SpokenRecord
-from services.worker.lane.state.open_runs import CANCELS_KEPT, CANCELS_MAX, OpenRuns
+from services.worker.lane.state.open_runs import OpenRuns
 from tests.unit.worker.builders import NOW, ticket, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished

@@ -1,0 +1,150 @@
+"""`delegate`: the tool by which a run asks children, whose schemas its model writes; pure."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from answerbus.call_outcome import CallOk
+from answerbus.failure import Problem
+from answerbus.limits import (
+    CHILD_SCHEMA_BYTES_MAX,
+    CHILD_TEXT_BYTES_MAX,
+    NAME_CHARS_MAX,
+    REASON_BYTES_MAX,
+    USES_MAX,
+)
+from answerbus.private.runs import Delegation
+from answerbus.request import Fact, Request
+from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.run import DELEGATE, Run
+
+HOW_TO_DELEGATE = (
+    "With `delegate` you ask a specialist for one part of the work: `json_schema` is the JSON "
+    "Schema of its `output`, `description` says what that is, `instructions` say what to do. A "
+    "specialist knows nothing of this conversation: name in `use` what it is to be given, such as "
+    '"fact:NAME" for a fact that you were given, or "call:2.0" for the result of a call that is '
+    "told to you under that name. It answers with `output`, `success`, `notes` and "
+    "`failure_reason`. Parts that do not need each other go into one step."
+)
+
+
+def depth_of(request: Request) -> int:
+    """How many runs stand above it."""
+    return request.parent.depth if request.parent else 0
+
+
+def may_delegate(request: Request, run: Run) -> bool:
+    """Whether the run may ask one more child."""
+    allowed = run.definition.delegate
+    if allowed is None or depth_of(request) >= allowed.depth_max:
+        return False
+    return asked_so_far(run) < allowed.children_max
+
+
+def within(run: Run, above: Run) -> Run:
+    """A run that begins as a child: the tree is no deeper than the run above it allows."""
+    own, outer = run.definition.delegate, above.definition.delegate
+    if run.own_steps or own is None or outer is None or own.depth_max <= outer.depth_max:
+        return run
+    bounded = own.model_copy(update={"depth_max": outer.depth_max})
+    return replace(run, definition=run.definition.model_copy(update={"delegate": bounded}))
+
+
+def asked_so_far(run: Run) -> int:
+    """How many children the run has asked itself, or will once their turn has come."""
+    calls = (call for step in run.steps for call in step.calls)
+    return sum(call.tool == DELEGATE and call.outcome is None for call in calls)
+
+
+def args_schema(allowed: Delegation) -> JsonObject:
+    """What a model says of a child; agents and profiles are those that the operator allows."""
+    name: JsonObject = {"type": "string", "pattern": r"^[A-Za-z0-9._\-]+$"}
+    reference: JsonObject = {"type": "string", "pattern": r"^(fact|call):"}
+    properties: JsonObject = {
+        "name": name | {"minLength": 1, "maxLength": NAME_CHARS_MAX},
+        "description": {"type": "string"},
+        "instructions": {"type": "string", "minLength": 1},
+        "json_schema": {"type": "object"},
+        "use": {"type": "array", "items": reference, "maxItems": USES_MAX},
+    }
+    if allowed.agents:
+        properties["agent"] = {"type": "string", "enum": [*allowed.agents]}
+    if allowed.profiles:
+        properties["profile"] = {"type": "string", "enum": [*allowed.profiles]}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["name", "description", "instructions", "json_schema"],
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateArgs:
+    """The arguments of a `delegate` call, which satisfy its schema."""
+
+    name: str
+    description: str
+    instructions: str
+    json_schema: JsonObject
+    use: tuple[str, ...]
+    agent: str | None
+    profile: str | None
+
+    def too_large(self) -> Iterator[Problem]:
+        """What no request could hold."""
+        texts = {
+            "/description": (self.description, REASON_BYTES_MAX),
+            "/instructions": (self.instructions, CHILD_TEXT_BYTES_MAX),
+            "/json_schema": (_json(self.json_schema), CHILD_SCHEMA_BYTES_MAX),
+        }
+        for path, (text, limit) in texts.items():
+            if len(text.encode(errors="replace")) > limit:
+                yield Problem.of(path, "too_large", f"at most {limit:,} bytes")
+
+
+def read_args(args: Mapping[str, JsonValue]) -> DelegateArgs:
+    """Take them apart."""
+    schema, use = args.get("json_schema"), args.get("use")
+    return DelegateArgs(
+        name=str(args.get("name")),
+        description=str(args.get("description")),
+        instructions=str(args.get("instructions")),
+        json_schema=schema if isinstance(schema, dict) else {},
+        use=tuple(dict.fromkeys(map(str, use))) if isinstance(use, list) else (),
+        agent=_text(args.get("agent")),
+        profile=_text(args.get("profile")),
+    )
+
+
+def reference_of(attempt: int, place: int) -> str:
+    """How a run names the call of an earlier step."""
+    return f"call:{attempt}.{place}"
+
+
+def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:
+    """What a child is given: facts as they are, results of calls as data."""
+    known = {f"fact:{fact.name}": fact for fact in request.context.facts} | dict(_results(run))
+    for number, reference in enumerate(args.use):
+        found = known.get(reference)
+        expected = f"one of {', '.join(known)}" if known else "nothing: there is nothing to name"
+        yield found or Problem.of(f"/use/{number}", "unknown_reference", expected)
+
+
+def _results(run: Run) -> Iterator[tuple[str, Fact]]:
+    for step in run.steps:
+        for call in run.calls_of(step):
+            if isinstance(call.outcome, CallOk):
+                name = reference_of(step.attempt, call.place)
+                shown = f"{name} {call.asked.tool}"[:NAME_CHARS_MAX]
+                yield name, Fact(name=shown, value=call.outcome.value)
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)

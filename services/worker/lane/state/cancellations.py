@@ -1,0 +1,100 @@
+"""What people have cancelled in a lane: kept until it has ended, also where it was not read yet."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from answerbus.cause import Cancelled
+from answerbus.control import Cancel
+from answerbus.private.runs import RunCancelRecord, cancel_key, runs_key
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.state import records
+from services.worker.ports import OutRecord
+
+CANCELS_KEPT = timedelta(days=1)  # of requests that were not read yet
+CANCELS_MAX = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Cancellations:
+    """See the module. `stopped` are tickets that are to end at once, wherever they stand."""
+
+    partition: int = 0
+    cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
+    stopped: list[Ticket] = field(default_factory=list)
+
+    def cancel(
+        self,
+        asked: Cancel,
+        tickets: Sequence[Ticket],
+        until: datetime,
+        open_requests: Container[str],
+        now: datetime,
+    ) -> list[OutRecord]:
+        """End what is open of it, and remember it for what was published `until` then.
+
+        Of a workflow one record says it all, however many requests it has.
+        """
+        written = self._forget_cancels(open_requests, now)
+        of_workflow = asked.request_id is None or asked.scope == "workflow"
+        named = {asked.request_id, *(ticket.request.request_id for ticket in tickets)}
+        for name in {None} if of_workflow else sorted(name for name in named if name):
+            record = RunCancelRecord(
+                request_id=name,
+                workflow_id=asked.workflow_id,
+                by=asked.by,
+                reason=asked.reason,
+                at=until,
+            )
+            self.cancels.pop(runs_key(record), None)  # the newest stand last
+            self.cancels[runs_key(record)] = record
+            written.append(records.run_event_record(record, self.partition))
+        for ticket in tickets:
+            self.mark(ticket)
+        return written
+
+    def mark(self, ticket: Ticket) -> None:
+        """A ticket whose request was cancelled ends, at once or when its call is home."""
+        found = self._cancel_of(ticket)
+        ticket.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
+        if found:
+            self.stopped.append(ticket)
+
+    def stop(self, ticket: Ticket, cause: Cancelled) -> None:
+        """End a ticket as one that was cancelled, by what its run came to."""
+        if ticket.cancelled is None:
+            ticket.cancelled = cause
+            self.stopped.append(ticket)
+
+    def _cancel_of(self, ticket: Ticket) -> RunCancelRecord | None:
+        """That of the request itself, or that of its workflow if the request was there before."""
+        request, published_at = ticket.request, ticket.origin.timestamp
+        found = self.cancels.get(cancel_key(request.request_id, request.workflow_id))
+        if found and published_at - found.at <= CANCELS_KEPT:
+            return found
+        found = self.cancels.get(cancel_key(None, request.workflow_id))
+        return found if found and published_at <= found.at else None
+
+    def take_stopped(self, most: int) -> list[Ticket]:
+        """The tickets that are to end now, so many at once."""
+        taken, self.stopped = self.stopped[:most], self.stopped[most:]
+        return taken
+
+    def _forget_cancels(self, open_requests: Container[str], now: datetime) -> list[OutRecord]:
+        """Those whose requests have not come in time, and the oldest of too many.
+
+        That of a request which has not ended yet stays: a successor must know of it.
+        """
+        forgotten: list[str] = []
+        for key, found in self.cancels.items():
+            is_old = now - found.at > CANCELS_KEPT
+            if not is_old and len(self.cancels) - len(forgotten) < CANCELS_MAX:
+                break  # the oldest stand first
+            if found.request_id is None or found.request_id not in open_requests:
+                forgotten.append(key)
+        for key in forgotten:
+            del self.cancels[key]
+        return [self._null(key) for key in forgotten]
+
+    def _null(self, key: str) -> OutRecord:
+        return records.run_tombstone(key, self.partition)

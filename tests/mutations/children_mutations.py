@@ -1,0 +1,56 @@
+"""What keeps the promises of children, broken on purpose: patches of the running test alone."""
+
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from services.worker.core.budget.account import Account
+from services.worker.core.budget.allowance import NOTHING_KEPT, Allowance
+from services.worker.core.request.ticket import Ticket
+from services.worker.lane.state import queue
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.open_children import OpenChildren
+from tests.mutations.mutations import Mutation
+
+
+def _joined_later() -> AbstractContextManager[object]:
+    """The end of a call goes with the next terminal, and not with that of its own child."""
+    joined, kept = LaneState._joined, dict[int, list[Any]]()
+
+    def mutated(self: LaneState, ticket: Ticket, outcome: Any, now: Any) -> Any:
+        before = kept.pop(id(self), [])
+        kept[id(self)] = joined(self, ticket, outcome, now)
+        return before
+
+    return mock.patch.object(LaneState, "_joined", mutated)
+
+
+def _floor_ignored() -> AbstractContextManager[object]:
+    allowance = OpenChildren.allowance
+
+    def mutated(self: OpenChildren, ticket: Ticket, account: Account) -> Allowance:
+        return replace(allowance(self, ticket, account), floor=NOTHING_KEPT)
+
+    return mock.patch.object(OpenChildren, "allowance", mutated)
+
+
+def _cap_not_taken_from_the_giver() -> AbstractContextManager[object]:
+    def mutated(_: OpenChildren, ticket: Ticket, account: Account) -> int:
+        return account.counted_of(ticket.request.request_id)
+
+    return mock.patch.object(OpenChildren, "used", mutated)
+
+
+def _child_in_the_chain() -> AbstractContextManager[object]:
+    return mock.patch.object(
+        queue, "_is_ordered", lambda request: request.policy.ordering == "workflow"
+    )
+
+
+CHILDREN_MUTATIONS = (
+    Mutation("a child is joined in a transaction of its own", _joined_later),
+    Mutation("the floor of runs that wait is ignored", _floor_ignored),
+    Mutation("what a child gives away is not taken from its cap", _cap_not_taken_from_the_giver),
+    Mutation("a child stands in the chain of its workflow", _child_in_the_chain),
+)

@@ -1,0 +1,195 @@
+"""Models that delegate, on virtual time: what each asks and answers, and what holds of a tree."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema
+
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    RETRIES,
+    RUNS,
+)
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Reply
+from services.worker.core.run.asking import LAST_STEP
+from tests.unit.worker.builders import answered
+from tests.unit.worker.core.run_builders import actions, says
+from tests.unit.worker.lane.fakes import Broker
+from tests.unit.worker.lane.run_world import RunProvider, RunStage, Tooling, prompt_tool
+from tests.unit.worker.lane.world import _audit_accounts, _audit_calls, events, terminals
+
+Json = dict[str, Any]
+STATE: Json = {
+    "type": "object",
+    "properties": {"state": {"enum": ["shipped", "lost"]}},
+    "required": ["state"],
+    "additionalProperties": False,
+}
+SHIPPED: Json = {"state": "shipped"}
+
+
+def delegate(name: str = "status", **more: Any) -> Json:
+    args = {
+        "name": name,
+        "description": "What the carrier says.",
+        "instructions": f"Look at {name}.",
+        "json_schema": STATE,
+        **more,
+    }
+    return {"kind": "tool_call", "name": "delegate", "args": args}
+
+
+def wrapped(output: Any = None, **more: Any) -> Json:
+    told = {"output": SHIPPED if output is None else output, "success": True}
+    return {**told, "notes": [], "failure_reason": None, **more}
+
+
+def finish(args: Json) -> Json:
+    return actions({"kind": "finish", "args": args})
+
+
+FAN_OUT = (actions(delegate("a"), delegate("b")), actions(says("Joined.")))
+
+
+@dataclass
+class DelegatingProvider(RunProvider):
+    """`answers` say by request what a model answers in each of its attempts; others are wrapped.
+
+    A child that is told that this is its last step finishes.
+    """
+
+    answers: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    child_s: float = 0.05
+    fallback: Callable[[str, int], Json] = lambda _request_id, _attempt: wrapped()
+
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
+        name = prompt.request_id
+        if ".call." not in name:
+            return await super().ask(prompt, timeout_s=timeout_s)
+        self.prompts.append(prompt)
+        number = sum(turn.role == "assistant" for turn in prompt.turns)
+        told = self.answers.get(name, ())
+        answer = told[min(number, len(told) - 1)] if told else self.fallback(name, number)
+        if LAST_STEP in prompt.turns[-1].text:
+            answer = finish(wrapped())
+        self.script = lambda *_: (self.child_s, answered(json.dumps(answer)))
+        return await super(RunProvider, self).ask(prompt, timeout_s=timeout_s)
+
+
+class DelegatingStage(RunStage):
+    """One agent, `support`, that may ask children; and among them itself."""
+
+    provider: DelegatingProvider
+
+    def __init__(
+        self,
+        steps: Sequence[Json] = FAN_OUT,
+        answers: Mapping[str, Sequence[Json]] | None = None,
+        tooling: Tooling = prompt_tool,
+        agent: Json | None = None,
+        **more: Any,
+    ) -> None:
+        allowed = {"depth_max": 4, "agents": ("support",), "profiles": ("default",), **more}
+        super().__init__(steps, tooling, {"delegate": allowed, **(agent or {})})
+        self.provider = DelegatingProvider(steps=steps, answers=answers or {})
+        self.worker._leave()
+        self.worker = self.new_worker()
+
+    def ended(self) -> dict[str, Json]:
+        """How each call ended."""
+        return {one["call_id"]: one["outcome"] for one in self.steps("tool_ended")}
+
+    def asked_calls(self) -> list[Json]:
+        """Each call as its step asked for it."""
+        steps = [one for one in events(self.broker, RUNS) if one["kind"] == "run_step"]
+        return [made for step in steps for made in step["calls"]]
+
+    def children(self) -> list[Json]:
+        """What ended each child, in the order of time."""
+        found = [event for event in self.outcomes() if event.get("parent")]
+        return sorted(found, key=lambda event: str(event.get("finished_at") or event.get("at")))
+
+    def outcomes(self) -> list[Json]:
+        return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
+
+
+def check_tree(stage: DelegatingStage) -> None:
+    """A1 to A5 and A8 of a whole tree, from what is in the topics."""
+    broker, attempts = stage.broker, events(stage.broker, ATTEMPTS)
+    _audit_accounts(events(broker, LEDGER), attempts)
+    _audit_calls(stage.provider, attempts)
+    asked = {
+        json.loads(record.value or b"")["request_id"] for record in broker.log(REQUESTS).records
+    }
+    found = terminals(broker)
+    spawned = _spawned(broker)
+    assert found.keys() >= asked | spawned.keys(), "one terminal each"
+    # One that ends in the transaction in which it is asked leaves no record of its own.
+    children = {one["request_id"]: one["parent"]["call_id"] for one in stage.children()}
+    assert found.keys() - asked <= children.keys(), "and of nothing else"
+    once = [call_id for name, call_id in children.items() if name not in asked]
+    assert len(once) == len(set(once)), "one child for each call"
+    for topic in (RETRIES, RUNS):
+        last = {record.key: record.value for record in broker.log(topic).records}
+        left = [key for key, value in last.items() if value is not None]
+        # What is cancelled of a whole workflow is remembered for requests that are read later.
+        assert all((key or b"").startswith(b"/cancel/") for key in left), f"left in {topic.name}"
+    calls = [made["call_id"] for step in stage.steps("step") for made in step["calls"]]
+    assert sorted(stage.ended()) == sorted(calls), "each call ends once"
+    _check_joins(stage, spawned)
+    _check_ends(stage)
+
+
+def _spawned(broker: Broker) -> dict[str, Json]:
+    return {
+        event["request"]["request_id"]: event["request"]
+        for event in events(broker, RUNS)
+        if event["kind"] == "run_child"
+    }
+
+
+def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
+    """What a run is told of a child is what the child ended with, and stands in one transaction."""
+    ended = stage.ended()
+    for outcome in stage.outcomes():
+        name = outcome["request_id"]
+        if name not in spawned:
+            continue
+        told = ended[outcome["parent"]["call_id"]]
+        if outcome["kind"] == "result":
+            assert told == {"kind": "ok", "value": outcome["answer"]}
+            answer = outcome["answer"]
+            if answer["success"]:
+                schema = spawned[name]["answer_schema"]["json_schema"]
+                jsonschema.validate(answer["output"], schema)
+        elif told["kind"] != "cancelled":
+            assert told["kind"] in {"dead_letter", "declined"}
+
+
+def _check_ends(stage: DelegatingStage) -> None:
+    """A run ends after its children; a subtree stays within its cap."""
+    at = {one["request_id"]: one.get("finished_at") or one["at"] for one in stage.outcomes()}
+    parents = {one["request_id"]: one["parent"] for one in stage.outcomes() if one.get("parent")}
+    for name, parent in parents.items():
+        assert at[name] <= at[parent["request_id"]], f"{name} ends after its run"
+    counted = Counter(
+        attempt["request_id"] for attempt in events(stage.broker, ATTEMPTS) if attempt["counted"]
+    )
+    below: dict[str, int] = defaultdict(int)
+    for name, number in counted.items():
+        one: str | None = name
+        while one is not None:
+            below[one] += number
+            one = parents[one]["request_id"] if one in parents else None
+    for name, request in _spawned(stage.broker).items():
+        cap = request["parent"]["cap"]
+        assert cap is None or below[name] <= cap, f"{name} stays within its cap"

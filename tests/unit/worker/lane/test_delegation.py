@@ -1,0 +1,302 @@
+"""Runs that delegate: what their children are asked, how they are joined, and what bounds them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from answerbus.topics import ATTEMPTS, RESULTS
+from tests.unit.worker.builders import workflow_of
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.delegating import (
+    FAN_OUT,
+    SHIPPED,
+    DelegatingStage,
+    check_tree,
+    delegate,
+    finish,
+    wrapped,
+)
+from tests.unit.worker.lane.fakes import Fault
+from tests.unit.worker.lane.run_checks import cause
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, events, final_account, terminals, until
+
+pytestmark = pytest.mark.wide
+
+Json = dict[str, Any]
+OTHER = workflow_of(0, 1)
+
+
+async def finished(stage: DelegatingStage, limit_s: float = 900.0) -> None:
+    await until(lambda: done(stage.broker, stage.names), limit_s)
+    await stage.end()
+    check_tree(stage)
+
+
+async def told(stage: DelegatingStage, **more: Any) -> None:
+    await stage.worker.open()
+    stage.publish("r-1", **more)
+    await finished(stage)
+
+
+def test_children_answer_by_the_schemas_that_a_model_wrote_and_are_joined() -> None:
+    async def main() -> None:
+        stage = DelegatingStage()
+        await told(stage, budget={"attempts": 9})
+
+        (result,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        assert result["answer"] == "Joined."
+        assert result["run"]["children"] == 2
+        assert [one["answer"]["output"] for one in stage.children()] == [SHIPPED, SHIPPED]
+        assert final_account(stage.broker)["spent"]["attempts"] == 4
+        assert stage.ended().keys() == {"r-1.call.1.0", "r-1.call.1.1"}
+        last = stage.provider.prompts[-1]
+        assert "call:1.0 delegate" in str(last.turns)
+        child = stage.provider.prompts[1]
+        assert "Look at a." not in child.system
+        assert "Look at a." in str(child.turns)
+
+    run(main())
+
+
+def test_a_child_is_told_what_is_wrong_and_mends_it() -> None:
+    async def main() -> None:
+        wrong = wrapped({"state": "?"})
+        answers = {"r-1.call.1.0": (wrong, wrapped())}
+        stage = DelegatingStage((actions(delegate()), actions(says("Well."))), answers)
+        await told(stage)
+
+        outcomes = [one["outcome"] for one in events(stage.broker, ATTEMPTS)]
+        assert outcomes == ["step", "retry", "result", "result"]
+
+    run(main())
+
+
+def test_a_child_may_say_that_it_cannot() -> None:
+    async def main() -> None:
+        no = {"success": False, "output": None, "notes": ["n"], "failure_reason": "no parcel"}
+        stage = DelegatingStage(
+            (actions(delegate()), actions(says("Well."))), {"r-1.call.1.0": (no,)}
+        )
+        await told(stage)
+
+        told_value = stage.ended()["r-1.call.1.0"]["value"]
+        assert told_value | {"notes": ["n"]} == no
+        assert told_value["notes"][0] == "n"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("args", "path"),
+    [
+        ({"json_schema": {"type": "strin"}}, "/json_schema/type"),
+        ({"json_schema": {"$ref": "https://example.com/x"}}, "/json_schema"),
+        ({"json_schema": {"type": "string", "description": "x" * 20_000}}, "/json_schema"),
+        ({"instructions": "x" * 20_000}, "/instructions"),
+        ({"use": ["fact:nowhere"]}, "/use/0"),
+        ({"use": ["call:7.0"]}, "/use/0"),
+        ({"agent": "another"}, "/agent"),
+        ({"profile": "another"}, "/profile"),
+        ({"name": "with spaces"}, "/name"),
+        ({"more": 1}, ""),
+    ],
+)
+def test_what_cannot_be_asked_comes_back_in_the_same_step_for_nothing(
+    args: Json, path: str
+) -> None:
+    async def main() -> None:
+        steps = (actions(delegate(**args), delegate("b")), actions(says("Well.")))
+        stage = DelegatingStage(steps)
+        await told(stage)
+
+        outcome = stage.ended()["r-1.call.1.0"]
+        assert outcome["kind"] == "invalid_args"
+        assert outcome["problems"][0]["path"].startswith(path)
+        assert [one["request_id"] for one in stage.children()] == ["r-1.call.1.1"]
+        assert final_account(stage.broker)["spent"]["attempts"] == 3
+
+    run(main())
+
+
+def test_a_child_is_given_facts_and_results_by_reference_with_their_trust() -> None:
+    async def main() -> None:
+        facts = [
+            {"name": "manifest", "value": {"parcel": "P-1"}, "trust": "trusted"},
+            {"name": "mail", "value": "SAYS-ANYTHING"},
+        ]
+        use = ["fact:manifest", "fact:mail", "call:1.0"]
+        steps = (actions(call()), actions(delegate(use=use)), actions(says("Well.")))
+        stage = DelegatingStage(steps)
+        context = {"instructions": "Do.", "facts": facts}
+        await told(stage, context=context)
+
+        (child,) = [p for p in stage.provider.prompts if p.request_id == "r-1.call.2.0"]
+        text = "".join(turn.text for turn in child.turns)
+        fenced = [part.partition("</data")[0] for part in text.split("<data")[1:]]
+        assert not any("P-1" in part for part in fenced)
+        assert "P-1" in text
+        assert any("SAYS-ANYTHING" in part for part in fenced)
+        assert any("done" in part and "call:1.0 orders.get" in part for part in fenced)
+        assert "SAYS-ANYTHING" not in child.system
+
+    run(main())
+
+
+def test_children_wait_for_a_place_beside_their_siblings() -> None:
+    async def main() -> None:
+        steps = (actions(*(delegate(f"c{n}") for n in range(6))), actions(says("Well.")))
+        stage = DelegatingStage(steps, agent={"parallel_max": 2})
+        stage.provider.child_s = 1.0
+        await told(stage)
+
+        assert stage.provider.most_running == 2
+        assert len(stage.children()) == 6
+
+    run(main())
+
+
+@pytest.mark.parametrize(("more", "which"), [({"children_max": 1}, "children")])
+def test_a_limit_leaves_no_room_for_a_child(more: Json, which: str) -> None:
+    async def main() -> None:
+        stage = DelegatingStage(**more)
+        await told(stage)
+
+        assert stage.ended()["r-1.call.1.1"] == {"kind": "not_run", "which": which}
+        assert len(stage.children()) == 1
+
+    run(main())
+
+
+def test_children_are_runs_too_down_to_the_depth_that_the_root_allows() -> None:
+    async def main() -> None:
+        again = actions(delegate("deeper", agent="support"))
+        stage = DelegatingStage((again, actions(says("Well."))), depth_max=2)
+        stage.provider.fallback = lambda _, number: again if number == 0 else finish(wrapped())
+        await told(stage)
+
+        depths = [one["parent"]["depth"] for one in stage.children()]
+        assert sorted(depths) == [1, 2]
+        deepest = stage.ended()["r-1.call.1.0.call.1.0.call.1.0"]
+        assert deepest == {"kind": "not_run", "which": "depth"}
+        (root,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        assert root["run"]["children"] == 2
+
+    run(main())
+
+
+def test_a_child_that_may_not_spend_ends_typed_and_its_run_can_end() -> None:
+    async def main() -> None:
+        stage = DelegatingStage()
+        await told(stage, budget={"attempts": 3})
+
+        kinds = sorted(outcome["kind"] for outcome in stage.ended().values())
+        assert kinds == ["dead_letter", "ok"]
+        assert terminals(stage.broker)["r-1"] == "result"
+        assert final_account(stage.broker)["spent"]["attempts"] == 3
+
+    run(main())
+
+
+def test_the_floor_of_tokens_and_money_is_kept_too() -> None:
+    async def main() -> None:
+        stage = DelegatingStage()
+        stage.provider.child_s = 1.0
+        await stage.worker.open()
+        stage.publish("probe")
+        await until(lambda: done(stage.broker, ["probe"]))
+        first, child, *_ = (prompt.tokens_max for prompt in stage.provider.prompts)
+        tokens = first + child - 1
+        stage.publish("r-1", workflow_id=OTHER, budget={"attempts": 99, "tokens": tokens})
+        await finished(stage)
+
+        assert terminals(stage.broker)["r-1"] == "result"
+        assert {one["cause"]["kind"] for one in stage.outcomes() if "cause" in one} == {
+            "budget_exhausted"
+        }
+
+    run(main())
+
+
+@pytest.mark.parametrize("scope", ["request", "workflow"])
+def test_a_cancelled_run_takes_children_along_those_that_wait_too(scope: str) -> None:
+    async def main() -> None:
+        steps = (actions(*(delegate(f"c{n}") for n in range(4))), actions(says("Well.")))
+        stage = DelegatingStage(steps, agent={"parallel_max": 2})
+        stage.provider.child_s = 2.0
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: len(stage.provider.calls) == 3)
+        body = {"kind": "cancel", "scope": scope}
+        stage.control(body | ({"request_id": "r-1"} if scope == "request" else {}))
+        await finished(stage)
+
+        assert cause(stage, "r-1") == "cancelled"
+        assert len(stage.provider.calls) == 3
+        assert len(stage.children()) == 2
+
+    run(main())
+
+
+def test_the_deadline_ends_the_tree_from_below() -> None:
+    async def main() -> None:
+        stage = DelegatingStage(agent={"parallel_max": 1})
+        stage.provider.child_s = 20.0
+        await told(stage, ttl_s=12)
+
+        assert cause(stage, "r-1") == "deadline_passed"
+        assert len(stage.provider.calls) == 2
+
+    run(main())
+
+
+def test_an_id_that_somebody_has_is_not_taken_for_a_child() -> None:
+    async def main() -> None:
+        stage = DelegatingStage()
+        await stage.worker.open()
+        stage.publish("r-1.call.1.0", agent=None)
+        stage.publish("r-1")
+        parent = {"request_id": "r-1", "call_id": "r-1.call.1.1"}
+        stage.provider.child_s = 2.0
+        await until(lambda: len(stage.provider.calls) >= 3)
+        stage.publish("intruder", agent=None, parent=parent)
+        await finished(stage)
+
+        assert cause(stage, "intruder") == "unknown_parent"
+        names = {one["request_id"] for one in stage.children()}
+        assert names == {"r-1.call.1.0.2", "r-1.call.1.1", "intruder"}
+
+    run(main())
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_worker_that_is_killed_at_any_moment_loses_no_child_and_no_join(kills: int) -> None:
+    async def story(after_s: float) -> None:
+        stage = DelegatingStage()
+        await stage.worker.open()
+        stage.publish("r-1")
+        for _ in range(kills):
+            await asyncio.sleep(after_s)
+            await stage.crash()
+            stage.worker.assign(0)
+        await finished(stage)
+        assert set(terminals(stage.broker).values()) == {"result"}
+        assert len(stage.children()) == 2
+
+    for number in range(0, 40, 2 * kills):
+        run(story(0.011 * number))
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_a_commit_that_fails_in_any_way_loses_no_child_and_no_join(fault: Fault) -> None:
+    async def story(place: int) -> None:
+        stage = DelegatingStage(FAN_OUT)
+        await stage.worker.open()
+        stage.broker.faults.extend([None] * place + [fault])
+        stage.publish("r-1")
+        await finished(stage)
+        assert set(terminals(stage.broker).values()) == {"result"}
+
+    for place in range(0, 14, 2):
+        run(story(place))

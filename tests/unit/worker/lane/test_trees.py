@@ -1,0 +1,86 @@
+"""Trees of requests under a budget that is too small, providers that fail, and workers that die.
+
+`LONG` histories of each shape run by `make test-long`, `SOME` of them always.
+"""
+
+import pytest
+
+from tests.unit.worker.core.run_builders import actions, says
+from tests.unit.worker.lane.delegating import (
+    DelegatingStage,
+    check_tree,
+    delegate,
+    finish,
+    wrapped,
+)
+from tests.unit.worker.lane.tree_histories import grown, nested, squeezed
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, terminals, until
+
+pytestmark = pytest.mark.wide
+
+SOME, LONG, LONG_WIDE = 8, 320, 40
+SHAPES = [(3, 2), (5, 4), (9, 8), (33, 64), (70, 64)]  # attempts, and parallel children
+
+
+@pytest.mark.parametrize(("limit", "children"), SHAPES)
+def test_a_tree_stays_within_its_budget_and_uses_it(limit: int, children: int) -> None:
+    for seed in range(SOME if children < 64 else 2):
+        run(squeezed(limit, children, seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("limit", "children"), SHAPES)
+def test_a_thousand_trees_stay_within_their_budgets(limit: int, children: int) -> None:
+    for seed in range(LONG if children < 64 else LONG_WIDE):
+        run(squeezed(limit, children, seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tree_of_sixty_four_outlives_its_workers(seed: int) -> None:
+    run(grown(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_twenty_trees_of_sixty_four_outlive_their_workers(seed: int) -> None:
+    run(grown(seed))
+
+
+def test_runs_that_wait_for_children_can_end() -> None:
+    for seed in range(SOME):
+        run(nested(seed))
+
+
+def test_equal_parts_are_what_is_left_but_for_the_floor() -> None:
+    async def main() -> None:
+        steps = (actions(*(delegate(f"c{n}") for n in range(3))), actions(says("Joined.")))
+        stage = DelegatingStage(steps, split="equal")
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 7})
+        await until(lambda: done(stage.broker, ["r-1"]))
+        await stage.end()
+        check_tree(stage)
+        caps = [one["cap"] for one in stage.asked_calls()]
+        assert caps == [2, 2, 1]
+
+    run(main())
+
+
+def test_a_run_within_a_cap_leaves_itself_a_step() -> None:
+    async def main() -> None:
+        deeper = actions(*(delegate(f"d{n}") for n in range(4)))
+        steps = (actions(delegate("a", agent="support"), delegate("b")), actions(says("Joined.")))
+        stage = DelegatingStage(steps, split="equal")
+        stage.provider.fallback = lambda name, number: (
+            wrapped() if name != "r-1.call.1.0" else finish(wrapped()) if number else deeper
+        )
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 9})
+        await until(lambda: done(stage.broker, ["r-1"]))
+        await stage.end()
+        check_tree(stage)
+        assert terminals(stage.broker)["r-1.call.1.0"] == "result"
+        assert terminals(stage.broker)["r-1"] == "result"
+
+    run(main())
