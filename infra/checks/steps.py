@@ -8,7 +8,7 @@ from types import MappingProxyType
 REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
-_ALONE = "not kafka and not real_llm"
+_ALONE = "not kafka and not real_llm and not long"
 _ON_KAFKA = "kafka and not real_llm and not browser"
 _BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
@@ -28,6 +28,7 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
 _ALL = {*WIDE, *WITH_BROKER, "contracts", "model_survey", "unit"}
 _NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo"})
 _NOT_ON_KAFKA = _without({*WIDE, "contracts", "unit"} - {*WITH_BROKER})
+_NOT_LONG = _without({*WIDE, "contracts"} - {*WITH_BROKER})
 
 
 # Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those
@@ -51,7 +52,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 # What `make test` leaves out, since it takes minutes: by name only.
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"long": _tests("long", _ON_KAFKA + " and long", *_NOT_ON_KAFKA, *_BY_FILE)}
+    {"long": _tests("long", "long and not real_llm and not browser", *_NOT_LONG, *_BY_FILE)}
 )
 
 
