@@ -55,6 +55,7 @@ class Ticket:
     run: Run | None = None
     used: Usage = field(default_factory=Usage)
     cancelled: Cancelled | None = None
+    keeps_floor: bool = False  # its last spend was on a step after which there may be another
 
     @property
     def all_notes(self) -> tuple[str, ...]:

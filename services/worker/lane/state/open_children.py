@@ -36,12 +36,12 @@ class OpenChildren:
         """Take in the children among all tickets, whatever the order in which those came."""
         for ticket in self.tickets.values():
             self.put(ticket)
-            if ticket.run and ticket.run.steps:
+            if ticket.keeps_floor or (ticket.run and ticket.run.steps):
                 self.keep(ticket, floor=True)
 
     def keep(self, ticket: Ticket, *, floor: bool) -> None:
         """Whether others have to leave a run what one step more may cost."""
-        request = ticket.request
+        request, ticket.keeps_floor = ticket.request, floor
         keeping = self._keeping.setdefault(request.account_id, {})
         if floor:
             keeping[request.request_id] = ticket
