@@ -16,7 +16,7 @@ KINDS = {
     "tool-results": {"tool_result", "tool_progress"},
     "toolsets": {"toolset"},
     "controls": {"approval", "cancel"},
-    "runs": {"run", "run_step", "run_call", "run_cancel"},
+    "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
     "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
 }
 OF_CALLS = {"tool_call", "tool_cancel"}
@@ -71,7 +71,7 @@ _KEYS = {
     "run": "{request[request_id]}",
     "run_step": "{request_id}/{n}",
     "run_call": "{request_id}/{n}/{place}",
-    "run_cancel": "{request_id}/cancel",
+    "run_child": "{request[request_id]}",
     "tool_call": "{call_id}",
     "tool_cancel": "{call_id}",
     "toolset": "{toolset}",
@@ -82,6 +82,8 @@ def _key(body: Json) -> str:
     if body["kind"] == "closed":
         of_place = "@" if body["workflow_id"] is None else ""
         return f"closed:{of_place}{body['closes']}"
+    if body["kind"] == "run_cancel":
+        return f"{body['request_id'] or ''}/cancel/{body['workflow_id']}"
     return _KEYS.get(body["kind"], "{workflow_id}").format_map(body)
 
 
