@@ -229,7 +229,8 @@ class QueueMachine(RuleBasedStateMachine):
             assert not [t for t in self.all() if t.stage is Stage.READY]
             return
         self.started(one)
-        if one.request.policy.ordering == "workflow":
+        is_late = one.deadline <= after(self.clock)  # it only ends, in its turn or not
+        if one.request.policy.ordering == "workflow" and not is_late:
             mine = [
                 other
                 for other in self.put_in[one.request.workflow_id]
