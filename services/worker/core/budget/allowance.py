@@ -36,11 +36,13 @@ class Allowance:
     """What bounds a spend beside the limit of its account.
 
     `floor` is left to runs that wait for children, so that each can end. `caps` are those of the
-    child that spends, and of those above it.
+    child that spends, and of those above it. `may_wait`: no run waits for what spends, so that it
+    may wait until a run has ended and gives its floor back.
     """
 
     floor: Charged = NOTHING_KEPT
     caps: tuple[Cap, ...] = ()
+    may_wait: bool = False
 
     @property
     def is_used_up(self) -> bool:
@@ -52,8 +54,17 @@ class Allowance:
         """Whether none is possible now."""
         return any(cap.free < 1 for cap in self.caps)
 
+    @property
+    def lost(self) -> Charged:
+        """What of the floor will not be there for it later, either."""
+        return NOTHING_KEPT if self.may_wait else self.floor
+
     def attempts_left(self, of_account: int) -> int:
-        """How many attempts are left, where the account has `of_account`."""
+        """How many attempts are left, now or later, where the account has `of_account`."""
+        return min([of_account - self.lost[0], *(cap.left for cap in self.caps)])
+
+    def attempts_now(self, of_account: int) -> int:
+        """How many of them it may make now."""
         return min([of_account - self.floor[0], *(cap.left for cap in self.caps)])
 
 

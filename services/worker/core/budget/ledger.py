@@ -97,8 +97,8 @@ class Ledger:
     ) -> Spend | Reserved | BudgetExhausted:
         """Charge one attempt at its worst case, if `spent + in_flight + this + floor <= limit`."""
         account = self.account(request, now)
-        charged = _plus(_plus(account.charged, (1, tokens, micro_usd)), allowance.floor)
-        if which := exceeded(account.limit, charged):
+        charged = _plus(account.charged, (1, tokens, micro_usd))
+        if which := exceeded(account.limit, _plus(charged, allowance.lost)):
             return BudgetExhausted(which=which)
         if allowance.is_used_up:
             return BudgetExhausted(which="attempts")
@@ -108,7 +108,8 @@ class Ledger:
             sum(spend.tokens for spend in pending),
             sum(spend.micro_usd for spend in pending),
         )
-        if exceeded(account.limit, _plus(charged, reserved)) or allowance.is_reserved:
+        kept = _plus(reserved, allowance.floor)
+        if exceeded(account.limit, _plus(charged, kept)) or allowance.is_reserved:
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()

@@ -48,11 +48,11 @@ class LaneState(RecordedLane):
         if isinstance(spend, Reserved):
             self.queue.wait_for_funds(ticket, now)
             return spend
+        if isinstance(spend, Spend) and ticket.run:
+            self.queue.children.keep(ticket, floor=plan.may_go_on)
         self.queue.fund(ticket.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
-        if ticket.run:
-            self.queue.children.keep(ticket, floor=plan.may_go_on)
         return spend, self.writing(self._account(ticket))
 
     def account_after(self, call: Call) -> AccountState:
@@ -67,7 +67,7 @@ class LaneState(RecordedLane):
     def is_last_attempt(self, ticket: Ticket, now: datetime) -> bool:
         """Whether it may make this attempt alone: then no result of a tool could be told."""
         account = self.ledger.account(ticket.request, now)
-        return self.attempts_left(ticket, now) - len(account.in_flight) <= 1
+        return self.queue.children.attempts_now(ticket, account) - len(account.in_flight) <= 1
 
     def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down what becomes of a call; `apply_decision` follows once that is committed.
@@ -87,7 +87,7 @@ class LaneState(RecordedLane):
             case Wait():
                 return decision, self.writing(*written, self._account(ticket))
             case NextStep(step=step):
-                left = self.attempts_left(ticket, now) - len(account.in_flight)
+                left = self.queue.children.attempts_now(ticket, account) - len(account.in_flight)
                 taken = self.runs.take_step(call, step, account.state, now, left)
                 return decision, self.writing(*written, *taken, *self._goes_on(ticket))
             case RetryRequest():

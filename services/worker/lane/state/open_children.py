@@ -94,15 +94,17 @@ class OpenChildren:
             if parent and parent.cap is not None:
                 caps.append(self._cap(one, parent.cap, account, ticket))
             one, above = above, self.parent_of(above)
-        return Allowance(_sum(floors), tuple(caps))
+        return Allowance(_sum(floors), tuple(caps), may_wait=self.parent_of(ticket) is None)
 
     def attempts_left(self, ticket: Ticket, account: Account) -> int:
-        """How many a request may still make, if those in flight come to nothing.
-
-        Without what it must leave to runs.
-        """
+        """How many a request may still make, if those in flight come to nothing."""
         left = account.limit.attempts - account.charged[0]
         return self.allowance(ticket, account).attempts_left(left)
+
+    def attempts_now(self, ticket: Ticket, account: Account) -> int:
+        """The same, without what it must leave to runs now."""
+        left = account.limit.attempts - account.charged[0]
+        return self.allowance(ticket, account).attempts_now(left)
 
     def used(self, ticket: Ticket, account: Account) -> int:
         """The counted attempts of a request and all below it, as far as they are settled."""

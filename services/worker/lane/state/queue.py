@@ -99,10 +99,7 @@ class Queue:
         return bool(self._funded)
 
     def fund(self, account_id: str) -> None:
-        """Something of the account may be free: the first that waits for it tries again.
-
-        If that spends, the next tries, and so on.
-        """
+        """Something of the account may be free: the first that waits tries again, then the next."""
         waiting = self._unfunded.get(account_id, deque())
         while waiting:
             ticket = waiting.popleft()
@@ -151,10 +148,12 @@ class Queue:
 
         Gives the run that waited for it, if it was its last child.
         """
-        above = self.children.end(ticket)
+        kept_floor, above = ticket.keeps_floor, self.children.end(ticket)
         if above:
             self._deadlines.add(above)  # it may have passed while children were open
         self._let_go(ticket)
+        if kept_floor:
+            self.fund(ticket.request.account_id)
         return above
 
     def _let_go(self, ticket: Ticket) -> None:

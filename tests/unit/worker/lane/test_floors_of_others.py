@@ -1,0 +1,26 @@
+"""Requests beside a run that keeps its floor: they wait until the run has ended."""
+
+from typing import Any
+
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.run_checks import finished
+from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, terminals, until
+
+
+def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])
+        await stage.worker.open()
+        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+        stage.publish("r-1", **several)
+        await until(lambda: bool(stage.tools.ran))
+        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+        stage.cancel("r-1")
+        await until(lambda: done(stage.broker, ["r-1"]))
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
+
+    run(main())
