@@ -32,7 +32,7 @@ class OpenLane:
     is_careful: bool
     stable_at: float  # loop time
     trials_from: float  # loop time
-    has_heard: bool = False  # all that was said to its runs before it opened
+    heard_until: datetime | None = None  # all that was said to its runs before that is applied
     packing: "asyncio.Future[float] | None" = None
     packs_at: float = 0.0  # loop time
 
@@ -84,20 +84,27 @@ class OpenLane:
         return found
 
     def write_overdue(self, now: datetime) -> None:
-        """Deliver calls again whose time is over, or end them: not before what was said is heard.
+        """Deliver calls again whose time is over, or end them, once all said by then is heard.
 
-        A result may have come while no worker was there, and its time may be over since.
+        A result may wait to be read: it came while no worker was there, or while this one was slow.
         """
-        if not self.has_heard:
+        if self.heard_until is None:
             return
-        if written := overdue(self.lane_state, now):
+        if written := overdue(self.lane_state, min(self.heard_until, now), now):
             self.put(written)
+
+    def must_hear(self, now: datetime) -> bool:
+        """Whether the time of a call is over, and what was said until then is not all heard."""
+        due = self.lane_state.runs.next_moment()
+        if due is None or due > now:
+            return False
+        return self.heard_until is None or self.heard_until < due
 
     def next_moment(self, now: datetime) -> datetime | None:
         """When something is due by time alone."""
         if self.lane_state.runs.stopped:
             return now
-        due = self.lane_state.runs.next_moment() if self.has_heard else None
+        due = None if self.must_hear(now) else self.lane_state.runs.next_moment()
         moments = self.lane_state.queue.next_moment(), due
         return min((moment for moment in moments if moment), default=None)
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
@@ -23,6 +24,7 @@ from answerbus.control import Approval, Cancel
 from answerbus.envelope import decode
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.hearing import SpokenRecord
@@ -95,7 +97,8 @@ class RunReader:
         self._topics = {name_of(topic): topic for topic in SPEAKING}
         self._served: dict[int, OpenLane] = {}
         self._next: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}  # when its lane was opened
+        self._ends: dict[TopicPartition, int] = {}  # when that was asked last
+        self._asked_at: dict[int, datetime] = {}  # by lane, until all that was there then is heard
         self._alone_until: dict[TopicPartition, int] = {}
         self._passed_by: set[tuple[TopicPartition, int]] = set()
 
@@ -110,7 +113,7 @@ class RunReader:
                 _log.warning("results and controls are not read: %s", describe_error_for_log(error))
                 await asyncio.sleep(AGAIN_AFTER_S)
             finally:
-                self._served = {}
+                self._served, self._asked_at = {}, {}
                 await bounded(consumer.stop(), ASK_TIMEOUT_S)
 
     async def _read(self, consumer: RunConsumer) -> None:
@@ -122,21 +125,39 @@ class RunReader:
             asked = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
             for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
                 self._hand_over(place, records)
+            await self._ask_for_ends(consumer)
             await self._tell_who_has_heard(consumer)
 
+    async def _ask_for_ends(self, consumer: RunConsumer) -> None:
+        """Of lanes that end no call before they know what was said until its time was over."""
+        now = {number: lane.context.clock.now() for number, lane in self._lanes().items()}
+        late = [
+            number
+            for number, here in self._served.items()
+            if number in now and number not in self._asked_at and here.must_hear(now[number])
+        ]
+        places = [place for number in late for place in self._places(number)]
+        if places:
+            self._ends |= await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
+            self._asked_at |= {number: now[number] for number in late}
+
     async def _tell_who_has_heard(self, consumer: RunConsumer) -> None:
-        """Which lanes have all that was said before they were opened."""
-        for number, here in self._served.items():
-            places = [] if here.has_heard else self._places(number)
-            asked = [await bounded(consumer.position(place), ASK_TIMEOUT_S) for place in places]
-            here.has_heard = all(
-                position >= self._ends[place] for place, position in zip(places, asked, strict=True)
-            )
+        """Up to when lanes have heard what was said."""
+        lanes = self._lanes()
+        for number, asked_at in list(self._asked_at.items()):
+            places = self._places(number)
+            at = [await bounded(consumer.position(place), ASK_TIMEOUT_S) for place in places]
+            if all(self._ends[place] <= next_ for place, next_ in zip(places, at, strict=True)):
+                del self._asked_at[number]
+                self._served[number].heard_until = asked_at
+                lanes[number].pump()
+
+    def _lanes(self) -> dict[int, Lane]:
+        return {number: life.lane for number, life in self._lifecycles().items()}
 
     async def _follow_lanes(self, consumer: RunConsumer) -> None:
         """Read for those that are open now; one that was opened again says anew where it stands."""
-        lanes = {number: life.lane for number, life in self._lifecycles().items()}
-        is_open = {n: lane.open for n, lane in lanes.items() if lane.state is State.OPEN}
+        is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
         wanted = {number: here for number, here in is_open.items() if here}
         if wanted.keys() == self._served.keys() and all(
             self._served[number] is here for number, here in wanted.items()
@@ -145,6 +166,7 @@ class RunReader:
         new = [number for number, here in wanted.items() if self._served.get(number) is not here]
         await self._find_starts(consumer, new, wanted)
         self._served = wanted
+        self._asked_at = {n: at for n, at in self._asked_at.items() if n in wanted}
         places = [place for number in wanted for place in self._places(number)]
         consumer.assign(places)
         for place in places:
@@ -156,6 +178,8 @@ class RunReader:
         places = [place for number in numbers for place in self._places(number)]
         if not places:
             return
+        lanes = self._lanes()
+        self._asked_at |= {number: lanes[number].context.clock.now() for number in numbers}
         firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
         ends = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
         for place in places:

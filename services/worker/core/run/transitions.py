@@ -4,6 +4,7 @@ Each gives the run as it is then, and all that must be written down with it, in 
 """
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from answerbus.budget import AccountState, Spent, Usage
 from answerbus.call_outcome import (
@@ -15,9 +16,7 @@ from answerbus.call_outcome import (
 )
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
-from answerbus.limits import (
-    TOOL_DELIVERIES_MAX,
-)
+from answerbus.limits import TOOL_DELIVERIES_MAX
 from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
@@ -138,11 +137,12 @@ def progress_came(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change
     return _with(run, call, events.changed(call, inputs, due_at=due_at))
 
 
-def time_passed(run: Run, inputs: RunInputs) -> Change:
-    """Calls whose time is over are delivered again, or end."""
+def time_passed(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:
+    """Calls whose time was over by `until`, else by now, are delivered again, or end."""
     change = Change(run)
     for call in run.open:
-        if call.record is None or call.record.due_at is None or call.record.due_at > inputs.now:
+        due_at = call.record.due_at if call.record else None
+        if due_at is None or due_at > (until or inputs.now):
             continue
         change = change.then(_overdue(change.run, call, inputs))
     return change.then(fill_window(change.run, inputs))

@@ -41,10 +41,10 @@ def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) ->
     return lane_state.writing(*written, lane_state.position_record(now))
 
 
-def overdue(lane_state: LaneState, now: datetime) -> LaneWrite | None:
-    """What becomes of calls whose time is over."""
+def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
+    """What becomes of calls whose time was over by `until`."""
     written: list[OutRecord] = []
-    for ticket, found in lane_state.runs.time_passed(now):
+    for ticket, found in lane_state.runs.time_passed(until, now):
         written += found
         lane_state.release_if_answered(ticket)
     return lane_state.writing(*written) if written else None

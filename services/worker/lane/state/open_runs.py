@@ -115,17 +115,17 @@ class OpenRuns(Cancellations):
         run, inputs = _run_of(ticket), self._inputs(ticket, now)
         return self._apply(ticket, transitions.approval_came(run, approval, inputs))
 
-    def time_passed(self, now: datetime) -> Iterator[tuple[Ticket, list[OutRecord]]]:
-        """Each run with calls whose time is over, and what becomes of them."""
-        while self._due and self._due[0][0] <= now:
+    def time_passed(
+        self, until: datetime, now: datetime
+    ) -> Iterator[tuple[Ticket, list[OutRecord]]]:
+        """Each run with calls whose time was over by `until`, and what becomes of them."""
+        while self._due and self._due[0][0] <= until:
             ticket = heapq.heappop(self._due)[2]
             run = ticket.run
-            if run is None or run.due_at is None or run.due_at > now:
+            if run is None or run.due_at is None or run.due_at > until:
                 continue  # it ended, or goes on: another entry stands for that
-            yield (
-                ticket,
-                self._apply(ticket, transitions.time_passed(run, self._inputs(ticket, now))),
-            )
+            change = transitions.time_passed(run, self._inputs(ticket, now), until)
+            yield ticket, self._apply(ticket, change)
 
     def next_moment(self) -> datetime | None:
         """When `time_passed` may have something to do."""
