@@ -141,7 +141,8 @@ async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> As
 async def say(bus: Bus, topic: str, event: Json, partition: int = 0) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
         value = json.dumps(event).encode()
-        await producer.send_and_wait(topic, value, key=b"shop", partition=partition)
+        key = event.get("toolset", "shop").encode()
+        await producer.send_and_wait(topic, value, key=key, partition=partition)
 
 
 async def prepared(bus: Bus, rules: list[Json] = RULES) -> Path:
