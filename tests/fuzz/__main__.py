@@ -36,7 +36,7 @@ def main() -> int:
     seconds = max(TARGET_S_MIN, chosen.seconds * chosen.processes / len(names) - START_S)
     CONSOLE.print(f"{', '.join(names)}: {seconds:.0f} s each, {chosen.processes} at once")
     with ThreadPoolExecutor(chosen.processes) as pool:
-        all_hold = all(list(pool.map(partial(session.fuzz, seconds), names)))
+        all_hold = all(list(pool.map(partial(session.fuzz, seconds, chosen.seed), names)))
         if chosen.keep:
             list(pool.map(session.keep, names))
     return int(not all_hold)
@@ -46,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the whole run, about")
     parser.add_argument("--only", help="targets, with commas between them")
+    parser.add_argument("--seed", type=int, default=0, help="0: by chance")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", action="store_true", help="add the inputs that reach new code")
     parser.add_argument("--replay", type=Path, help="a file of .run/fuzz: run it once, unfuzzed")

@@ -67,7 +67,7 @@ def _promised(batches: Sequence[bytes], offset: int) -> Iterator[range]:
         is_told = not (head.is_control or (head.is_transactional and head.producer_id >= 0))
         if is_whole and is_told and head.base_offset >= at:
             yield range(head.base_offset, head.end)
-        at = max(at, head.end)
+        at = max(at, head.end, head.base_offset + 1)  # an unreadable one is told as one offset
 
 
 def _covers(told: Sequence[range], promised: range) -> bool:

@@ -20,14 +20,15 @@ MEMORY_MIB_MAX = 2048
 LOG_CHARS = 4000  # of a failure, shown at once
 
 
-def fuzz(seconds: float, name: str) -> bool:
+def fuzz(seconds: float, seed: int, name: str) -> bool:
     """Whether all inputs held; prints one line, or what broke."""
     began, found = time.monotonic(), WORK / "found" / name
     found.mkdir(parents=True, exist_ok=True)
-    for seed in TARGETS[name].seeds():
-        (found / hashlib.sha256(seed).hexdigest()).write_bytes(seed)
+    for start in TARGETS[name].seeds():
+        (found / hashlib.sha256(start).hexdigest()).write_bytes(start)
     log = WORK / f"{name}.log"
-    holds = _run(name, log, f"-max_total_time={seconds:.0f}", found, KEPT / name)
+    limits = (f"-max_total_time={seconds:.0f}", f"-seed={seed}")
+    holds = _run(name, log, *limits, found, KEPT / name)
     text = log.read_text(errors="replace")
     if holds:
         done = [line for line in text.splitlines() if line.startswith("Done ")]
