@@ -119,7 +119,8 @@ def prepare_replay(
 
 
 def _with(request: Request, prior: Sequence[Prior], resumed: ResumedRun | None) -> Request:
-    return request.model_copy(update={"prior": tuple(prior), "resumed": resumed})
+    """Without its parent: the call that it was for has ended with the dead letter."""
+    return request.model_copy(update={"prior": tuple(prior), "resumed": resumed, "parent": None})
 
 
 def prepare_repair(
