@@ -15,7 +15,7 @@ IN_FLIGHT = 1_000  # of the product: nothing waits for a slot
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`count` runs in all: so many `open` at once, or so many a second, whatever is open."""
+    """`count` runs in all: so many `open` at once, or so many a second, however many are open."""
 
     count: int
     open: int | None = None
@@ -68,7 +68,7 @@ class Entrant(Protocol):
         ...
 
     def prepare(self, field: Field, task: Task) -> None:
-        """Whatever must be there before the workers."""
+        """What must be there before the workers."""
         ...
 
     def servers(self, field: Field) -> Contestant | None:
