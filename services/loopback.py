@@ -1,3 +1,3 @@
-"""By which names a machine reaches itself, and nobody else reaches it."""
+"""The names by which a machine reaches itself, and no other machine does."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

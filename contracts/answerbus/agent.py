@@ -21,7 +21,7 @@ QualifiedTool = Annotated[
 """A tool with its toolset before it, such as `orders.get_order`."""
 
 Malformed = Literal["retry", "text"]
-"""What becomes of an answer that is no JSON: it is asked for again, or it is the final text."""
+"""How an answer that is no JSON is treated: it is asked for again, or it is the final text."""
 
 AllowedTools = Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)]
 Version = Annotated[int, Field(ge=1)]

@@ -9,7 +9,7 @@ _OWN = re.compile(r"^(bootstrap_servers|workers|base_url) = (.*)$", re.MULTILINE
 
 
 def write(file: Path, text: str) -> None:
-    """Write `text`, unless somebody has changed the file: then its addresses alone."""
+    """Write `text`, unless the file was changed by hand: then its addresses alone."""
     before = file.with_suffix(".written")
     last = _read(before)
     found = _read(file)

@@ -1,4 +1,4 @@
-"""The console over HTTP: its addresses, and what becomes of errors."""
+"""The console over HTTP: its addresses, and how errors are answered."""
 
 import logging
 from collections.abc import Awaitable, Callable

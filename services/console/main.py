@@ -121,7 +121,7 @@ async def _at_work(
 
 
 def _tokens(chosen: ConsoleSettings) -> Tokens:
-    """Those that are set; where nobody could act, one is made up. Raises SetUpError."""
+    """Those that are set; one is made up where no operator could act. Raises SetUpError."""
     operator, viewer = _token(chosen.operator_token_env), _token(chosen.viewer_token_env)
     named = {name: _token(variable) or "" for name, variable in chosen.operators.items()}
     has_issuer = chosen.oidc is not None

@@ -12,7 +12,7 @@ from services.console.guard import COOKIE, HEADERS
 from services.console.views.live_parts import live_parts
 
 PERIOD_S = 2.0
-QUIET_S = 15.0  # after which a comment shows proxies and browsers that somebody is there
+QUIET_S = 15.0  # after which a comment shows proxies and browsers that the stream is alive
 AGAIN_MS = 3_000  # before a browser connects again
 STREAMS_MAX = 60
 _MEDIA_TYPE = "text/event-stream"

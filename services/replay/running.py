@@ -133,7 +133,7 @@ class Task:
     rate: float | None = None
 
     def outcomes(self, letters: Sequence[DeadLetterRow]) -> AsyncIterator[Prepared]:
-        """What becomes of these dead letters."""
+        """How the replay of these dead letters ends."""
         return prepared_replays(self.bus, letters, self.order, self.known, now)
 
 

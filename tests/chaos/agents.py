@@ -51,7 +51,7 @@ class Agents:
             self.people.look()
 
     def close(self) -> None:
-        """Leave; the servers are ended by whoever started them."""
+        """Leave; the servers are ended where they were started."""
         if self.people:
             self.people.close()
 

@@ -130,7 +130,7 @@ class Faults:
         await self._after(self._chance.choice((1.0, 10.0, 20.0)), back)
 
     async def tool_topic_is_away(self) -> None:
-        """Somebody has deleted the topic of a toolset; later a tool server makes it anew."""
+        """The topic of a toolset was deleted; later a tool server makes it anew."""
         missing, seconds = self._history.cluster.missing, self._chance.choice((1.0, 15.0, 60.0))
         self._tell(f"the topic of a toolset is AWAY for {seconds} s")
         missing.add(CALLS)
@@ -153,7 +153,7 @@ class Faults:
         self._tell("compaction and retention")
 
     async def clock_is_set(self) -> None:
-        """Somebody sets the clock of a worker's machine, forth or back."""
+        """The clock of a worker's machine is set, forth or back."""
         if self._history.workers:
             worker = self._chance.choice(self._history.workers)
             worker.machine.off_s = self._chance.choice(CLOCKS_OFF_S)

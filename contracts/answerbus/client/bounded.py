@@ -66,7 +66,7 @@ async def close(closing: Coroutine[Any, Any, object]) -> None:
 
 
 def was_cancelled(error: BaseException) -> bool:
-    """Whether somebody cancelled the running task, or wants it to end otherwise.
+    """Whether the running task was cancelled, or wants it to end otherwise.
 
     A cancellation that a library brought upon itself looks the same, but for the count.
     """

@@ -44,7 +44,7 @@ class SignIn:
 class SignIns:
     """Those that were begun here: signed with a key of this process, and good once.
 
-    Nothing is kept of a sign-in until it comes back, so nobody can fill the memory by beginning.
+    Nothing is kept of a sign-in until it comes back: those that are only begun fill no memory.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -10,7 +10,7 @@ import jwt
 
 from services.console.access.person import SignInRefused
 
-# Signatures that nobody can make who knows only what is published: neither `none` nor HMAC.
+# Signatures that public knowledge is not enough to make: neither `none` nor HMAC.
 ALGORITHMS = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),

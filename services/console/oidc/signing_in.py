@@ -14,7 +14,7 @@ from services.console_settings import ConsoleSettings, OidcSettings
 from services.settings import SetUpError, secret
 from services.settings_secrets import secret_file
 
-CONNECTIONS_MAX = 10  # to the issuer, whoever comes: more wait for their turn
+CONNECTIONS_MAX = 10  # to the issuer, over all sign-ins: more wait for their turn
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@
 
   const palette = document.getElementById("palette");
   if (palette === null) {
-    return; // nobody is logged in
+    return; // no one is logged in
   }
   const text = document.getElementById("palette-text");
   const oneKey = document.getElementById("one-key");

@@ -4,7 +4,7 @@
 (() => {
   const AGAIN_MS = 5000;
   const LOOK_MS = 1000;
-  const READING_MS = 5000; // so long after the last move of pointer or key somebody reads there
+  const READING_MS = 5000; // for so long after the last move of pointer or key the part is being read
   const OWN = new Set(["open", "tabindex", "data-ready"]); // what readers and scripts have set
   const button = document.getElementById("pause");
   if (button === null || document.querySelector("[data-live][id]") === null) {

@@ -43,7 +43,7 @@ async def prepared_replays(
     known: KnownNames,
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
-    """What becomes of each dead letter by the order; nothing is written. Raises BusUnavailable."""
+    """How each dead letter would end by the order; nothing is written. Raises BusUnavailable."""
     async with past_runs(bus, letters) as past:
         async for letter, body in bodies(bus, letters):
             if isinstance(body, Rejection):
@@ -60,7 +60,7 @@ async def prepared_repairs(
     order: ReplayOrder,
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
-    """What becomes of each dead letter with its repaired record, found by the dead letter's id.
+    """How each dead letter ends with its repaired record, found by the dead letter's id.
 
     Nothing is written. Raises BusUnavailable.
     """

@@ -82,7 +82,7 @@ class RejectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class RunForecast:
-    """What becomes of one run: it goes on at a step, or starts over; `effects` have happened."""
+    """How one run goes on: it continues at a step, or starts over; `effects` have happened."""
 
     letter_id: str
     next_step: int

@@ -2,7 +2,7 @@
 
 The fields are those of the wire; the rest of an event, which may be large, is skipped. Who needs
 another member of an event adds it here. A new kind of event is a class here and a place in
-`EventSummary`; mypy then names each match that must say what becomes of it.
+`EventSummary`; mypy then names each match that must treat it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -50,7 +50,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Grow:
-    """The topic has fewer partitions than are in use: somebody has deleted it and made it again.
+    """The topic has fewer partitions than are in use: it was deleted and made again.
 
     What it holds stays where it is; requests that stand elsewhere are forwarded to their owners.
     """

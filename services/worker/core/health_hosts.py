@@ -1,6 +1,6 @@
 """Whether a question about health was meant for this worker, by its `Host`; pure.
 
-A page in somebody's browser can have its own name lead to our address, and read what we answer as
+A page in a browser can have its own name lead to our address, and read what we answer as
 if it were its own. It cannot do so with an address for a name: probes and scrapes that use one are
 always answered.
 """

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 
 TICK_S = 0.25
-STALL_S = 0.5  # a tick that is so late had to wait for somebody
+STALL_S = 0.5  # a tick that is so late had to wait for other work
 STANDSTILL_S = 5.0  # no code of ours takes so long: the process was stopped, or its machine
 REMEMBERED_S = 60.0
 

@@ -98,7 +98,7 @@ class Slots:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for a place."""
+        """Whether a call waits for a place."""
         return not self._queue.is_empty
 
     @property

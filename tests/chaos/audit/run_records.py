@@ -59,7 +59,7 @@ class RunRecords:
 
     @cached_property
     def controls(self) -> list[Event]:
-        """What became of what people said."""
+        """How controls were applied."""
         return list(self._told("control_applied"))
 
     @cached_property

@@ -139,7 +139,7 @@ class RunStory(Story):
         return example | made.whole(self.asked[id_][0]) | named
 
     def change_last(self, kind: str, **members: Any) -> None:
-        """Somebody changes an event of that kind, and not its hash."""
+        """An event of that kind is changed, and its hash is not."""
         place = max(
             number
             for number, record in enumerate(self.records)

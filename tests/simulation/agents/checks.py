@@ -164,7 +164,7 @@ def _approved(told: RunsTold) -> Iterator[str]:
     for call in told.events["tool_call"]:
         before = given[call.body["call_id"], call.body["args_digest"]]
         if call.body["tool"] == "pay" and not any(one.at <= call.at for one in before):
-            yield f"A5 {call.body['call_id']} was called, and nobody had approved it"
+            yield f"A5 {call.body['call_id']} was called without an approval"
 
 
 def _results(told: RunsTold) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _nothing_left(told: RunsTold) -> Iterator[str]:
     last = {(r.partition, r.key): r.value for r in told.records if r.topic == RUNS.name}
     for (_, key), value in last.items():
         if value is not None and json.loads(value)["kind"] != "run_cancel":
-            yield f"A8 {(key or b'').decode()} is kept, and nobody ends it"
+            yield f"A8 {(key or b'').decode()} is kept, and is never ended"
 
 
 CHECKS: Sequence[Callable[[RunsTold], Iterable[str]]] = (

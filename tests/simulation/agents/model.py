@@ -1,4 +1,4 @@
-"""The model of histories with runs: what it does in each step, by the seed, whoever asks."""
+"""The model of histories with runs: what it does in each step, by the seed alone."""
 
 import json
 import random

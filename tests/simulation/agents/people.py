@@ -46,7 +46,7 @@ class People:
         chance = random.Random(f"{self.seed} {asked['call_id']}")
         said = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
         after_s = chance.choice(REFLECTS_S)
-        if chance.random() < 0.3:  # of what somebody else had before their eyes
+        if chance.random() < 0.3:  # of arguments that are not those of the call
             other = {**said, "args_digest": text_digest("others"), "decision": "approved"}
             self.say(after_s / 2, {"kind": "approval", **other})
         if chance.random() < 0.25:

@@ -65,7 +65,7 @@ class ToolServers:
             after_s += 40.0
         if roll < 0.20:
             yield after_s / 2, {"kind": "tool_progress", "note": "half"}
-        if roll < 0.25:  # of somebody who could not read the call
+        if roll < 0.25:  # of a server that could not read the call
             yield after_s / 2, self._result({"kind": "ok", "value": FORGED}, token="A" * 22 + "==")
         yield after_s, self._result(outcome)
         self.said.setdefault(call["reply"]["token"], []).append(outcome)

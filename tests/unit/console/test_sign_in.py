@@ -74,7 +74,7 @@ async def door(tmp_path: Path, host: str = "127.0.0.1", **settings: Any) -> Asyn
 
 
 async def refusal(response: ClientResponse) -> str:
-    """The one sentence; nobody was let in."""
+    """The one sentence; no one was let in."""
     text = await response.text()
     found = re.search(r'role="alert">([^<]*)<', text)
     assert response.status in (403, 502), text

@@ -149,7 +149,7 @@ def _budget(request: Request) -> Budget:
 
 
 def _nothing(_: Asked) -> None:
-    """What becomes of a copy."""
+    """How a copy ends."""
 
 
 def _conflict(record: Encoded) -> Reply:

@@ -34,7 +34,7 @@ class Asked:
 
 
 Reply: TypeAlias = Callable[[Asked], Terminal | None]
-"""What becomes of a request; None: nothing, so far. A test may write its own."""
+"""How a request ends; None: not so far. A test may write its own."""
 
 
 def answered(answer: object) -> Reply:

@@ -87,7 +87,7 @@ class CardReader:
                 self._is_read.set()
 
     async def _look_for_topics(self, consumer: Any) -> None:
-        """Whoever serves a toolset makes its topic, and somebody may delete it."""
+        """The tool server makes the topic of its toolset, and the topic may be deleted."""
         names = await bounded(consumer.topics(), ASK_TIMEOUT_S)
         for toolset in self._known_tools.look(lambda one: self._name_of(tool_calls(one)) in names):
             _log.warning("the toolset %s cannot be used any more: %s", toolset, NO_TOPIC)

@@ -35,7 +35,7 @@ class Fence:
 
     def _mark(self, piece: str, inside: frozenset[str]) -> str:
         mark = self._derived(piece)
-        # By chance, or because somebody has seen an answer that repeats a mark.
+        # By chance, or because the author has seen an answer that repeats a mark.
         while mark in self._taken or mark in inside:
             mark = self._derived(f"{mark}\0{piece}")
         return mark

@@ -46,7 +46,7 @@ class Allowance:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether no spend is possible any more, whatever calls in flight come to."""
+        """Whether no spend is possible any more, however the calls in flight end."""
         return any(cap.left < 1 for cap in self.caps)
 
     @property

@@ -67,7 +67,7 @@ class Breaker:
                 return None
 
     def pause_s(self, now: float) -> float:
-        """Until anybody may call; 0 when somebody may."""
+        """Until a call is allowed; 0 when one is."""
         return max(self._pause_until - now, 0.0)
 
     def probes(self, now: float) -> int:

@@ -1,1 +1,1 @@
-"""What becomes of a call: the decision, its events, and how long to wait before another attempt."""
+"""How a call ends: the decision, its events, and how long to wait before another attempt."""

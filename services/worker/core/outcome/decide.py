@@ -1,4 +1,4 @@
-"""What becomes of a call: one pure decision, and one place where trying again meets the budget."""
+"""The decision on a call: one pure function, and one place where trying again meets the budget."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ class DecisionInputs:
 
 
 def decide(call: Call, inputs: DecisionInputs) -> Decision:
-    """Turn a call into what becomes of its request."""
+    """Decide how the request of a call goes on or ends."""
     reply = call.reply
     if call.ticket.cancelled:
         return _dead_letter(call, call.ticket.prior, call.ticket.cancelled, inputs)

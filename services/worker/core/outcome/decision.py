@@ -1,4 +1,4 @@
-"""What becomes of a call: the closed union of decisions."""
+"""The closed union of decisions on a call."""
 
 from dataclasses import dataclass
 from typing import assert_never

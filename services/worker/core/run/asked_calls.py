@@ -29,7 +29,7 @@ def asked_call(
 ) -> AskedCall:
     """One that may not be made has its outcome at once. `number` children the step asks before it.
 
-    Of those beyond the limit no more is said than that, whatever is wrong with them: a record holds
+    Of those beyond the limit no more is said than that, not what else is wrong: a record holds
     what is wrong with so many calls, and not with five hundred.
     """
     outcome = NotRun(which="calls") if place >= run.definition.calls_max else wanted.outcome

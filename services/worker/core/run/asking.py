@@ -44,7 +44,7 @@ def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
 
 
 def _described(tool: ToolDefinition) -> Fact:
-    """Descriptions are written by whoever serves the tool: data behind a fence, and no rule."""
+    """Descriptions are written by the owner of the tool: data behind a fence, and no rule."""
     texts: JsonObject = {"description": tool.card.description}
     if args := _descriptions(tool.card.args_schema):
         texts["args"] = args

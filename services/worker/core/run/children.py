@@ -62,7 +62,7 @@ def may_ask(above: Request, run: Run | None, request: Request) -> bool:
 
 
 def adopted(request: Request, above: Request) -> Request:
-    """A request as a child of the run `above`, on its account, whatever else it said of that.
+    """A request as a child of the run `above`, on its account, even if it said another one.
 
     Who publishes it knows the run and the call; the lane knows all else.
     """
@@ -126,7 +126,7 @@ def child_record(
 
 
 def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
-    """The id of the child of a call: its own, unless that is too long or somebody has it."""
+    """The id of the child of a call: its own, unless that is too long or taken."""
     short = call_id if len(call_id) <= REQUEST_ID_CHARS_MAX - 4 else _digest(call_id)
     names = (short if number == 1 else f"{short}.{number}" for number in count(1))
     return next(name for name in names if not is_taken(name))

@@ -37,7 +37,7 @@ def _nothing_taken(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What becomes of a run depends on beside itself: its request, place, time and chance.
+    """What the course of a run depends on beside its state: request, place, time and chance.
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
     `may_call` says whether calls of a toolset can be written now. The last four are for children:

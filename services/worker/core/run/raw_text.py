@@ -10,7 +10,7 @@ _SIGN = '"thought"'
 def told_of(text: str) -> str | None:
     """The texts of its actions, where it has some; else the text itself. None: all of it is hidden.
 
-    Where it cannot be read as JSON, nobody knows which part of it is a thought.
+    Where it cannot be read as JSON, it is unknown which part of it is a thought.
     """
     parsed = json_text.parse(text.encode(errors="surrogatepass"))
     if isinstance(parsed, json_text.NotJson):

@@ -31,7 +31,7 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 FINISH = "finish"
 NAME = "agent_action"
 _BRANCHES = "#/properties/actions/items/anyOf"
-# Whoever serves a tool has written these; the prompt shows them behind a fence (asking.py).
+# The owner of a tool has written these; the prompt shows them behind a fence (asking.py).
 _WRITTEN_BY_OTHERS = frozenset({"description", "title", "$comment", "examples", "default"})
 _ANY_OBJECT: JsonObject = {"type": "object"}
 

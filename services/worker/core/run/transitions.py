@@ -1,4 +1,4 @@
-"""What becomes of a run when something happens: a pure function for each row of the table.
+"""How each event changes a run: a pure function for each row of the table.
 
 Each gives the run as it is then, and all that must be written down with it, in one transaction.
 """
@@ -101,7 +101,7 @@ def take_step(
 
 
 def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
-    """A tool server ends a call; None if it may not, or somebody has before."""
+    """A tool server ends a call; None if it may not, or if the call has ended before."""
     call = run.open_call(result.call_id)
     if call is None or not _fits(call, result.token):
         return None

@@ -30,7 +30,7 @@ class FairScheduler:
 
     @property
     def profiles(self) -> AbstractSet[str]:
-        """Those of whom somebody runs or is ready."""
+        """Those with a request that runs or is ready."""
         return self._running_of.keys() | self._ready.keys()
 
     def pressing(self, unavailable: Container[str]) -> int:

@@ -42,7 +42,7 @@ def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) ->
 
 
 def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
-    """What becomes of calls whose time was over by `until`."""
+    """The ends of calls whose time was over by `until`."""
     written: list[OutRecord] = []
     for ticket, found in lane_state.runs.time_passed(until, now):
         written += found

@@ -70,7 +70,7 @@ class LaneState(RecordedLane):
         return self.queue.children.attempts_now(ticket, account) - len(account.in_flight) <= 1
 
     def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
-        """Write down what becomes of a call; `apply_decision` follows once that is committed.
+        """Write down the decision on a call; `apply_decision` follows once that is committed.
 
         An outcome that no record can hold becomes a dead letter, which is given instead.
         """

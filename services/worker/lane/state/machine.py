@@ -32,7 +32,7 @@ class Event(Enum):
     FENCED = auto()  # another worker has opened the lane, and written off what was in flight here
     OPENED = auto()
     OPENING_FAILED = auto()
-    OPENING_REFUSED = auto()  # by what the ledger says; somebody must do something about it
+    OPENING_REFUSED = auto()  # by what the ledger says; an operator must act
     PROVED = auto()
     CALLS_ENDED = auto()  # or there were none
     RELEASED = auto()  # what was spent and not used is given back
@@ -215,7 +215,7 @@ STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who
 
 
 class StateMachine:
-    """Where one lane stands; it begins without a producer, for somebody to assign."""
+    """Where one lane stands; it begins without a producer, until the group assigns it."""
 
     def __init__(self) -> None:
         self._state = State.UNASSIGNED

@@ -33,7 +33,7 @@ class OpenChildren:
             self._of.setdefault(parent.request_id, {})[ticket.request.request_id] = ticket
 
     def put_all(self) -> None:
-        """Take in the children among all tickets, whatever the order in which those came."""
+        """Take in the children among all tickets, in any order."""
         for ticket in self.tickets.values():
             self.put(ticket)
             if ticket.keeps_floor or (ticket.run and ticket.run.steps):

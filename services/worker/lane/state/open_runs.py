@@ -118,7 +118,7 @@ class OpenRuns(Cancellations):
     def time_passed(
         self, until: datetime, now: datetime
     ) -> Iterator[tuple[Ticket, list[OutRecord]]]:
-        """Each run with calls whose time was over by `until`, and what becomes of them."""
+        """Each run with calls whose time was over by `until`, and how these end."""
         while self._due and self._due[0][0] <= until:
             ticket = heapq.heappop(self._due)[2]
             run = ticket.run

@@ -95,7 +95,7 @@ class Queue:
 
     @property
     def has_funded(self) -> bool:
-        """Whether somebody is to ask its account again."""
+        """Whether its account is to be asked again."""
         return bool(self._funded)
 
     def fund(self, account_id: str) -> None:

@@ -49,7 +49,7 @@ class RecordAdmission:
     complete: Callable[[Admitted], Admitted] = _as_it_is
 
     def admit(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
-        """Admit a record: queue its request, or write down at once what becomes of it."""
+        """Admit a record: queue its request, or write down its outcome at once."""
         offset = arrival.place.offset
         if not self.watermark.deliver(offset):
             return None

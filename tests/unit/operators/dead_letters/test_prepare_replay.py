@@ -48,13 +48,16 @@ def test_the_replay_of_a_child_is_a_request_of_its_own() -> None:
     """The call of its parent ended with the dead letter: as a child it would be turned down."""
     child = {"parent": {"request_id": "r-0", "call_id": "r-0.1.0"}}
     letter = letter_event("r-0.1.0", request=child)
-    assert letter.request and letter.request.parent
+    assert letter.request is not None
+    assert letter.request.parent is not None
 
     found = prepared(letter)
 
     assert found.request.parent is None
-    assert found.request.account_id == found.request.replay.account  # type: ignore[union-attr]
-    assert found.replayed.edit == () and not found.request.replay.edited  # type: ignore[union-attr]
+    assert found.request.replay is not None
+    assert not found.request.replay.edited
+    assert found.request.account_id == found.request.replay.account
+    assert found.replayed.edit == ()
 
 
 def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> None:

@@ -1,4 +1,4 @@
-"""The tree of a run, folded from events made by hand: in any order, however many, whoever wrote."""
+"""The tree of a run, folded from events made by hand, in any order and from any writer."""
 
 import random
 import time

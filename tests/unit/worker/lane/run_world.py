@@ -46,7 +46,7 @@ class RunProvider(FakeProvider):
     """Answers a step by how many the prompt tells of; `steps[n]` is what the model does then.
 
     `reply` is what it says to all requests instead; `in_order`: it says one after the other,
-    whatever the prompt tells of.
+    also if the prompt tells of more.
     """
 
     steps: Sequence[Json] = ()

@@ -1,4 +1,4 @@
-"""Requests that a tool asks in the turn of the run that called it, and whatever ends them."""
+"""Requests that a tool asks in the turn of the run that called it, and what ends them."""
 
 import asyncio
 from typing import Any

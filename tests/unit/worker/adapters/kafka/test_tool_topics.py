@@ -1,4 +1,4 @@
-"""Whichever topic a transaction fails at: a toolset is found to be unavailable only by its own."""
+"""A toolset is found to be unavailable by a failure at its own topic, and at no other one."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
