@@ -37,7 +37,7 @@ class Stage:
 
     @property
     def address(self) -> str:
-        """Where `/metrics` is, whichever worker runs."""
+        """Where `/metrics` is, with each worker that runs."""
         return f"{LOOPBACK}:{self._port}"
 
     async def set_up(self) -> None:

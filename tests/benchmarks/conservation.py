@@ -1,4 +1,4 @@
-"""What became of a known number of requests: lost, doubled, called more than once."""
+"""How a known number of requests ended: lost, doubled, called more than once."""
 
 import math
 import time

@@ -112,7 +112,7 @@ class Field:
     processes: list[ServerProcess] = field(default_factory=list)
 
     def end(self) -> None:
-        """SIGKILL to whoever still runs here."""
+        """SIGKILL to each process that still runs here."""
         for process in self.processes:
             end(process)
 

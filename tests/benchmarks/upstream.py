@@ -79,7 +79,7 @@ class Upstream:
         self.flush()
 
     def publish_at(self, requests: Iterable[dict[str, Any]], per_s: float) -> None:
-        """Publish at an even rate, whatever becomes of what was published before."""
+        """Publish at an even rate, without waiting for outcomes."""
         began = time.monotonic()
         for n, body in enumerate(requests):
             time.sleep(max(0.0, began + n / per_s - time.monotonic()))

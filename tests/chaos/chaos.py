@@ -148,7 +148,7 @@ class Chaos:
             fleet.start(slot)
         limit = time.monotonic() + START_LIMIT_S
         while not fleet.all_ready() and time.monotonic() < limit:
-            time.sleep(TICK_S)  # whoever is late is waited for no longer; it may still come
+            time.sleep(TICK_S)  # a late one is waited for no longer; it may still come
 
     def _play(self, load: Workload, stage: Stage, around: Ordinary) -> Watcher:
         """Let it all happen, until everything is answered and read, or time is up."""

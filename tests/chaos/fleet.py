@@ -70,7 +70,7 @@ class Fleet:
         self.started.append(worker)
 
     def send(self, slot: int, number: signal.Signals) -> None:
-        """Send a signal to whoever is in a slot."""
+        """Send a signal to the process in a slot."""
         worker = self.slots.get(slot)
         if worker and not worker.has_ended:
             worker.send(number)
@@ -106,7 +106,7 @@ class Fleet:
             worker.send(signal.SIGUSR1)
 
     def kill(self) -> None:
-        """End whatever still runs."""
+        """End all that still runs."""
         for worker in self._running():
             worker.send(signal.SIGKILL)
             worker.process.wait()

@@ -54,7 +54,7 @@ class RawTraffic:
         raise TimeoutError(f"no broker took or refused a batch for {SETTLE_S:.0f} s")
 
     async def _offer(self, garbage: Garbage, server: str) -> Taken | None:
-        """None if nobody says what became of it; it may have been taken, and is sent again."""
+        """None if the end is unknown; it may have been taken, and is sent again."""
         with suppress(OSError, EOFError, TimeoutError):
             async with asyncio.timeout(OFFER_S), RawProducer(server) as producer:
                 return await producer.offer(self._topic, garbage.partition, garbage.batch.data)

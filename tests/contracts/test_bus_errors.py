@@ -1,4 +1,4 @@
-"""Kafka's errors in words: they do not repeat the password, whatever a broker says."""
+"""Kafka's errors in words: they do not repeat the password, even if a broker does."""
 
 import pytest
 from aiokafka.errors import KafkaError

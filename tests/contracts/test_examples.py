@@ -111,7 +111,7 @@ def parts(value: object) -> Iterator[BaseModel]:
 
 
 def wire_classes() -> set[type[BaseModel]]:
-    """All classes of objects on the wire, of whatever module an event is made of."""
+    """All classes of objects on the wire, of all modules that events are made of."""
     modules = [module for name, module in sys.modules.items() if name.startswith("answerbus.")]
     return {
         found

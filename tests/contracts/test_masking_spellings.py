@@ -1,4 +1,4 @@
-"""Whatever way a key is spelled in an echo, no eight characters of it stay readable."""
+"""For each spelling of a key in an echo: no eight characters of it stay readable."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What every manifest of the chart keeps to, whatever the values."""
+"""What every manifest of the chart keeps to, with all values."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A server process is awaited, complained about and ended the same way whatever it is."""
+"""A server process is awaited, complained about and ended in one way, each kind alike."""
 
 import os
 import signal

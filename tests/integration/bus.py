@@ -47,7 +47,7 @@ class Worker:
         return body
 
     def get(self, path: str, limit_s: float = 5.0) -> bytes:
-        """What its health port answers, whatever the status."""
+        """What its health port answers, with each status."""
         return fetch(self.addresses[0] + path, limit_s)
 
     @property
@@ -68,7 +68,7 @@ class Worker:
 
 
 def fetch(url: str, limit_s: float = 5.0) -> bytes:
-    """What is answered, whatever the status."""
+    """What is answered, with each status."""
     try:
         with urlopen(url, timeout=limit_s) as response:
             return bytes(response.read())

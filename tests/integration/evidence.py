@@ -78,7 +78,7 @@ class Evidence:
         return found
 
     def attempts(self, request_id: str) -> list[JsonObject]:
-        """What became of each spend of a request."""
+        """How each spend of a request ended."""
         return [a for a in self.bodies(ATTEMPTS) if a["request_id"] == request_id]
 
     def retries(self, request_id: str) -> list[JsonObject]:
@@ -122,7 +122,7 @@ async def collect(bus: Bus) -> Evidence:
 
 
 def assert_sound(evidence: Evidence) -> None:
-    """What holds of every run, whatever was asked and whatever went wrong."""
+    """What holds of every run, for all requests and faults."""
     _assert_one_terminal_each(evidence)
     _assert_one_attempt_per_spend(evidence)
     _assert_chained(evidence)

@@ -49,7 +49,7 @@ class Granting:
         assert all(self._removed([row])), "there was no such right"
 
     def clear(self, rows: Sequence[Right]) -> None:
-        """Take back whatever of them there is."""
+        """Take back those that there are."""
         self._removed(rows)
 
     def _removed(self, rows: Sequence[Right]) -> list[Any]:

@@ -172,7 +172,7 @@ async def test_a_clock_that_jumps_while_it_works(bus: Bus, clock: Clock, shift: 
 
 
 async def test_all_timestamps_are_the_brokers(bus: Bus, clock: Clock) -> None:
-    """Retention, and whoever restores from a topic, must not count from a worker's clock."""
+    """Retention, and a reader that restores from a topic, must not count from a worker's clock."""
     worker = started(bus, bus.config(RULES), clock.environment)
     await at_work(worker, bus)
     clock.set_off("-8d")

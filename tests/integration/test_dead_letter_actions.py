@@ -1,4 +1,4 @@
-"""The one writer of replays on a real Kafka: who opens it cuts off whoever had it before."""
+"""The one writer of replays on a real Kafka: its next owner cuts off the one before."""
 
 import asyncio
 import json

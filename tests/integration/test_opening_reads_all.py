@@ -1,4 +1,4 @@
-"""A lane that opens reads all that was committed, whoever holds a transaction open beside it."""
+"""A lane that opens reads all that was committed, beside transactions that others hold open."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Dead letters replayed on a real Kafka: each once, whoever tries, stops, dies or repeats."""
+"""Dead letters replayed on a real Kafka: each once, also if operators stop, die or repeat."""
 
 import base64
 import json

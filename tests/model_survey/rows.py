@@ -1,4 +1,4 @@
-"""What became of one question, as a line of JSON: verdicts and counts, no text of the model."""
+"""How one question ended, as a line of JSON: verdicts and counts, no text of the model."""
 
 import json
 from collections.abc import Iterable

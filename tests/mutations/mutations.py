@@ -173,7 +173,7 @@ def _keeps_all_calls() -> AbstractContextManager[object]:
 
 
 def _blames_all_in_flight() -> AbstractContextManager[object]:
-    """Two crashes are enough, whoever else was in flight."""
+    """Two crashes are enough, also with others in flight."""
 
     def mutated(self: Suspects, request_id: str) -> int | None:
         suspect = self.found.get(request_id)

@@ -189,7 +189,7 @@ def subclasses(parent: type[BaseException]) -> set[type[BaseException]]:
 
 
 async def test_the_exceptions_of_the_transport_that_say_it_never_connected_are_these() -> None:
-    """Whatever is not listed here may have run."""
+    """What is not listed here may have run."""
     never = {
         kind.__name__
         for kind in subclasses(aiohttp.ClientError)

@@ -1,4 +1,4 @@
-"""Providers that echo the key: nothing that enters a worker has it, whichever API it came by."""
+"""Providers that echo the key: nothing that enters a worker has it, by no API."""
 
 import dataclasses
 import json
@@ -139,7 +139,7 @@ def test_every_text_of_a_reply_is_masked(reply: Reply) -> None:
 
 @pytest.mark.parametrize("unit", ["x", "é", "\ud800", f"{KEY} %2525{KEY.encode().hex()}"])
 def test_of_an_answer_that_is_too_large_the_size_alone_is_kept(unit: str) -> None:
-    """Whatever it says, since a server decides how large it is and how slow to read."""
+    """For each answer, since a server decides how large it is and how slow to read."""
     content = unit * (8 * 1024 * 1024 // len(unit))
     began = time.process_time()
     found = masked(Answered(content, CallFacts()), Mask([KEY]))

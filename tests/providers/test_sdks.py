@@ -73,7 +73,7 @@ def test_headers_from_the_environment_are_not_sent(
 @EACH
 @pytest.mark.parametrize("key", ["schlüssel", "a\nb", ""])
 async def test_a_key_that_no_header_can_carry_is_not_sent(api: Api, key: str) -> None:
-    """The preflight says so; whoever asks all the same does not fail at building a client."""
+    """The preflight says so; a call all the same does not fail at building a client."""
     reply, server = await api.ask(api.whole, api_key=key)
 
     assert reply == api.good_reply

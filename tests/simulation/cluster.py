@@ -164,7 +164,7 @@ class Cluster:
     # Transactions
 
     def initialize(self, id_: str, process: Process | None) -> int:
-        """Shut out whoever had this transactional id, decide what it left open; gives an epoch."""
+        """Shut out the owner before, decide what it left open; gives an epoch."""
         left = self._open.get(id_)
         if left:
             self._decide(left, Fate.COMMITTED if left.fate is Fate.PREPARED else Fate.ABORTED)

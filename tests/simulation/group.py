@@ -97,7 +97,7 @@ class Group:
             self.leave(member)
 
     def _send_off(self, member: "SimConsumer") -> None:
-        """Whoever waits for a part, and is a member no longer, is to join again."""
+        """A process that waits for a part, and is a member no longer, is to join again."""
         answer = self._joined.pop(member, None)
         if answer and not answer.done():
             answer.set_result(None)

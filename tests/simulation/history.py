@@ -104,7 +104,7 @@ class History:
         await self._end()
 
     def _poisoned(self, process: Process) -> None:
-        """It ends, wherever it was; whatever comes of that is not calm."""
+        """It ends at any place; what follows is not calm."""
         if process.is_dead:
             return
         self.timeline.tell("is ENDED by poison", who=process.name)
@@ -136,7 +136,7 @@ class History:
         return told
 
     async def _calm_down(self) -> None:
-        """Whatever still lasts ends at its own time."""
+        """What still lasts ends at its own time."""
         self.cluster.end_faults.clear()
         self.cluster.refusals.clear()
         loop = asyncio.get_running_loop()
@@ -155,7 +155,7 @@ class History:
         await asyncio.sleep(REST_S)
         while not self._is_all_ended():
             if loop.time() - self.stable_at > END_S_MAX:
-                raise StuckError("some retries are listed that nobody ends")
+                raise StuckError("some retries are listed that never end")
             await asyncio.sleep(LOOK_S)
         if self.has_poison:
             await asyncio.sleep(STABLE_S + LOOK_S)

@@ -175,7 +175,7 @@ def _wrongly_given_up(history: History) -> Iterator[str]:
 
 
 def _held(history: History) -> Iterator[str]:
-    """Whatever a worker that has ended in order still has in its hands."""
+    """What a worker that has ended in order still holds."""
     for worker in history.everyone:
         if worker.process.is_dead or not worker.has_ended:
             continue

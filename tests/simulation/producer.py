@@ -24,7 +24,7 @@ class Acknowledged:
 
 
 class SimProducer:
-    """Sends are gathered and go out together; a commit waits for them, whatever became of them.
+    """Sends are gathered and go out together; a commit waits for them, also for those that failed.
 
     A record that the broker refused fails on its own future alone, and the commit succeeds
     without it: that is what aiokafka does.
@@ -123,7 +123,7 @@ class SimProducer:
                     future.cancel()
                 raise
             for (_, future), failure in zip(batch, errors, strict=True):
-                if future.done():  # given up by whoever waited
+                if future.done():  # given up by the task that waited
                     continue
                 if failure is None:
                     future.set_result(Acknowledged(appended_at))

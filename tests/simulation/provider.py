@@ -75,7 +75,7 @@ class _Noted:
 
 @dataclass(slots=True)
 class SimProvider:
-    """What a call comes to is decided by seed, request and attempt, whoever asks and when."""
+    """What a call comes to is decided by seed, request and attempt alone."""
 
     seed: int
     timeline: Timeline

@@ -7,7 +7,7 @@ from tests.simulation.log import Entry, Fate, Transaction
 
 
 def transaction(decided: Transaction) -> str:
-    """What it says, and what became of it."""
+    """What it says, and how it ended."""
     said = ", ".join(record(entry) for entry in decided.entries) or "nothing"
     offset = f", offset {decided.offset[1]} of {decided.offset[0]}" if decided.offset else ""
     verb = "committed" if decided.fate is Fate.COMMITTED else "ABORTED"

@@ -1,4 +1,4 @@
-"""Settings: one file, overridden by variables; whatever is wrong is said in one sentence."""
+"""Settings: one file, overridden by variables; each fault is said in one sentence."""
 
 from pathlib import Path
 

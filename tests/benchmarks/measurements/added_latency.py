@@ -23,7 +23,7 @@ BARS_MS = {0.5: 40.0, 0.99: 150.0}
 
 
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:
-    """Open loop: requests come, whatever becomes of those before."""
+    """Open loop: requests come also while those before are open."""
     for per_s in RATES_PER_S:
         for who in ("product", "baseline"):
             if rig.wants(f"{per_s} requests/s: {who}"):

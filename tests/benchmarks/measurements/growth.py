@@ -50,7 +50,7 @@ def _compare(
             rig.say(f"{many:,} {what}")
             steadies.append(_steady(rig, size, many, prepare))
             rig.say(f"  {steadies[-1].cpu_ms:.2f} ms, {steadies[-1].cores}")
-    # Whatever disturbs a trial makes it dearer: the cheaper of two is the truer one.
+    # A disturbance makes a trial dearer: the cheaper of two is the truer one.
     best = {many: min(steadies, key=lambda s: s.cpu_ms) for many, steadies in found.items()}
     for many, steady in best.items():
         case, parameters = f"{many:,} {what}", {**steady.parameters, "rounds": ROUNDS}

@@ -82,7 +82,7 @@ def _told(attempt: Json, call: Call | None, workers: Mapping[int, str]) -> Itera
     failure = attempt["failure"]["kind"] if attempt["failure"] else None
     if outcome == "unknown":
         if not attempt["counted"]:
-            yield "G3", "nobody knows what became of the call, and it was not counted"
+            yield "G3", "the end of the call is unknown, and it was not counted"
         if call and call.reply and workers.get(call.pid) == attempt["worker"]:
             yield "G5", f"its own worker got the reply {call.reply} and wrote it off"
     elif outcome == "released" and failure is None:

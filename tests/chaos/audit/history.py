@@ -112,7 +112,7 @@ class History:
     def read_at(self, place: Place, since: datetime) -> datetime | None:
         """When the record had been read by a lane that was opened then, at the latest.
 
-        Nobody notes that. But a partition is read in order, so whatever is done about a record
+        Nobody notes that. But a partition is read in order, so all that is done about a record
         tells that those before it were read.
         """
         times = (at for offset, at in self._deeds[place[0]] if offset >= place[1] and at >= since)
@@ -253,7 +253,7 @@ def ended_at(terminal: Event) -> datetime:
 
 
 def account_of(request: Json) -> str:
-    """The account that a request is charged to, whatever it says itself."""
+    """The account that a request is charged to, not the one that it names."""
     workflow_id, replay = str(request["workflow_id"]), request.get("replay")
     if replay:
         digest = hashlib.sha256(replay["dead_letter_id"].encode()).hexdigest()

@@ -48,7 +48,7 @@ def _committed(path: Path) -> tuple[Any, Validator]:
 def _validator(schema_text: str) -> Validator:
     schema = json.loads(schema_text)
     made = validator_for(schema, default=Draft202012Validator)
-    # An empty registry: nothing is fetched, whatever a schema refers to.
+    # An empty registry: nothing is fetched that a schema refers to.
     return made(schema, registry=Registry(), format_checker=made.FORMAT_CHECKER)
 
 

@@ -59,7 +59,7 @@ class Story:
         self.calls.append(Call(id_, attempt, pid, started, ended, reply if ended else None))
 
     def settle(self, id_: str, attempt: int = 1, outcome: str = "result", **changes: Any) -> None:
-        """What became of a spend; `failure` is a key of made.FAILURES."""
+        """How a spend ended; `failure` is a key of made.FAILURES."""
         account = self._account(id_)
         spent = next(e for e in account["in_flight"] if e["attempt"] == attempt)
         account["in_flight"].remove(spent)

@@ -1,4 +1,4 @@
-"""Calls of a client library end within their time, whatever it does with cancellations."""
+"""Calls of a client library end within their time, however it treats cancellations."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

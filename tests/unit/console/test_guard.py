@@ -302,7 +302,7 @@ def test_browsers_leave_the_port_of_http_out() -> None:
 
 
 async def test_an_operator_is_let_in_while_another_at_the_same_address_guesses() -> None:
-    """Behind a proxy all have one address: whoever guesses there must keep nobody out."""
+    """Behind a proxy all have one address: guesses there must keep no one else out."""
     async with site(LOST) as here:
         guesses = [
             asyncio.create_task(here.post("/login", {"token": f"a-wrong-token-{number:08}"}))
@@ -310,7 +310,7 @@ async def test_an_operator_is_let_in_while_another_at_the_same_address_guesses()
         ]
         for guess in asyncio.as_completed(guesses):
             if (await guess).status == 429:
-                break  # nobody who guesses now is even heard
+                break  # now a guess is not even heard
         for token in (OPERATOR, NIGHT, VIEWER):
             cookie = await here.log_in(token)
             assert (await here.get("/", cookie)).status == 200

@@ -78,7 +78,7 @@ class Partition:
         return ticket, charged[0]
 
     def call(self, *outcome: Any) -> Decision:
-        """Take the next request, pay, call, and write down what became of it."""
+        """Take the next request, pay, call, and write down how it ended."""
         ticket, spend = self.spend()
         return self.settle(ticket, spend, *outcome)
 

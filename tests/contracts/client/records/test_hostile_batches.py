@@ -1,4 +1,4 @@
-"""Whatever a batch holds: each offset is told once, what follows is read, memory is kept."""
+"""For each content of a batch: each offset is told once, what follows is read, memory is kept."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""What no page has in it, whichever record it came in: signs that nobody sees."""
+"""What no page has in it, from no record: signs that no one sees."""
 
 import base64
 import json

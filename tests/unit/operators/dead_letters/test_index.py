@@ -1,4 +1,4 @@
-"""Letters folded from their records, in whatever order these come."""
+"""Letters folded from their records, in any order of these."""
 
 import itertools
 import json

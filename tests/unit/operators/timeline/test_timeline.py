@@ -1,4 +1,4 @@
-"""A workflow's timeline in one order, whatever clocks and topics say."""
+"""A workflow's timeline in one order, also if clocks and topics disagree."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The clock of a worker: the broker's, whatever the machine's own shows."""
+"""The clock of a worker: the broker's, not the machine's own."""
 
 from datetime import UTC, datetime, timedelta
 

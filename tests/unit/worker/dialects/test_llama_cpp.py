@@ -1,4 +1,4 @@
-"""The dialect `llama_cpp`: answers as they are meant, and whatever a grammar can enforce."""
+"""The dialect `llama_cpp`: answers as they are meant, and all that a grammar can enforce."""
 
 import json
 from typing import Any

@@ -118,7 +118,7 @@ class Broker:
             raise asyncio.CancelledError
 
     def fence(self, partition: int) -> int:
-        """Shut out whoever wrote before; what it left open is decided here."""
+        """Shut out the writer before; what it left open is decided here."""
         if partition in self._undecided:
             transaction, happens = self._undecided.pop(partition)
             if happens:

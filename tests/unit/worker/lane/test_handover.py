@@ -1,4 +1,4 @@
-"""A partition that moves while calls are in flight: whoever gets it waits, but not for ever."""
+"""A partition that moves while calls are in flight: the new owner waits, but not for ever."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Every row of the table, met by a lane: whatever happened, all ends well once trouble is over."""
+"""Every row of the table, met by a lane: after each of them all ends well once trouble is over."""
 
 import asyncio
 

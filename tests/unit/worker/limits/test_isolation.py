@@ -10,7 +10,7 @@ from tests.unit.worker.lane.virtual import run
 
 
 class Calls:
-    """What is inside, and whatever must not be."""
+    """What is inside, and what must not be."""
 
     def __init__(self) -> None:
         self.isolation = Isolation()

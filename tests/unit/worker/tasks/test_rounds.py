@@ -26,7 +26,7 @@ BOUND_S, SESSION_S = 45.0, 10.0
 def test_no_error_ends_the_watch_over_the_clock(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever a client raises that reads a strange answer."""
+    """What a client may raise that reads a strange answer."""
     asked: list[float] = []
 
     async def asks(*_: Any) -> None:

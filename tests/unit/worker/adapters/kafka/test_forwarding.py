@@ -1,4 +1,4 @@
-"""A lane beyond the deployment's partitions: each record leaves once, whatever fails."""
+"""A lane beyond the deployment's partitions: each record leaves once, at each failure."""
 
 import json
 from collections import Counter

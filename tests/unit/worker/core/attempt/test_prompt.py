@@ -71,7 +71,7 @@ def test_untrusted_text_is_fenced_within_a_turn_of_its_role() -> None:
 def test_turns_alternate_and_the_user_has_the_first_and_the_last(
     trust: str, roles: list[str], tries: int
 ) -> None:
-    """As Anthropic and Gemini demand, whatever the conversation was and however it goes on."""
+    """As Anthropic and Gemini demand, for each conversation and each continuation."""
     messages = [
         {"role": role, "content": text, "trust": trust}
         for role, text in zip(roles, ["a", "  ", "b", "", "c", "d"], strict=False)

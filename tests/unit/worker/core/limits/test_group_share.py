@@ -1,4 +1,4 @@
-"""The parts of all workers are the whole, whoever has which lanes, and each worker goes on."""
+"""The parts of all workers are the whole, for any distribution of lanes; each worker goes on."""
 
 from collections.abc import Mapping
 from fractions import Fraction

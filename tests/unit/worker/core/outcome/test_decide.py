@@ -268,7 +268,7 @@ def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
 def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     budget: dict[str, int], which: str | None
 ) -> None:
-    """What at_last and on_refusal say is for the last attempt, whichever limit made it so."""
+    """What at_last and on_refusal say is for the last attempt, by any limit."""
     limit = Budget(attempts=9, **budget)
     state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
     now = DecisionInputs(state, BACKOFF, NOW, 0.5)

@@ -1,4 +1,4 @@
-"""Events repeat what the case says, and fit their limits whatever a model or upstream wrote."""
+"""Events repeat what the case says, and fit their limits with any text of a model or upstream."""
 
 import json
 

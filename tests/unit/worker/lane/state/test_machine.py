@@ -1,4 +1,4 @@
-"""The table of A lane's lifecycle: what must be true of it, whatever its rows say."""
+"""The table of A lane's lifecycle: what must be true of it, for all its rows."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_no_state_but_open_and_closed_lasts_for_ever(state: State) -> None:
     after = TRANSITIONS[state, Event.TIMED_OUT]
 
     assert after.state is not state or after.effects, "or what takes its time is begun anew"
-    assert (state in STAY_S_MAX) is not (state in DRAINS), "whoever drains says how long"
+    assert (state in STAY_S_MAX) is not (state in DRAINS), "a state that drains says how long"
 
 
 @pytest.mark.parametrize("state", ALIVE)

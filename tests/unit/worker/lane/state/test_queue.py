@@ -296,7 +296,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert all(one.stage is Stage.RUNNING for one in self.running)
 
     def teardown(self) -> None:
-        """Whatever happened, the queue can be worked off to the last ticket."""
+        """After each history the queue can be worked off to the last ticket."""
         for _ in range(3 * len(self.all()) + 3):
             for one in self.running:
                 self.queue.finish(one)

@@ -1,4 +1,4 @@
-"""The offset to commit never passes what is unfinished, whatever gaps the log has."""
+"""The offset to commit never passes what is unfinished, with all gaps that a log has."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
