@@ -26,7 +26,6 @@ from services.console.views.waterfall import waterfall
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
-from services.operators.records.decoded import decoded
 from services.operators.records.stored import Place, Stored
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data as run_data
@@ -65,9 +64,9 @@ def workflow(
     """Show everything that happened to a workflow, in one order. Exit code 1: nothing is kept."""
     settings = from_environment(config).kafka
     with stderr().status("reading"):
-        records = asyncio.run(_records(bus_of(settings), workflow_id))
+        records = asyncio.run(records_of(bus_of(settings), workflow_id))
     entries = timeline(workflow_id, records)
-    runs = _runs(workflow_id, records)
+    runs = runs_of(entries)
     if tree and as_json:
         typer.echo(json_lines([run_data(run, show_content=show_content) for run in runs]))
     elif as_json:
@@ -86,7 +85,7 @@ def workflow(
         raise typer.Exit(EXIT_UNKNOWN)
 
 
-async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
+async def records_of(bus: Bus, workflow_id: str) -> list[Stored]:
     """What may concern the workflow, and where forwarded copies stood first."""
     topics = (*TOPICS, *await bus.present(STEPS, CONTROLS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
@@ -100,11 +99,11 @@ async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
     return found + await _picked(bus, origins) if origins else found
 
 
-def _runs(workflow_id: str, records: Iterable[Stored]) -> tuple[RunNode, ...]:
+def runs_of(entries: Iterable[TimelineEntry]) -> tuple[RunNode, ...]:
+    """The trees of the runs among all that happened to a workflow."""
     fold = RunFold()
-    for seen in map(decoded, records):
-        if seen.workflow_id == workflow_id:
-            fold.take(seen.event, seen.at)
+    for one in entries:
+        fold.take(one.seen.event, one.seen.at)
     return fold.runs()
 
 

@@ -40,6 +40,7 @@ from tests.benchmarks.measurements import (
     scaling,
     schemas,
     throughput,
+    trees,
 )
 from tests.benchmarks.rig import Rig
 from tests.benchmarks.size import SIZES
@@ -60,6 +61,7 @@ MODULES = (
     console,
     schemas,
     agent,
+    trees,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

@@ -20,7 +20,7 @@ ATTEMPTS_EACH = 5  # of a workflow
 LETTER_EVERY = 10  # attempts
 _EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 _WORKFLOW, _REQUEST, _MARK = b"order-4711", b"0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10", b"past"
-_Record = tuple[Topic, bytes, bytes]  # with its workflow and its bytes
+Record = tuple[Topic, bytes, bytes]  # with its workflow and its bytes
 _CAUSES = (
     *("invalid_answer", "deadline_passed", "budget_exhausted_attempts", "budget_exhausted_tokens"),
     *("unknown_profile", "unknown_schema", "hostile_schema", "unsupported_schema", "rejected"),
@@ -30,14 +30,14 @@ _CAUSES = (
 
 def write(bus: Bus, attempts: int) -> None:
     """So many attempts, and a letter for each LETTER_EVERY of them, of 12 causes."""
-    _send(bus, _records(range(attempts)))
+    send(bus, _records(range(attempts)))
 
 
 @contextmanager
 def arriving(bus: Bus, first: int, per_s: int) -> Iterator[None]:
     """So many records a second go on arriving, from that number on, until it ends."""
     ended = Event()
-    thread = Thread(target=_send, args=(bus, _paced(_records(count(first)), per_s, ended)))
+    thread = Thread(target=send, args=(bus, _paced(_records(count(first)), per_s, ended)))
     thread.start()
     try:
         yield
@@ -46,7 +46,7 @@ def arriving(bus: Bus, first: int, per_s: int) -> Iterator[None]:
         thread.join()
 
 
-def _paced(records: Iterator[_Record], per_s: int, ended: Event) -> Iterator[_Record]:
+def _paced(records: Iterator[Record], per_s: int, ended: Event) -> Iterator[Record]:
     """A few each time, so that they arrive as from many services."""
     began, done = time.monotonic(), 0
     while not ended.wait(PACE_S):
@@ -55,7 +55,8 @@ def _paced(records: Iterator[_Record], per_s: int, ended: Event) -> Iterator[_Re
         done = due
 
 
-def _send(bus: Bus, records: Iterable[_Record]) -> None:
+def send(bus: Bus, records: Iterable[Record]) -> None:
+    """Each into the partition of its workflow."""
     producer = Producer({"bootstrap.servers": bus.bootstrap, "linger.ms": 20, "log_level": 0})
     for topic, workflow_id, value in records:
         while True:
@@ -73,7 +74,7 @@ def _send(bus: Bus, records: Iterable[_Record]) -> None:
         raise RuntimeError("the past was not written")
 
 
-def _records(numbers: Iterable[int]) -> Iterator[_Record]:
+def _records(numbers: Iterable[int]) -> Iterator[Record]:
     tried = cycle([_example(f"attempt/{kind}") for kind in ("retry", "result", "refusal")])
     died = cycle([_example(f"dead_letter/{cause}") for cause in _CAUSES])
     for n in numbers:

@@ -1,14 +1,24 @@
 """A workflow's timeline, put together from the records that the index names."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from aiohttp import web
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
-from answerbus.topics import LEDGER, STEPS
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    STEPS,
+    Topic,
+)
 from answerbus.wire import clip
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
@@ -20,13 +30,18 @@ from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.escaping import plain_json
-from services.operators.records.stored import Place, RetryEnded
+from services.operators.records.decoded import DecodedRecord, decoded
+from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.timeline import timeline
 
 RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
 LEDGER_MAX = 20
 STEPS_MAX = 600  # steps of runs, and the ends of their calls
+# The newest of each topic, for the trees of runs: a tree of 500 requests has some 2,500 records.
+OF_TREES_MAX: Mapping[Topic, int] = MappingProxyType(
+    {STEPS: 2_000, **dict.fromkeys((REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS), 1_000)}
+)
 BODY_BYTES_MAX = 16 * 1024
 # What is said of these holds nothing of contexts and answers.
 _FOR_VIEWERS = frozenset(
@@ -61,7 +76,10 @@ async def workflow(request: web.Request) -> web.Response:
     workflow_id = request.query.get("id", "").strip()
     index = context.feed.state.workflows
     own = index.find(workflow_id)
-    stored = await context.picker.pick_all(_newest(own))
+    newest, of_trees = _newest(own), _of_trees(own)
+    picked = await context.picker.pick_all(dict.fromkeys((*newest, *of_trees)))
+    places = set(newest)
+    stored = [one for one in picked if one.place in places]
     found = timeline(workflow_id, stored)
     more = await context.picker.pick_all(_related(index, found))
     if more:
@@ -83,7 +101,8 @@ async def workflow(request: web.Request) -> web.Response:
         entries=entries,
         left_out=left_out,
         picture=waterfall(shown, datetime.fromtimestamp(context.now(), UTC)),
-        trees=trees(workflow_id, [*stored, *more], operator=operator),
+        trees=trees(_seen(workflow_id, found, picked), operator=operator),
+        left_out_of_trees=_left_out(own, of_trees),
     )
 
 
@@ -115,6 +134,35 @@ def _newest(places: Iterable[Place]) -> list[Place]:
     for topic, count in beside.items():
         found += [place for place in every if place.topic is topic][-count:]
     return found
+
+
+def _of_trees(own: Sequence[Place]) -> list[Place]:
+    """What trees are made of, where there are any: more than the timeline shows."""
+    if not any(place.topic is STEPS for place in own):
+        return []
+    by_topic = {
+        topic: [place for place in own if place.topic is topic][-count:]
+        for topic, count in OF_TREES_MAX.items()
+    }
+    return [place for places in by_topic.values() for place in places]
+
+
+def _left_out(own: Sequence[Place], of_trees: Sequence[Place]) -> int:
+    """How many records the trees lack, which say less of their costs then."""
+    return sum(place.topic in OF_TREES_MAX for place in own) - len(of_trees) if of_trees else 0
+
+
+def _seen(
+    workflow_id: str, entries: Iterable[TimelineEntry], picked: Iterable[Stored]
+) -> Iterator[DecodedRecord]:
+    """Each record of the workflow; those of the timeline are decoded already."""
+    told = set[Place]()
+    for one in entries:
+        told.add(one.place)
+        yield one.seen
+    for stored in picked:
+        if stored.place not in told and (record := decoded(stored)).workflow_id == workflow_id:
+            yield record
 
 
 def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Place]:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from services.operators.records.decoded import decoded
-from services.operators.records.stored import Stored
+from services.operators.records.decoded import DecodedRecord
 from services.operators.runs.fold import RunFold
 from services.operators.runs.run_words import call_text, run_text, step_text
 from services.operators.runs.tree import RunNode
@@ -22,14 +21,11 @@ class RunLine:
     open_id: str | None = None
 
 
-def trees(
-    workflow_id: str, records: Iterable[Stored], *, operator: bool
-) -> tuple[tuple[RunLine, ...], ...]:
+def trees(records: Iterable[DecodedRecord], *, operator: bool) -> tuple[tuple[RunLine, ...], ...]:
     """Of each run that no other run asked; arguments and texts are for operators."""
     fold = RunFold()
-    for seen in map(decoded, records):
-        if seen.workflow_id == workflow_id:
-            fold.take(seen.event, seen.at)
+    for seen in records:
+        fold.take(seen.event, seen.at)
     return tuple(tuple(_lines(run, 0, operator=operator)) for run in fold.runs())
 
 

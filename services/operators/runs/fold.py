@@ -1,13 +1,13 @@
 """From the events of one workflow, in any order, to the trees of its runs; pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.agent import ParentId
 from answerbus.attempt import Attempt
-from answerbus.budget import AccountState
+from answerbus.budget import AccountState, Spent
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable
@@ -17,6 +17,7 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import Step, StepCall, ToolEnded
 from services.operators.records.stored import RetryEnded
+from services.operators.runs.spending import spent_by_attempt, spent_since, total
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
 
 NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: anybody may say so
@@ -30,6 +31,7 @@ class _Found:
     began: datetime | None = None
     parent: ParentId | None = None
     steps: dict[int, Step] = field(default_factory=dict)  # by their numbers
+    call_ids: set[str] = field(default_factory=set)
     attempts: dict[int, Attempt] = field(default_factory=dict)
     terminal: Terminal | None = None
     cancel: ControlApplied | None = None
@@ -59,7 +61,7 @@ class RunFold:
                 found.began = found.began or at
                 found.parent = found.parent or event.parent_id
             case Step():
-                self._requests[event.request_id].steps.setdefault(event.n, event)
+                self._take_step(self._requests[event.request_id], event)
             case Attempt():
                 self._requests[event.request_id].attempts.setdefault(event.attempt, event)
             case ToolEnded():
@@ -84,6 +86,11 @@ class RunFold:
             elif found.is_run:
                 roots.append(request_id)
         return tuple(self._run(name, children) for name in self._in_order(roots))
+
+    def _take_step(self, found: _Found, event: Step) -> None:
+        if event.n not in found.steps:
+            found.steps[event.n] = event
+            found.call_ids.update(call.call_id for call in event.calls)
 
     def _take_control(self, event: ControlApplied) -> None:
         match event.control:
@@ -112,7 +119,7 @@ class RunFold:
         while parent is not None:
             depth += 1
             above = self._requests.get(parent.request_id)
-            if above is None or depth > NESTED_MAX or not _asks(above, parent.call_id):
+            if above is None or depth > NESTED_MAX or parent.call_id not in above.call_ids:
                 return None
             name, parent = parent.request_id, above.parent
         return own.call_id if own and self._requests[name].is_run else None
@@ -126,7 +133,10 @@ class RunFold:
 
     def _run(self, request_id: str, children: dict[str, list[str]]) -> RunNode:
         found = self._requests[request_id]
-        steps = tuple(self._step(found, found.steps[n], children) for n in sorted(found.steps))
+        spent = spent_by_attempt(found.attempts, found.steps.values(), found.terminal)
+        steps = tuple(self._steps(found, spent, children))
+        own = total(spent.values())
+        below = (child.whole for step in steps for call in step.calls for child in call.children)
         state, since = _state(found, steps)
         cancel = found.cancel.control if found.cancel else None
         return RunNode(
@@ -135,19 +145,27 @@ class RunFold:
             state=state,
             began=_began(found),
             since=since,
-            attempts=sum(attempt.counted for attempt in found.attempts.values()),
+            own=own,
+            whole=total((own, *below)),
             account=_account(found),
             steps=steps,
+            parent=found.parent if self._parent_call(request_id) else None,
             terminal=found.terminal,
             cancel=cancel if isinstance(cancel, Cancel) else None,
             taken_over=_taken_over(found),
         )
 
-    def _step(self, found: _Found, step: Step, children: dict[str, list[str]]) -> StepNode:
-        attempt = found.attempts.get(step.attempt)
-        calls = tuple(self._call(found, call, children) for call in step.calls)
-        took_ms = attempt.duration_ms if attempt else None
-        return StepNode(step.n, step.attempt, step.at, took_ms, step.said, calls)
+    def _steps(
+        self, found: _Found, spent: Mapping[int, Spent], children: dict[str, list[str]]
+    ) -> Iterator[StepNode]:
+        before = 0
+        for step in (found.steps[n] for n in sorted(found.steps)):
+            attempt = found.attempts.get(step.attempt)
+            calls = tuple(self._call(found, call, children) for call in step.calls)
+            took_ms = attempt.duration_ms if attempt else None
+            took = spent_since(spent, before, step.attempt)
+            yield StepNode(step.n, step.attempt, step.at, took_ms, step.said, calls, took)
+            before = step.attempt
 
     def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:
         ended = self._ended.get(call.call_id)
@@ -171,10 +189,6 @@ class RunFold:
                 self._run(name, children) for name in self._in_order(children.get(call.call_id, ()))
             ),
         )
-
-
-def _asks(found: _Found, call_id: str) -> bool:
-    return any(call.call_id == call_id for step in found.steps.values() for call in step.calls)
 
 
 def _began(found: _Found) -> datetime | None:

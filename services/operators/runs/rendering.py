@@ -26,7 +26,8 @@ def as_data(run: RunNode, *, show_content: bool) -> Mapping[str, object]:
         "state": run.state,
         "began": to_jsonable_python(run.began),
         "since": to_jsonable_python(run.since),
-        "attempts": run.attempts,
+        "attempts": run.own.attempts,
+        "spent": {"own": run.own.model_dump(), "whole": run.whole.model_dump()},
         "account": run.account and run.account.model_dump(mode="json"),
         "outcome": terminal and terminal.kind,
         "cancelled_by": cancel and cancel.by,
@@ -54,6 +55,7 @@ def _step_data(step: StepNode, *, show_content: bool) -> Mapping[str, object]:
         "attempt": step.attempt,
         "at": to_jsonable_python(step.at),
         "took_ms": step.took_ms,
+        "spent": step.spent.model_dump(),
         **({"said": list(step.said)} if show_content else {}),
         "calls": [_call_data(call, show_content=show_content) for call in step.calls],
     }

@@ -1,10 +1,11 @@
 """What a run, a step and a call say of themselves in a tree, in words for people; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
 from answerbus import call_outcome as outcomes
+from answerbus.budget import Spent
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -25,19 +26,24 @@ _WAITING: Mapping[CallStatus, str] = MappingProxyType(
 
 
 def run_text(run: RunNode) -> str:
-    """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`."""
+    """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`.
+
+    What it cost is told with all below it; then what it took itself, if something is below it.
+    """
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
     if run.agent:
         parts.append(_count(len(run.steps), "step"))
     if run.taken_over:
         parts.append(f"goes on after {_count(run.taken_over, 'step')}")
     account = run.account
-    if account is None:
-        parts.append(_count(run.attempts, "attempt"))
+    if account is None or run.parent is not None:
+        parts.append(_count(run.whole.attempts, "attempt"))
     else:
         parts.append(f"{_count(account.spent.attempts, 'attempt')} of {account.limit.attempts}")
-        if account.spent.micro_usd:
-            parts.append(f"${account.spent.micro_usd / _MICRO:.4f}")
+    parts += _cost(run.whole)
+    if any(call.children for call in run.calls):
+        own = (_count(run.own.attempts, "attempt"), *_cost(run.own))
+        parts.append(f"itself {', '.join(own)}")
     parts.append(state_text(run))
     if run.cancel:
         parts.append(f"cancelled by {run.cancel.by}: {run.cancel.reason}")
@@ -81,10 +87,11 @@ def _ended(run: RunNode) -> str:
 
 
 def step_text(step: StepNode, *, show_content: bool) -> str:
-    """Which attempt it was, how long it took, and what the model said."""
+    """Which attempt it was, how long it took, what it cost, and what the model said."""
     took = "" if step.took_ms is None else f"  {step.took_ms / 1000:.1f} s"
     said = "".join(f'  said "{text}"' for text in step.said) if show_content else ""
-    return plain_line(f"step {step.n}  attempt {step.attempt}{took}{said}")
+    cost = "".join(f"  {part}" for part in _cost(step.spent))
+    return plain_line(f"step {step.n}  attempt {step.attempt}{took}{cost}{said}")
 
 
 def call_text(call: CallNode, *, show_content: bool) -> str:
@@ -141,6 +148,14 @@ def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
 def cut(text: str) -> str:
     """At most so many characters; a longer text shows that it is cut."""
     return text if len(text) <= ARGS_CHARS_MAX else f"{text[: ARGS_CHARS_MAX - 1]}…"
+
+
+def _cost(spent: Spent) -> Iterator[str]:
+    """Tokens and money, as far as providers report them."""
+    if spent.tokens:
+        yield _count(spent.tokens, "token")
+    if spent.micro_usd:
+        yield f"${spent.micro_usd / _MICRO:.4f}"
 
 
 def _count(number: int, what: str) -> str:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from answerbus.budget import AccountState
+from answerbus.agent import ParentId
+from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested, Cancel, ControlApplied
 from answerbus.event import Terminal
@@ -32,7 +33,10 @@ class CallNode:
 
 @dataclass(frozen=True, slots=True)
 class StepNode:
-    """A step: what the model said, and which tools it called; `took_ms` is of its attempt."""
+    """A step: what the model said, and which tools it called; `took_ms` is of its attempt.
+
+    `spent` is what its attempt took, with those that failed before it.
+    """
 
     n: int
     attempt: int
@@ -40,13 +44,15 @@ class StepNode:
     took_ms: int | None
     said: tuple[str, ...]
     calls: tuple[CallNode, ...]
+    spent: Spent
 
 
 @dataclass(frozen=True, slots=True)
 class RunNode:
     """A run, or a plain request that a run asked; `since` is when it came to how it stands.
 
-    `taken_over` counts the steps of an earlier run that a replay goes on from.
+    `own` is what it spent itself, `whole` with all below it. `parent` is there if it stands below a
+    call of this tree. `taken_over` counts the steps of an earlier run that a replay goes on from.
     """
 
     request_id: str
@@ -54,9 +60,11 @@ class RunNode:
     state: RunState
     began: datetime | None
     since: datetime | None
-    attempts: int
+    own: Spent
+    whole: Spent
     account: AccountState | None
     steps: tuple[StepNode, ...]
+    parent: ParentId | None = None
     terminal: Terminal | None = None
     cancel: Cancel | None = None
     taken_over: int = 0

@@ -89,7 +89,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     field, case = rig.field(), _case(size)
     rig.say(f"writing {case}")
     long_past.write(field.bus, size.attempts)
-    process = _start(rig, field)
+    process = start_console(rig, field)
     visitor = Visitor(process.log.read_text().partition("is at ")[2].split()[0])
     rig.say("reading")
     began, slowest_ms = time.monotonic(), 0.0
@@ -142,7 +142,8 @@ def _case(size: Size) -> str:
     return f"{past}, {ARRIVING_PER_S} records/s arrive"
 
 
-def _start(rig: Rig, field: Field) -> ServerProcess:
+def start_console(rig: Rig, field: Field) -> ServerProcess:
+    """One that serves; it still has to read the topics."""
     config = field.bus.settings("")
     command = [sys.executable, "-m", "services.cli", "console", "--config", str(config)]
     command += ["--port", "0", "--token-env", "CONSOLE_TOKEN"]

@@ -8,7 +8,8 @@ import pytest
 from answerbus.control import Approval, Cancel
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.topics import TOPIC_OF_KIND
+from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
+from answerbus.topics import STEPS, TOPIC_OF_KIND
 from services.operators.records.stored import Stored
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, NotedControls, Site, site
 from tests.unit.operators.runs.events import (
@@ -22,9 +23,11 @@ from tests.unit.operators.runs.events import (
     result,
     step,
 )
+from tests.unit.operators.runs.large_tree import ATTEMPTS, CHILDREN, large_tree
 from tests.unit.operators.stored_examples import NOON_MS
 
 SAID = "what-was-said-in-confidence"
+TOO_FEW = {STEPS: 100, ATTEMPTS_TOPIC: 10}
 EVIL = "\"'><script>alert(1)</script>"
 CALL = "r-1.call.1.1"
 DIGEST = "sha256:" + "1" * 64
@@ -104,6 +107,28 @@ async def test_the_page_of_a_workflow_shows_the_tree_with_what_can_be_done() -> 
     assert f'name="call" value="{CALL}"' in text
     assert 'action="/runs/cancel"' in text
     assert "<script>alert" not in text
+
+
+async def test_the_tree_is_whole_where_the_timeline_is_shortened() -> None:
+    """It has more attempts and results than the timeline shows, and each node its cost."""
+    async with site(*of(*large_tree())) as here:
+        text = await text_of(here, f"/workflow?id={WORKFLOW}")
+
+    assert text.count('<li class="depth-3 run">') == CHILDREN
+    assert text.count("3 attempts · 2,628 tokens · $0.0010 · answered") == CHILDREN
+    assert f"{876 * ATTEMPTS:,} tokens" in text
+    assert "itself 5 attempts, 4,380 tokens, $0.0017" in text
+    assert "older records are left out of the runs" not in text
+
+
+async def test_a_tree_that_is_too_large_says_that_its_costs_are_higher(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("services.console.pages.workflow.OF_TREES_MAX", TOO_FEW)
+    async with site(*of(*large_tree())) as here:
+        text = await text_of(here, f"/workflow?id={WORKFLOW}")
+
+    assert "older records are left out of the runs, whose costs are higher by them" in text
 
 
 @pytest.mark.parametrize("decision", ["approved", "denied"])

@@ -79,7 +79,8 @@ def decided(call_id: str, decision: str = "approved", **changes: Any) -> Event:
 
 
 def parent(call_id: str) -> dict[str, Any]:
-    return {"request_id": call_id.partition(".call.")[0], "call_id": call_id, "depth": 1}
+    """The run that makes the call; of a child's own call, that child."""
+    return {"request_id": call_id.rpartition(".call.")[0], "call_id": call_id, "depth": 1}
 
 
 def result(request_id: str, **changes: Any) -> Event:

@@ -1,5 +1,6 @@
 """The tree of a run, folded from events made by hand, in any order and from any writer."""
 
+import json
 import random
 import time
 from collections.abc import Iterable
@@ -7,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 from rich.console import Console
 
+from answerbus.budget import Spent
 from answerbus.event import Event
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data, tree_of
@@ -24,9 +26,9 @@ from tests.unit.operators.runs.events import (
     result,
     step,
 )
+from tests.unit.operators.runs.large_tree import ATTEMPTS, NODES, STEPS_OF_ROOT, large_tree
 
-FOLD_S_MAX = 0.5  # 500 nodes; with room for a busy machine, below
-NODES = 500
+FOLD_S_MAX = 0.5
 
 
 def folded(events: Iterable[Event]) -> tuple[RunNode, ...]:
@@ -37,7 +39,7 @@ def folded(events: Iterable[Event]) -> tuple[RunNode, ...]:
 
 
 def shown(run: RunNode, *, show_content: bool = False) -> str:
-    console = Console(width=200, force_terminal=False)
+    console = Console(width=300, force_terminal=False)
     with console.capture() as capture:
         console.print(tree_of(run, show_content=show_content))
     return capture.get()
@@ -81,7 +83,7 @@ def test_it_is_shown_as_a_tree_without_what_was_said() -> None:
 
     assert "r-1 support v3 · 2 steps · 3 attempts of 20" in text
     assert "waits for approval since" in text
-    assert "── step 1  attempt 1  2.1 s\n" in text
+    assert "── step 1  attempt 1  2.1 s  876 tokens  $0.0003\n" in text
     assert "── orders.get_order  ok  31 ms\n" in text
     assert "── orders.refund  awaits approval\n" in text
     assert "answerbus approvals approve r-1.call.2.0" in text
@@ -185,13 +187,60 @@ def test_what_deep_chains_claim_does_not_exhaust_the_stack() -> None:
     assert shown(runs[0])
 
 
-def test_five_hundred_nodes_are_folded_in_half_a_second() -> None:
-    events: list[Event] = [asked("r-1", agent={"name": "support"})]
-    for n in range(1, NODES // 5 + 1):
-        calls = [call("r-1", n, place) for place in range(4)]
-        events += [attempt("r-1", n), step("r-1", n, *calls)]
-        events += [ended(one["call_id"]) for one in calls]
+def test_each_node_says_what_it_cost_and_a_run_also_what_is_below_it() -> None:
+    """An attempt of the examples takes 876 tokens and $0.000331."""
+    failed = attempt("r-1", 1, outcome="retry")
+    events = [
+        asked("r-1", agent={"name": "support"}),
+        failed,
+        attempt("r-1", 2),
+        step("r-1", 1, call("r-1", 2, tool="delegate"), attempt=2),
+        attempt("r-1.call.2.0", 1),
+        step("r-1.call.2.0", 1, call("r-1.call.2.0", 1, tool="delegate")),
+        attempt("r-1.call.2.0.call.1.0", 1, outcome="result"),
+        attempt("r-1.call.2.0.call.1.0", 2, outcome="released", counted=False, usage={}),
+        result("r-1.call.2.0.call.1.0", parent=parent("r-1.call.2.0.call.1.0")),
+        result("r-1.call.2.0", parent=parent("r-1.call.2.0")),
+    ]
+    (root,) = folded(events)
+    (middle,) = next(root.calls).children
+    (leaf,) = next(middle.calls).children
 
+    def took(attempts: int) -> Spent:
+        return Spent(attempts=attempts, tokens=876 * attempts, micro_usd=331 * attempts)
+
+    assert [(it.own, it.whole) for it in (root, middle, leaf)] == [
+        (took(2), took(4)),
+        (took(1), took(2)),
+        (took(1), took(1)),
+    ]
+    assert root.steps[0].spent == took(2), "with the attempt that failed before it"
+    text = shown(root)
+    assert " · 3,504 tokens · $0.0013 · itself 2 attempts, 1,752 tokens, $0.0007 · " in text
+    assert "step 1  attempt 2  2.1 s  1,752 tokens  $0.0007\n" in text
+    assert "r-1.call.2.0.call.1.0 · 1 attempt · 876 tokens · $0.0003 · answered" in text
+    data = json.loads(json.dumps(as_data(root, show_content=False)))
+    below = data["steps"][0]["calls"][0]["children"][0]
+    assert below["spent"]["own"] == {"attempts": 1, "tokens": 876, "micro_usd": 331}
+    assert below["spent"]["whole"]["attempts"] == 2
+
+
+def test_what_attempts_no_longer_tell_steps_and_ends_do() -> None:
+    """Attempts may be kept for less time than results are; a client that follows has none."""
+    usage = {"input_tokens": 800, "output_tokens": 76, "micro_usd": 331}
+    (run,) = folded(
+        [
+            asked("r-1", agent={"name": "support"}),
+            step("r-1", 1, usage=usage),
+            result("r-1", attempt=2, usage=usage),
+        ]
+    )
+
+    assert run.own == run.whole == Spent(attempts=2, tokens=1_752, micro_usd=662)
+
+
+def test_five_hundred_nodes_are_folded_and_drawn_in_half_a_second() -> None:
+    events = list(large_tree())
     took: list[float] = []
     for _ in range(3):
         began = time.process_time()
@@ -199,5 +248,13 @@ def test_five_hundred_nodes_are_folded_in_half_a_second() -> None:
         shown(run)
         took.append(time.process_time() - began)
 
-    assert sum(1 + len(one.calls) for one in run.steps) == NODES
+    assert NODES >= 500
+    assert count(run) == NODES
+    assert (run.own.attempts, run.whole.attempts) == (STEPS_OF_ROOT + 1, ATTEMPTS)
     assert min(took) < FOLD_S_MAX
+
+
+def count(run: RunNode) -> int:
+    """The run, its steps, their calls, and all below."""
+    below = sum(count(child) for call in run.calls for child in call.children)
+    return 1 + len(run.steps) + sum(1 for _ in run.calls) + below
