@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from pathlib import Path
 
 from aiohttp import web
 
@@ -22,17 +21,17 @@ from services.console.pages import (
     reference,
     runs,
     sign_in,
+    static_file,
     tail,
     theme,
     workflow,
 )
 from services.console.pages.render import page
+from services.console.static_files import PATH as STATIC_PATH
 from services.console.streams import STREAMS, Streams, streamed
 from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
-_STATIC = Path(__file__).parent / "static"
-_STATIC_PATH = "/static"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def application(context: ConsoleContext) -> web.Application:
             web.get("/contracts", reference.contracts),
             web.get("/topics", reference.topics),
             web.get("/asyncapi.json", reference.asyncapi),
-            web.static(_STATIC_PATH, _STATIC),
+            web.get(f"{STATIC_PATH}{{name}}", static_file.static_file),
         ]
     )
     return app
@@ -95,7 +94,8 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
         )
         response = web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=text)
     if not response.prepared:  # else they were sent before: see streams.py
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)  # what may be kept says so itself
     return response
 
 
@@ -119,9 +119,6 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         text = str(error) or "Kafka took too long to give the records: try again."
         return page(request, "message.html", 503, title="Kafka cannot be used", text=text)
     except Exception as error:
-        if isinstance(error, OSError) and request.path.startswith(_STATIC_PATH):
-            text = "There is no such file."  # nor can there be one of that name
-            return page(request, "message.html", 404, title="Not Found", text=text)
         _log.exception("%s failed", request.path)
         text = f"The page failed ({type(error).__name__}); the log says where."
         return page(request, "message.html", 500, title="An error of ours", text=text)

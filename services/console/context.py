@@ -9,6 +9,7 @@ from jinja2 import Environment
 from answerbus.registry import Registry
 from services.console.guard import Guard
 from services.console.oidc.issuer import Issuer
+from services.console.static_files import StaticFiles
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
@@ -34,6 +35,7 @@ class ConsoleContext:
     jobs: Jobs
     controls: ControlWriter
     templates: Environment
+    static_files: StaticFiles
     now: Callable[[], float]
     issuer: Issuer | None = None
 

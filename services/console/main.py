@@ -22,6 +22,7 @@ from services.console.guard import Guard
 from services.console.oidc.issuer import Issuer
 from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
+from services.console.static_files import read_static_files
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
@@ -96,6 +97,7 @@ def _context(
         jobs=Jobs(bus, feed, known, time.time),
         controls=ControlWriter(bus),
         templates=environment(),
+        static_files=read_static_files(),
         now=time.time,
         issuer=issuer,
     )

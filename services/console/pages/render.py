@@ -74,6 +74,7 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "progress": context.feed.progress,
         "issuer": context.issuer,
         "has_tokens": context.guard.tokens.any,
+        "static": context.static_files.address,
         **frame_values(request, context, int(now_s * 1000)),
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),

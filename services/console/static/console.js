@@ -31,9 +31,9 @@
     if (said === null) {
       return;
     }
-    const { level, headline } = said.dataset;
+    const { level, headline, icon } = said.dataset;
     status.className = `status ${level}`;
-    document.getElementById("icon").href = `/static/icon-${level}.svg`;
+    document.getElementById("icon").href = icon;
     document.title = level === "red" ? `Red: ${headline} · ${title}` : title;
   };
   if (status !== null) {

@@ -3,6 +3,7 @@
 
 (() => {
   const AGAIN_MS = 5000;
+  const PAINTED_MS = 1000; // the page is painted first: what a stream begins with is the page again
   const LOOK_MS = 1000;
   const READING_MS = 5000; // for so long after the last move of pointer or key the part is being read
   const OWN = new Set(["open", "tabindex", "data-ready"]); // what readers and scripts have set
@@ -150,7 +151,9 @@
     look();
   });
   setInterval(look, LOOK_MS);
-  if (!document.hidden) {
-    connect();
-  }
+  setTimeout(() => {
+    if (source === null && !document.hidden) {
+      connect();
+    }
+  }, PAINTED_MS);
 })();

@@ -18,6 +18,7 @@ from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
 from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
+from services.console.static_files import read_static_files
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
@@ -120,6 +121,7 @@ async def site(
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         controls=NotedControls(),
         templates=environment(),
+        static_files=read_static_files(),
         now=lambda: NOON_MS / 1000,
     )
     async with issuer_of(settings.console) as issuer:

@@ -143,7 +143,7 @@ async def test_a_form_from_elsewhere_does_nothing_even_with_cookie_and_secret(
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", ""])
-@pytest.mark.parametrize("path", ["/", "/login", "/static/console.js"])
+@pytest.mark.parametrize("path", ["/", "/login", "/static/scripts.js"])
 async def test_a_name_that_was_rebound_to_our_address_is_not_served(host: str, path: str) -> None:
     async with site(LOST) as here:
         cookie = await here.log_in(OPERATOR)
@@ -192,7 +192,7 @@ async def test_logging_out_ends_the_session() -> None:
         assert (await here.get("/", cookie)).status == 303
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/login", "/static/console.js", "/nothing"])
+@pytest.mark.parametrize("path", [*PAGES, "/login", "/static/scripts.js", "/nothing"])
 async def test_browsers_are_told_to_be_strict(path: str) -> None:
     async with site(LOST) as here:
         response = await here.get(path, await here.log_in(OPERATOR))

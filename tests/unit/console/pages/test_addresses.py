@@ -133,4 +133,4 @@ async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str, 
     assert "<b>3 profiles are unhealthy</b>: keyless, large, small." in status
     assert text.count(away) == status.count(away) == (1 if token == OPERATOR else 0)
     assert "<title>Red: 3 profiles are unhealthy · " in text
-    assert 'href="/static/icon-red.svg"' in text
+    assert 'href="/static/icon-red.svg?v=' in text

@@ -1,0 +1,70 @@
+"""Styles, scripts and icons, held in memory at addresses that change with what they hold."""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+FOLDER = Path(__file__).parent / "static"
+PATH = "/static/"
+VERSION = "v"  # the parameter of an address that holds the digest
+_DIGEST_CHARS = 16
+_MEDIA_TYPES = MappingProxyType(
+    {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+)
+# One request instead of three, in the order in which their rules and functions follow each other.
+_JOINED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "styles.css": ("console.css", "charts.css", "frame.css"),
+        "scripts.js": ("console.js", "live.js", "charts.js"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """What one address gives; `packed` is the same as gzip."""
+
+    name: str
+    digest: str
+    media_type: str
+    body: bytes
+    packed: bytes
+
+    @property
+    def address(self) -> str:
+        """Another one for each content, so that browsers may keep it for good."""
+        return f"{PATH}{self.name}?{VERSION}={self.digest}"
+
+
+class StaticFiles:
+    """All that pages load beside themselves."""
+
+    def __init__(self, bodies: Mapping[str, bytes]) -> None:
+        self._files = {name: _static_file(name, body) for name, body in bodies.items()}
+
+    def find(self, name: str) -> StaticFile | None:
+        """By its name, without folder and digest."""
+        return self._files.get(name)
+
+    def address(self, name: str) -> str:
+        """Where pages load it from."""
+        return self._files[name].address
+
+
+def read_static_files(folder: Path = FOLDER) -> StaticFiles:
+    """Those of the package."""
+    icons = {path.name: path.read_bytes() for path in sorted(folder.glob("*.svg"))}
+    joined = {
+        name: b"".join((folder / part).read_bytes() for part in parts)
+        for name, parts in _JOINED.items()
+    }
+    return StaticFiles({**icons, **joined})
+
+
+def _static_file(name: str, body: bytes) -> StaticFile:
+    digest = hashlib.sha256(body).hexdigest()[:_DIGEST_CHARS]
+    packed = gzip.compress(body, mtime=0)
+    return StaticFile(name, digest, _MEDIA_TYPES[Path(name).suffix], body, packed)
