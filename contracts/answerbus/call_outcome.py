@@ -69,7 +69,7 @@ class CallTimedOut(Wire):
 class ResultTooLarge(Wire):
     """The result has more bytes than a run may take; `excerpt` is its beginning.
 
-    `digest` is there for that of a child: SHA-256 of it as JSON.
+    `digest` is SHA-256 of it as JSON. Workers of earlier versions gave it for children alone.
     """
 
     kind: Literal["too_large"] = "too_large"

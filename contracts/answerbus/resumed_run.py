@@ -25,7 +25,7 @@ class ResumedStep(Wire):
 
     attempt: Annotated[int, Field(ge=1)]
     said: tuple[str, ...] = ()
-    calls: Annotated[tuple[ResumedCall, ...], Field(max_length=limits.STEP_CALLS_MAX)]
+    calls: Annotated[tuple[ResumedCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
 
 
 class ResumedRun(Wire):

@@ -12,6 +12,7 @@ from answerbus.toolset_card import Delivery, ToolsetCard
 from answerbus.topics import STEPS, TOOLSETS
 from services.operators.adapters.picker import Picker, picking
 from services.operators.adapters.reader import reading
+from services.operators.dead_letters.effects import OF_A_CALL
 from services.operators.dead_letters.past_run import PastRun, past_run
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.records.stored import Place, Stored
@@ -20,25 +21,40 @@ from services.operators.records.summary import summarize
 
 @dataclass(slots=True)
 class PastRuns:
-    """Where the steps of each run stand, and how the tools are called that are announced now."""
+    """Where the steps of each run stand, and how the tools are called that are announced now.
+
+    `below` are those of the runs that it asked, by the id that theirs begin with.
+    """
 
     picker: Picker | None = None
     places: defaultdict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    below: defaultdict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     deliveries: dict[str, Delivery] = field(default_factory=dict)
 
     async def of(self, letter: DeadLetter) -> PastRun:
         """What the run of a dead letter had done. Raises BusUnavailable."""
-        places = self.places.get(letter.request_id or "", [])
-        records = await self.picker.pick_all(places) if self.picker and places else []
-        return past_run(letter, records, self.deliveries)
+        name = letter.request_id or ""
+        records = await self._picked(self.places.get(name, []))
+        places = [one for first in _firsts(name) for one in self.below.get(first, [])]
+        return past_run(letter, records, self.deliveries, await self._picked(places))
+
+    async def _picked(self, places: Sequence[Place]) -> list[Stored]:
+        return await self.picker.pick_all(places) if self.picker and places else []
 
     def take(self, batch: Sequence[Stored], runs: Collection[str]) -> None:
         """Records of steps and of cards."""
         for stored in batch:
             if stored.topic is TOOLSETS:
                 self._take_card(stored)
-            elif (name := summarize(stored).request_id) in runs and name is not None:
-                self.places[name].append(stored.place)
+            elif name := summarize(stored).request_id:
+                self._take_step(stored, name, runs)
+
+    def _take_step(self, stored: Stored, name: str, runs: Collection[str]) -> None:
+        if name in runs:
+            self.places[name].append(stored.place)
+        first, of_a_call, _ = name.partition(OF_A_CALL)
+        if of_a_call and first in runs:
+            self.below[first].append(stored.place)
 
     def _take_card(self, stored: Stored) -> None:
         toolset = (stored.key or b"").decode(errors="replace")
@@ -53,7 +69,8 @@ class PastRuns:
 @asynccontextmanager
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """Of these dead letters; where none is of a run, nothing is read. Raises BusUnavailable."""
-    runs = frozenset(one.request_id for one in letters if one.agent and one.request_id)
+    died = (one.request_id for one in letters if one.agent and one.request_id)
+    runs = frozenset(first for name in died for first in _firsts(name))
     found = PastRuns()
     present = await bus.present(STEPS, TOOLSETS) if runs else ()
     if not present:
@@ -64,3 +81,8 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
             found.take(batch, runs)
     async with picking(bus) as found.picker:
         yield found
+
+
+def _firsts(name: str) -> tuple[str, ...]:
+    """A run, and for a replay also the run that it goes on from: what it asked is taken over."""
+    return tuple(dict.fromkeys((name, name.partition(".replay.")[0])))

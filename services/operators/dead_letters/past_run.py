@@ -1,23 +1,18 @@
 """What a run had done when it died, read from its steps: what a replay goes on from; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
-from answerbus import call_outcome as outcomes
 from answerbus import json_text
 from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
 from answerbus.step import Step, ToolEnded
-from answerbus.toolset_card import Delivery
 from services.digest import record_digest
 from services.operators.audit.step_chain import StepChain
+from services.operators.dead_letters.effects import Deliveries, effects_of
 from services.operators.records.stored import Stored
-
-Deliveries = Mapping[str, Delivery]
-"""How each tool is called, by qualified name, as its card says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,16 @@ class PastRun:
 NO_PAST = PastRun()
 
 
-def past_run(letter: DeadLetter, records: Sequence[Stored], deliveries: Deliveries) -> PastRun:
+def past_run(
+    letter: DeadLetter,
+    records: Sequence[Stored],
+    deliveries: Deliveries,
+    below: Sequence[Stored] = (),
+) -> PastRun:
     """What the request took over, and what the run itself added; `records` are of its steps.
 
     Each record must follow the one before it, and all that its letter counts must be there: of a
-    step that is missing, a tool would run again.
+    step that is missing, a tool would run again. `below` are the steps of runs that it asked.
     """
     request = letter.request
     if request is None or request.agent is None:
@@ -53,7 +53,7 @@ def past_run(letter: DeadLetter, records: Sequence[Stored], deliveries: Deliveri
     if missing := reading.chain.ended_otherwise(*counted):
         return PastRun(fault=f"its letter counts {missing}")
     resumed = reading.resumed(letter.request_id or "")
-    return PastRun(resumed, _effects(resumed, deliveries))
+    return PastRun(resumed, effects_of(resumed, below, deliveries))
 
 
 @dataclass(slots=True)
@@ -112,32 +112,3 @@ class _Reading:
             for call in step.calls
         )
         return ResumedStep(attempt=step.attempt, said=step.said, calls=calls)
-
-
-def _effects(resumed: ResumedRun | None, deliveries: Deliveries) -> tuple[ResumedCall, ...]:
-    """Of tools that are called at most once; of one without a card nothing better is known."""
-    calls = (call for step in resumed.steps for call in step.calls) if resumed else ()
-    return tuple(
-        call
-        for call in calls
-        if deliveries.get(call.tool) != "at_least_once" and may_have_run(call.outcome)
-    )
-
-
-def may_have_run(outcome: CallOutcome) -> bool:
-    """Whether a tool may have had its effect, as far as the end of its call tells."""
-    match outcome:
-        case outcomes.CallOk() | outcomes.CallError() | outcomes.ResultTooLarge():
-            return True
-        case outcomes.CallTimedOut(ran=ran):
-            return ran == "unknown"
-        case outcomes.CallCancelled():
-            return True  # it may have been called by then
-        case outcomes.UnknownTool() | outcomes.InvalidArgs() | outcomes.NotRun():
-            return False
-        case outcomes.Denied() | outcomes.ApprovalExpired():
-            return False
-        case outcomes.ChildDeclined() | outcomes.ChildDeadLetter():
-            return False
-        case _:
-            assert_never(outcome)

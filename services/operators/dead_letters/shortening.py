@@ -1,11 +1,12 @@
 """Steps that are too large for a request, with the results of old tool calls cut; pure."""
 
-from pydantic_core import to_json
+import json
 
 from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.limits import TOOL_EXCERPT_BYTES_MAX
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
 from answerbus.wire import clip
+from services.digest import text_digest
 
 
 def shortened(resumed: ResumedRun, bytes_max: int) -> ResumedRun:
@@ -28,11 +29,12 @@ def shortened(resumed: ResumedRun, bytes_max: int) -> ResumedRun:
 def _cut(call: ResumedCall) -> ResumedCall:
     if not isinstance(call.outcome, CallOk):
         return call
-    text = to_json(call.outcome.value).decode()
-    size = len(text.encode())
+    text = json.dumps(call.outcome.value, ensure_ascii=False)
+    size = len(text.encode(errors="replace"))
     if size <= TOOL_EXCERPT_BYTES_MAX:
         return call
-    told = ResultTooLarge(bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX))
+    excerpt = clip(text, TOOL_EXCERPT_BYTES_MAX)
+    told = ResultTooLarge(bytes=size, excerpt=excerpt, digest=text_digest(text))
     return call.model_copy(update={"outcome": told})
 
 

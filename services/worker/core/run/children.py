@@ -1,6 +1,5 @@
 """Children of runs: which requests are some, what each is asked, and how its end is told; pure."""
 
-import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
@@ -15,7 +14,6 @@ from answerbus.call_outcome import (
     CallOutcome,
     ChildDeadLetter,
     ChildDeclined,
-    ResultTooLarge,
 )
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Problem
@@ -24,18 +22,18 @@ from answerbus.limits import (
     JSON_DEPTH_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
-    TOOL_EXCERPT_BYTES_MAX,
     TOOL_RESULT_BYTES_MAX,
     TTL_S_MAX,
 )
 from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
 from answerbus.private.runs import RunChildRecord
 from answerbus.request import Context, Fact, InlineRef, Message, Request
-from answerbus.wire import clip, to_utc_milliseconds
+from answerbus.wire import to_utc_milliseconds
 from services.digest import canonical_digest, text_digest
 from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.tool_outcome import json_bytes, too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
 """What ends a request."""
@@ -46,6 +44,7 @@ PART = (
 )
 VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what a child is given or gives: records hold it deeper
 _DIGEST_CHARS = 40
+_LARGEST_NAMED = 3  # of the facts that are too large for a request
 
 
 def may_ask(above: Request, run: Run | None, request: Request) -> bool:
@@ -88,9 +87,17 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
         return (Problem.of("/json_schema", "too_deep", expected),)
     request = _request(above, args, facts)
     if len(request.model_dump_json().encode()) > REQUEST_BYTES_MAX:
-        expected = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
-        return (Problem.of("/use", "too_large", expected),)
+        return (Problem.of("/use", "too_large", _less(facts)),)
     return request
+
+
+def _less(facts: tuple[Fact, ...]) -> str:
+    """What a model can do about it: it knows no sizes."""
+    sizes = [(fact.name, json_bytes(fact.value)) for fact in facts]
+    sizes.sort(key=lambda one: -one[1])
+    largest = "; ".join(f"{name}: {size:,}" for name, size in sizes[:_LARGEST_NAMED])
+    said = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
+    return f"{said} ({largest})" if largest else said
 
 
 def child_record(
@@ -153,12 +160,8 @@ def usage_of(ended: Ended, retried: Usage) -> Usage:
 
 
 def _value(answer: JsonValue) -> CallOutcome:
-    text = json.dumps(answer, ensure_ascii=False)
-    size = len(text.encode(errors="replace"))
-    if size > TOOL_RESULT_BYTES_MAX or nests_deeper(answer, VALUE_DEPTH_MAX):
-        return ResultTooLarge(
-            bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX), digest=text_digest(text)
-        )
+    if json_bytes(answer) > TOOL_RESULT_BYTES_MAX or nests_deeper(answer, VALUE_DEPTH_MAX):
+        return too_large(answer)
     return CallOk(value=answer)
 
 

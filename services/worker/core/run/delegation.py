@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from answerbus.call_outcome import CallOk
+from answerbus.call_outcome import CallOk, InvalidArgs, NotRun, ResultTooLarge, UnknownTool
 from answerbus.failure import Problem
 from answerbus.limits import (
     CHILD_SCHEMA_BYTES_MAX,
@@ -15,10 +15,10 @@ from answerbus.limits import (
     REASON_BYTES_MAX,
     USES_MAX,
 )
-from answerbus.private.runs import Delegation
+from answerbus.private.runs import Delegation, RunStepRecord
 from answerbus.request import Fact, Request
 from services.worker.core.json_schema.keywords import JsonObject
-from services.worker.core.run.run import DELEGATE, Run
+from services.worker.core.run.run import Run, ToolCall
 
 HOW_TO_DELEGATE = (
     "With `delegate` you ask a specialist for one part of the work: `json_schema` is the JSON "
@@ -28,6 +28,9 @@ HOW_TO_DELEGATE = (
     "told to you under that name. It answers with `output`, `success`, `notes` and "
     "`failure_reason`. Parts that do not need each other go into one step."
 )
+
+
+_NEVER_ASKED = (InvalidArgs, NotRun, UnknownTool)
 
 
 def depth_of(request: Request) -> int:
@@ -54,8 +57,8 @@ def within(run: Run, above: Run) -> Run:
 
 def asked_so_far(run: Run) -> int:
     """How many children the run has asked itself, or will once their turn has come."""
-    calls = (call for step in run.steps for call in step.calls)
-    return sum(call.tool == DELEGATE and call.outcome is None for call in calls)
+    calls = (call for step in run.steps for call in run.calls_of(step) if call.asks_child)
+    return sum(not isinstance(call.outcome, _NEVER_ASKED) for call in calls)
 
 
 def args_schema(allowed: Delegation) -> JsonObject:
@@ -119,9 +122,17 @@ def read_args(args: Mapping[str, JsonValue]) -> DelegateArgs:
     )
 
 
-def reference_of(attempt: int, place: int) -> str:
-    """How a run names the call of an earlier step."""
-    return f"call:{attempt}.{place}"
+def call_names(run: Run) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolCall], ...]]]:
+    """Each step with its calls, and how the run names each: by attempt and place.
+
+    Where it goes on from another run, its attempts are counted on from those of that one, so that a
+    name means one call, and means it in each later replay, too.
+    """
+    number = before = 0
+    for step in run.steps:
+        number += step.attempt - before if step.attempt > before else step.attempt
+        before = step.attempt
+        yield step, tuple((f"call:{number}.{one.place}", one) for one in run.calls_of(step))
 
 
 def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:
@@ -134,12 +145,20 @@ def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Prob
 
 
 def _results(run: Run) -> Iterator[tuple[str, Fact]]:
-    for step in run.steps:
-        for call in run.calls_of(step):
-            if isinstance(call.outcome, CallOk):
-                name = reference_of(step.attempt, call.place)
-                shown = f"{name} {call.asked.tool}"[:NAME_CHARS_MAX]
-                yield name, Fact(name=shown, value=call.outcome.value)
+    for _, calls in call_names(run):
+        for name, call in calls:
+            match call.outcome:
+                case CallOk(value=value):
+                    yield name, _fact(name, call, value)
+                case ResultTooLarge() as outcome:
+                    yield name, _fact(name, call, outcome.model_dump(mode="json"))
+                case _:
+                    pass
+
+
+def _fact(name: str, call: ToolCall, value: JsonValue) -> Fact:
+    """A result; of one that is larger than the run could take, its size, beginning and digest."""
+    return Fact(name=f"{name} {call.asked.tool}"[:NAME_CHARS_MAX], value=value)
 
 
 def _text(value: JsonValue) -> str | None:

@@ -1,22 +1,23 @@
-"""What a tool server says of a call, as the end of that call."""
+"""What a tool server says of a call, as the end of that call; and results that are too large."""
 
 import json
 from typing import assert_never
+
+from pydantic import JsonValue
 
 from answerbus.call_outcome import CallError, CallOk, CallOutcome, InvalidArgs, ResultTooLarge
 from answerbus.limits import TOOL_EXCERPT_BYTES_MAX, TOOL_RESULT_BYTES_MAX
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome
 from answerbus.wire import clip
+from services.digest import text_digest
 
 
 def outcome_of_tool(said: ToolOutcome) -> CallOutcome:
-    """A result that is too large is told by its size and its beginning."""
+    """A result that is too large is told by its size, its beginning and its digest."""
     match said:
         case ToolOk(value=value):
-            text = json.dumps(value, ensure_ascii=False)
-            size = len(text.encode(errors="replace"))
-            if size > TOOL_RESULT_BYTES_MAX:
-                return ResultTooLarge(bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX))
+            if json_bytes(value) > TOOL_RESULT_BYTES_MAX:
+                return too_large(value)
             return CallOk(value=value)
         case ToolFailure(problems=problems) if problems:
             return InvalidArgs(problems=problems)
@@ -24,3 +25,18 @@ def outcome_of_tool(said: ToolOutcome) -> CallOutcome:
             return CallError(code=said.code, message=said.message)
         case _:
             assert_never(said)
+
+
+def json_bytes(value: JsonValue) -> int:
+    """How large a result is."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
+def too_large(value: JsonValue) -> ResultTooLarge:
+    """A result by its size, its beginning and its digest."""
+    text = json.dumps(value, ensure_ascii=False)
+    return ResultTooLarge(
+        bytes=json_bytes(value),
+        excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX),
+        digest=text_digest(text),
+    )

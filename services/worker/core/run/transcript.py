@@ -8,7 +8,7 @@ from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
 from services.digest import bytes_digest
 from services.worker.core.json_schema.keywords import JsonObject
-from services.worker.core.run.delegation import reference_of
+from services.worker.core.run.delegation import call_names
 from services.worker.core.run.repeats import remark_after
 from services.worker.core.run.run import Run, ToolCall
 
@@ -31,8 +31,8 @@ def transcript(run: Run, end: str = END_DEFAULT) -> list[Message]:
     told: list[Message] = []
     whole: dict[int, str] = {}  # by place, oldest first: how results begin that may be shortened
     total = 0
-    for count, step in enumerate(run.steps, start=1):
-        for message, head in _told(run, step, count, end):
+    for count, (step, calls) in enumerate(call_names(run), start=1):
+        for message, head in _told(run, step, calls, count, end):
             if head is not None:
                 whole[len(told)] = head
             told.append(message)
@@ -48,23 +48,22 @@ def transcript_bytes(messages: Iterable[Message]) -> int:
 
 
 def _told(
-    run: Run, step: RunStepRecord, count: int, end: str
+    run: Run, step: RunStepRecord, calls: Iterable[tuple[str, ToolCall]], count: int, end: str
 ) -> Iterator[tuple[Message, str | None]]:
     """Messages; with those that may be shortened, how they begin."""
     yield Message(role="assistant", content=_said(run, step), trust="trusted"), None
-    for call in run.calls_of(step):
+    for name, call in calls:
         if call.outcome is not None:
-            head = _head(run, step, call)
+            head = _head(run, name, call)
             text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
             yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
     remark = remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)
     yield Message(role="user", content=remark, trust="trusted"), None
 
 
-def _head(run: Run, step: RunStepRecord, call: ToolCall) -> str:
+def _head(run: Run, name: str, call: ToolCall) -> str:
     """How the end of a call begins; only a run that may delegate has a use for the call's name."""
-    tool = call.asked.tool
-    return f"{reference_of(step.attempt, call.place)} {tool}" if run.definition.delegate else tool
+    return f"{name} {call.asked.tool}" if run.definition.delegate else call.asked.tool
 
 
 def _result(head: str, text: str) -> Message:

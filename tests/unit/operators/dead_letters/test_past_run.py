@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from answerbus.call_outcome import CallOk, ResultTooLarge
-from answerbus.dead_letter import DeadLetter
-from answerbus.limits import REQUEST_BYTES_MAX
+from answerbus.dead_letter import DeadLetter, PatchOperation
+from answerbus.limits import REQUEST_BYTES_MAX, STEP_CALLS_MAX
 from answerbus.step import ToolEnded
 from services.operators.dead_letters.edit import Edits, replacing
+from services.operators.dead_letters.effects import Deliveries, may_have_run
 from services.operators.dead_letters.forecast import Forecast
-from services.operators.dead_letters.past_run import Deliveries, PastRun, may_have_run, past_run
+from services.operators.dead_letters.past_run import PastRun, past_run
 from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
     Rejection,
@@ -155,6 +156,60 @@ def test_steps_that_are_too_large_lose_the_oldest_results() -> None:
     assert outcomes[0].bytes == 60_002
     assert isinstance(outcomes[-1], CallOk)
     assert len(request.model_dump_json()) <= REQUEST_BYTES_MAX
+
+
+def delegated(place: int, **args: Any) -> dict[str, Any]:
+    return call("r-1", 1, place, tool="delegate", args=args)
+
+
+def test_effects_of_a_tree_are_those_of_its_children_too() -> None:
+    """Of each delegated call the tools that its child called, and never the call itself."""
+    calls = [delegated(0), delegated(1, agent="a"), delegated(2, agent="a"), call("r-1", 1, 3)]
+    own = chained([step("r-1", 1, *calls), *(ended(one["call_id"]) for one in calls)])
+    pay: dict[str, Any] = {"tool": "orders.pay"}
+    child, deeper = "r-1.call.1.1", "r-1.call.1.1.call.1.1"
+    below = [
+        step(child, 1, call(child, 1), call(child, 1, 1, tool="delegate", args={"agent": "a"})),
+        ended(f"{child}.call.1.0"),
+        step(f"{deeper}.2", 1, call(f"{deeper}.2", 1, **pay), call(f"{deeper}.2", 1, 1, **pay)),
+        ended(f"{deeper}.2.call.1.0"),
+        step("r-1.call.1.11", 1, call("r-1.call.1.11", 1, **pay)),
+    ]
+    found = past_run(letter(1, 4), own, OFTEN, chained(below))
+
+    effects = [(one.call_id, one.outcome.kind) for one in found.effects]
+    assert effects == [
+        (f"{deeper}.2.call.1.0", "ok"),
+        (f"{deeper}.2.call.1.1", "timed_out"),
+        ("r-1.call.1.2", "ok"),
+    ], "the last is a child with an agent of which no step is found"
+
+
+def test_a_step_that_asked_for_more_calls_than_run_is_taken_over() -> None:
+    calls = [call("r-1", 1, place) for place in range(STEP_CALLS_MAX + 8)]
+    ends = [ended(one["call_id"]) for one in calls[:STEP_CALLS_MAX]]
+    ends += [ended(one["call_id"], "not_run_calls") for one in calls[STEP_CALLS_MAX:]]
+    found = past_run(letter(1, len(calls)), chained([step("r-1", 1, *calls), *ends]), OFTEN)
+
+    assert found.fault is None
+    request = prepared(of=letter(1, len(calls)), found=found).request
+    assert request.resumed is not None
+    assert len(request.resumed.steps[0].calls) == len(calls)
+
+
+def test_a_child_is_held_back_unless_it_becomes_a_request_of_its_own() -> None:
+    """Its run has gone on without it; in a lane it would die as `unknown_parent`."""
+    asked_by = {"request_id": "r-0", "call_id": "r-0.call.1.0", "depth": 1}
+    child = letter(request={"parent": asked_by})
+    held_back = prepare_replay(child, ORDER, NOW, past())
+    free = ReplayOrder("ops", "", Edits((PatchOperation(op="remove", path="/parent"),)))
+
+    assert isinstance(held_back, Rejection)
+    assert (held_back.code, held_back.forcible) == ("child", True)
+    assert "The run r-0 asked it" in held_back.text
+    assert prepared(free, of=child).request.parent is None
+    forced = prepared(ReplayOrder("ops", "", force=True), of=child).request
+    assert forced.parent is not None
 
 
 def test_a_tool_that_was_told_not_to_run_has_had_no_effect() -> None:

@@ -1,11 +1,13 @@
 """Runs that delegate: what their children are asked, how they are joined, and what bounds them."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from answerbus.topics import ATTEMPTS, RESULTS
+from services.digest import text_digest
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (
@@ -140,6 +142,83 @@ def test_a_child_is_given_facts_and_results_by_reference_with_their_trust() -> N
         assert any("SAYS-ANYTHING" in part for part in fenced)
         assert any("done" in part and "call:1.0 orders.get" in part for part in fenced)
         assert "SAYS-ANYTHING" not in child.system
+
+    run(main())
+
+
+def test_a_child_is_given_a_result_that_no_run_could_take_by_its_digest() -> None:
+    """Of a tool as of a child: its size, its beginning and its digest."""
+    page = "a page " * 12_000
+
+    async def main() -> None:
+        long = {"type": "string", "maxLength": 100_000}
+        steps = (
+            actions(call(), delegate("long", json_schema=long)),
+            actions(delegate("b", use=["call:1.0", "call:1.1"])),
+            actions(says("Well.")),
+        )
+        answers = {"r-1.call.1.1": (wrapped(page),)}
+        stage = DelegatingStage(steps, answers, lambda _: [(0.02, {"kind": "ok", "value": page})])
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, stage.names))
+        await stage.end()
+
+        (child,) = [p for p in stage.provider.prompts if p.request_id == "r-1.call.2.0"]
+        text = "".join(turn.text for turn in child.turns)
+        for call_id, name in (("1.0", "call:1.0 orders.get"), ("1.1", "call:1.1 delegate")):
+            ended = stage.ended()[f"r-1.call.{call_id}"]
+            assert ended["kind"] == "too_large"
+            assert f"{name}:" in text
+            assert ended["digest"] in text
+            assert str(ended["bytes"]) in text
+        assert stage.ended()["r-1.call.1.0"]["digest"] == text_digest(json.dumps(page))
+        assert len(text) < 20_000
+
+    run(main())
+
+
+def test_what_the_transcript_shortens_a_child_is_given_whole() -> None:
+    async def main() -> None:
+        steps = (
+            *(actions(call(order_id=str(n))) for n in range(3)),
+            actions(delegate("b", use=["call:1.0"])),
+            actions(says("Well.")),
+        )
+        values = {str(n): f"value-{n} " * 2_000 for n in range(3)}
+
+        def tooling(asked: Json) -> list[tuple[float, Json | None]]:
+            return [(0.02, {"kind": "ok", "value": values[asked["args"]["order_id"]]})]
+
+        agent = {"transcript_bytes_max": 40_000}
+        stage = DelegatingStage(steps, tooling=tooling, agent=agent)
+        await told(stage)
+
+        last, child = (
+            "".join(turn.text for turn in prompt.turns) for prompt in stage.provider.prompts[3:5]
+        )
+        assert "elided" in last
+        assert values["0"] not in last
+        assert values["0"] in child
+
+    run(main())
+
+
+def test_what_does_not_fit_into_a_request_comes_back_with_what_is_large() -> None:
+    async def main() -> None:
+        many = [f"call:{n}.0" for n in range(1, 11)]
+        steps = (
+            *(actions(call(order_id=str(n))) for n in range(10)),
+            actions(delegate("b", use=many)),
+            actions(says("Well.")),
+        )
+        big: Json = {"kind": "ok", "value": "x" * 60_000}
+        stage = DelegatingStage(steps, tooling=lambda _: [(0.02, big)])
+        await told(stage)
+
+        (problem,) = stage.ended()["r-1.call.11.0"]["problems"]
+        assert (problem["path"], problem["code"]) == ("/use", "too_large")
+        assert "(call:1.0 orders.get: 60,002; call:2.0" in problem["expected"]
 
     run(main())
 

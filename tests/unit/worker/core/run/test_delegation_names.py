@@ -1,0 +1,68 @@
+"""How a run names its calls, and how many children it has asked, also after a replay."""
+
+import json
+from typing import Any
+
+from answerbus.private.runs import Delegation
+from answerbus.resumed_run import ResumedRun
+from services.worker.core.run.begun import begun
+from services.worker.core.run.delegation import call_names, may_delegate
+from services.worker.core.run.run import Run
+from tests.unit.worker.builders import request
+from tests.unit.worker.core.run_builders import definition
+
+DIGEST = "sha256:" + "0" * 64
+OK: dict[str, Any] = {"kind": "ok", "value": 1}
+INVALID: dict[str, Any] = {"kind": "invalid_args", "problems": []}
+
+
+def taken_over(*attempts: int, outcome: dict[str, Any] = OK, children_max: int = 8) -> Run:
+    """A run that goes on from steps of these attempts, each with one child."""
+    steps = [
+        {
+            "attempt": attempt,
+            "calls": [
+                {
+                    "call_id": f"r-{n}.call.{attempt}.0",
+                    "tool": "delegate",
+                    "args": {},
+                    "args_digest": DIGEST,
+                    "outcome": outcome,
+                }
+            ],
+        }
+        for n, attempt in enumerate(attempts)
+    ]
+    past = {"request_id": "r-0", "steps": steps, "previous": DIGEST, "number": 2}
+    resumed = ResumedRun.model_validate_json(json.dumps(past))
+    allowed = Delegation(depth_max=1, children_max=children_max, split="pool")
+    return begun(definition(delegate=allowed), request().model_copy(update={"resumed": resumed}))
+
+
+def names(run: Run) -> list[str]:
+    return [name for _, calls in call_names(run) for name, _ in calls]
+
+
+def test_names_are_those_of_attempts_and_go_on_where_attempts_begin_anew() -> None:
+    assert names(taken_over(1, 3, 4)) == ["call:1.0", "call:3.0", "call:4.0"]
+    assert names(taken_over(1, 3, 4, 1, 2)) == [
+        *("call:1.0", "call:3.0", "call:4.0"),
+        *("call:5.0", "call:6.0"),
+    ]
+    assert names(taken_over(2, 2, 2)) == ["call:2.0", "call:4.0", "call:6.0"]
+
+
+def test_a_name_stays_the_same_in_each_later_replay() -> None:
+    attempts = (1, 3, 4, 1, 2, 5, 1, 1, 7)
+    whole = names(taken_over(*attempts))
+
+    assert len(set(whole)) == len(whole)
+    for count in range(1, len(attempts)):
+        assert names(taken_over(*attempts[:count])) == whole[:count]
+
+
+def test_calls_that_asked_no_child_count_for_no_limit_after_a_replay() -> None:
+    some = request()
+
+    assert not may_delegate(some, taken_over(1, 2, children_max=2))
+    assert may_delegate(some, taken_over(1, 2, outcome=INVALID, children_max=2))

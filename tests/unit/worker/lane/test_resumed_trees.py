@@ -1,0 +1,133 @@
+"""A tree whose root died and is replayed: no child is asked again, and its results can be used."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from answerbus.topics import RESULTS
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.delegating import (
+    DelegatingStage,
+    check_tree,
+    delegate,
+    finish,
+    wrapped,
+)
+from tests.unit.worker.lane.run_checks import cause
+from tests.unit.worker.lane.test_resumed_runs import repeated, replay
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, events, until
+
+pytestmark = pytest.mark.wide
+
+Json = dict[str, Any]
+NEW = "r-1.replay.1"
+
+
+def noted(name: str) -> Json:
+    return wrapped(notes=[f"from {name}"])
+
+
+def order(number: int) -> Json:
+    return call(order_id=str(number))
+
+
+TEN = (
+    actions(delegate("a"), delegate("b")),
+    actions(order(1)),
+    actions(delegate("c", agent="support")),
+    actions(order(2)),
+    actions(delegate("d", use=["call:1.0"])),
+    actions(order(3)),
+    # The run dies here, and its replay goes on.
+    actions(delegate("e", use=["call:1.0", "call:3.0"])),
+    actions(delegate("f", use=["call:7.0", "call:1.1"])),
+    actions(order(4)),
+    actions(says("All is well.")),
+)
+CHILDREN = {
+    "r-1.call.1.0": (noted("a"),),
+    "r-1.call.1.1": (noted("b"),),
+    "r-1.call.3.0": (actions(order(9)), finish(noted("c"))),
+    "r-1.call.5.0": (noted("d"),),
+    f"{NEW}.call.1.0": (noted("e"),),
+    f"{NEW}.call.2.0": (noted("f"),),
+}
+BUDGET = 7 + 5  # of the root until its seventh step, and of four children, one of them with a tool
+
+
+async def died() -> DelegatingStage:
+    stage = DelegatingStage(TEN, CHILDREN)
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": BUDGET})
+    await until(lambda: done(stage.broker, stage.names))
+    assert cause(stage, "r-1") == "budget_exhausted"
+    assert len(stage.children()) == 4
+    return stage
+
+
+async def finished(stage: DelegatingStage) -> None:
+    await until(lambda: done(stage.broker, stage.names), 900.0)
+    await stage.end()
+    check_tree(stage)
+    assert repeated(stage) == [], "no tool is called again"
+    answers = {one["request_id"]: one for one in events(stage.broker, RESULTS)}
+    assert answers[NEW]["answer"] == "All is well."
+    steps = [one["n"] for one in stage.steps("step") if one["request_id"] == NEW]
+    assert steps == [7, 8, 9]
+
+
+def test_a_tree_that_died_at_step_7_of_10_goes_on_there() -> None:
+    async def main() -> None:
+        stage = await died()
+        asked_before = len(stage.provider.prompts)
+        replay(stage)
+        await finished(stage)
+
+        asked = Counter(one.request_id for one in stage.provider.prompts[asked_before:])
+        assert asked == {NEW: 4, f"{NEW}.call.1.0": 1, f"{NEW}.call.2.0": 1}
+
+    run(main())
+
+
+def test_children_are_given_what_calls_before_the_death_came_to() -> None:
+    """Attempts begin with 1 anew, and the names of calls go on: each names one call."""
+
+    async def main() -> None:
+        stage = await died()
+        replay(stage)
+        await finished(stage)
+
+        told = {
+            one.request_id: "".join(t.text for t in one.turns) for one in stage.provider.prompts
+        }
+        used = {
+            name: [letter for letter in "abcdef" if f"from {letter}" in told[f"{NEW}.call.{name}"]]
+            for name in ("1.0", "2.0")
+        }
+        assert used == {"1.0": ["a", "c"], "2.0": ["b", "e"]}
+        heads = [line for line in told[NEW].splitlines() if line.startswith("call:")]
+        names = [head.partition(" ")[0] for head in heads]
+        assert len(set(names)) == len(names)
+        assert "call:7.0 delegate" in told[NEW]
+
+    run(main())
+
+
+def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_committed() -> None:
+    async def story(after_s: float) -> None:
+        stage = await died()
+        asked_before = len(stage.provider.prompts)
+        replay(stage)
+        for _ in range(3):
+            await asyncio.sleep(after_s)
+            await stage.crash()
+            stage.worker.assign(0)
+        await finished(stage)
+        asked = {one.request_id for one in stage.provider.prompts[asked_before:]}
+        assert all(name.startswith(NEW) for name in asked), "no child of before is asked again"
+
+    for number in range(0, 60, 10):
+        run(story(0.017 * number))
