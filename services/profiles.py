@@ -21,6 +21,7 @@ class _Profile(Section):
     timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 500
     max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
+    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     scope: Literal["group", "worker"] = "group"  # of the three limits
@@ -96,7 +97,6 @@ class OllamaProfile(_Reached):
     dialect: _Dialect = "native"
     api_key_env: str | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     think: bool | None = None
     show_schema: bool = True  # the server enforces it unseen
 
@@ -113,7 +113,7 @@ class ScriptedProfile(_Profile):
 
 def asks_alike(one: "Profile", other: "Profile") -> bool:
     """Whether both ask the same provider in the same way, be it within other limits."""
-    limits = {*_Profile.model_fields}
+    limits = {*_Profile.model_fields} - {"context_tokens"}  # which a server may be told
     is_alike = one.model_dump(exclude=limits) == other.model_dump(exclude=limits)
     return type(one) is type(other) and is_alike
 

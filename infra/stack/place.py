@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.local_model.serving import CONTEXT_TOKENS, SLOTS
+
 _SETTINGS = """\
 # Written by answerbus's own stack. What you change here stays: only the addresses of broker,
 # model and workers are kept up to date. Use it from another terminal:
@@ -29,6 +31,7 @@ temperature = 0
 timeout_s = 120                       # for machines that are slow or busy
 max_in_flight = 2                     # the model server's slots
 max_output_tokens = {output_tokens}
+context_tokens = {context_tokens}                 # of one slot: runs shorten old results to fit
 show_schema = {show_schema}
 
 [agents.helper]
@@ -79,6 +82,7 @@ class Place:
             model_url=model_url,
             model=model,
             output_tokens=self.output_tokens,
+            context_tokens=CONTEXT_TOKENS // SLOTS,
             drain_s=self.drain_s,
             steps_max=self.steps_max,
             show_schema=str(self.show_schema).lower(),

@@ -19,16 +19,16 @@ from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.request import Request, SchemaRef, TextRef
+from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
-from services.worker.core.run.asking import asking
+from services.worker.core.run.asking import asking, told_so_far
 from services.worker.core.run.begun import begun
 from services.worker.core.run.delegation import may_delegate
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
-from services.worker.core.run.transcript import transcript_bytes
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, SchemaCache
@@ -186,11 +186,19 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         asked, wire = compiled
-        step = asking(request, run, must_finish=finishes)
-        told = transcript_bytes(step.context.messages[len(request.context.messages) :])
-        if run.steps and told > run.definition.transcript_bytes_max:
+        told = told_so_far(request, run, backend.facts.input_tokens)
+        if run.steps and not told.fits:
             return RunExhausted(which="transcript")
-        return Plan(backend.facts, asked, wire, self._prompt_secret, step, not finishes)
+        step = asking(request, run, told, must_finish=finishes)
+        return Plan(
+            backend.facts,
+            asked,
+            wire,
+            self._prompt_secret,
+            step,
+            not finishes,
+            counted_input(request, run, told, step, backend.facts.model_id),
+        )
 
     async def prepare_agents(self) -> None:
         """Compile what the agents may do next, in each dialect, before anybody asks them."""

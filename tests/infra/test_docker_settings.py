@@ -22,5 +22,6 @@ def test_the_workers_in_docker_ask_the_local_model() -> None:
             timeout_s=120,
             max_in_flight=2,
             max_output_tokens=1024,
+            context_tokens=4096,
         )
     }

@@ -122,6 +122,8 @@ class RunStepRecord(Wire):
 
     `floor` is what its next step may cost: what its children leave to it.
     `usage` is that of the attempt which was accepted, `retried` that of those before it, if any.
+    `model` was asked for it, and `frame` is the digest of the system text and schema that it had:
+    what the next prompt can cost is known from these and `usage`. `at` is when it was taken.
     """
 
     kind: Literal["run_step"] = "run_step"
@@ -135,6 +137,9 @@ class RunStepRecord(Wire):
     usage: Usage = Usage()
     floor: Annotated[Spent, _IF_SAID] = Spent()
     retried: Annotated[Usage | None, _IF_SAID] = None
+    model: Annotated[str | None, _IF_SAID] = None
+    frame: Annotated[Digest | None, _IF_SAID] = None
+    at: Annotated[Timestamp | None, _IF_SAID] = None
     link: Link
 
 

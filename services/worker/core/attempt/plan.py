@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from answerbus.budget import Usage
 from answerbus.request import Prior, Request
+from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
@@ -18,8 +19,7 @@ class Tariff:
 
     def worst(self, prompt: Prompt) -> int:
         """The most that a call can cost, rounded up."""
-        read = prompt.tokens_max - prompt.max_output_tokens
-        return self._price(read, prompt.max_output_tokens)
+        return self._price(prompt.input_max, prompt.max_output_tokens)
 
     def priced(self, usage: Usage) -> Usage:
         """Usage with its cost, where the provider reported tokens."""
@@ -44,6 +44,19 @@ class ProfileFacts:
     timeout_s: float
     tariff: Tariff | None
     show_schema: bool = False
+    context_tokens: int | None = None
+
+    @property
+    def model_id(self) -> str:
+        """What counts tokens: the same text has as many in each prompt for it."""
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def input_tokens(self) -> int | None:
+        """How many of the tokens that the model reads at once are there for a prompt."""
+        if self.context_tokens is None:
+            return None
+        return self.context_tokens - min(self.max_output_tokens, self.context_tokens // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,8 @@ class Plan:
     """A request that can be asked; `prompt_secret` is the deployment's, for marks around data.
 
     `step` is asked in the place of a request that an agent works on (core/run/asking.py); with
-    `may_go_on` its answer may call tools, so that the run needs one attempt more.
+    `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
+    what the step before was told.
     """
 
     profile: ProfileFacts
@@ -60,6 +74,7 @@ class Plan:
     prompt_secret: bytes = b""
     step: Request | None = None
     may_go_on: bool = False
+    counted: CountedInput | None = None
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
         """What the model will be told after the attempts in `prior`."""
@@ -70,6 +85,7 @@ class Plan:
             self.profile.max_output_tokens,
             show_schema=self.profile.show_schema,
             secret=self.prompt_secret,
+            counted=self.counted,
         )
 
     def worst_cost(self, prompt: Prompt) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.request import InlineRef, Prior, Request
 from services.digest import text_digest
+from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.earlier_attempts import turns_of
 from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.turns import Turn, alternating
@@ -30,7 +31,11 @@ _SCHEMA_FOLLOWS = "Your answer must satisfy this JSON Schema:\n"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """All that a provider is told for one attempt."""
+    """All that a provider is told for one attempt.
+
+    `counted_max` is the most that it can have in tokens of input, where a beginning of it has been
+    counted.
+    """
 
     request_id: str
     attempt: int
@@ -38,6 +43,7 @@ class Prompt:
     turns: tuple[Turn, ...]
     wire: WireSchema
     max_output_tokens: int
+    counted_max: int | None = None
 
     @property
     def digest(self) -> str:
@@ -46,11 +52,21 @@ class Prompt:
         return text_digest("\0".join([*read, self.wire.text]))
 
     @property
+    def frame(self) -> str:
+        """The digest of what prompts of one run share: the system text, and the schema."""
+        return text_digest(f"{self.system}\0{self.wire.text}")
+
+    @property
     def tokens_max(self) -> int:
-        """The worst case of what a call can use: no tokeniser makes more tokens than bytes."""
+        """The worst case of what a call can use."""
+        return self.input_max + self.max_output_tokens
+
+    @property
+    def input_max(self) -> int:
+        """Of that what the model reads: no tokeniser makes more tokens than bytes."""
         texts = [self.system, self.wire.text, *(turn.text for turn in self.turns)]
-        framing = _FRAMING_TOKENS * (len(texts) + 1)
-        return sum(len(text.encode()) for text in texts) + framing + self.max_output_tokens
+        most = _tokens_of(*texts) + _FRAMING_TOKENS
+        return most if self.counted_max is None else min(most, self.counted_max)
 
 
 def build(
@@ -61,6 +77,7 @@ def build(
     *,
     show_schema: bool = False,
     secret: bytes = b"",
+    counted: CountedInput | None = None,
 ) -> Prompt:
     """Put trusted text into the system part, and all else behind fences.
 
@@ -73,16 +90,32 @@ def build(
     schema = _SCHEMA_FOLLOWS + wire.shown_text if show_schema and wire.text else ""
     data_rules = _DATA_FOLLOWS if any(piece.label for piece in pieces) else ""
     system = [_RULES, schema, wire.instructions, data_rules, request.context.instructions]
-    # What a request tells stays as it is when a retry tells more.
-    asked = alternating(piece.put(fence) for piece in pieces)
-    return Prompt(
+    told, earlier = [piece.put(fence) for piece in pieces], [*turns_of(prior, fence)]
+    prompt = Prompt(
         request_id=request.request_id,
         attempt=FIRST_ATTEMPT,
         system="\n\n".join(part for part in system if part),
-        turns=tuple(alternating([*asked, *turns_of(prior, fence)])),
+        # What a request tells stays as it is when a retry tells more.
+        turns=tuple(alternating([*alternating(told), *earlier])),
         wire=wire,
         max_output_tokens=output_limit(prior, output_tokens),
     )
+    if counted is None:
+        return prompt
+    messages = told[len(told) - len(request.context.messages) :]
+    fresh = [*(messages[place] for place in sorted(counted.fresh)), *earlier]
+    return replace(prompt, counted_max=_counted_max(prompt, counted, fresh))
+
+
+def _counted_max(prompt: Prompt, counted: CountedInput, fresh: Sequence[Turn]) -> int:
+    """What was counted, and what is new since at its worst case."""
+    framed = () if prompt.frame == counted.frame else (prompt.system, prompt.wire.text)
+    texts = (*framed, *(turn.text for turn in fresh))
+    return counted.tokens + _tokens_of(*texts) + _FRAMING_TOKENS
+
+
+def _tokens_of(*texts: str) -> int:
+    return sum(len(text.encode()) + _FRAMING_TOKENS for text in texts)
 
 
 def output_limit(prior: Sequence[Prior], output_tokens: int) -> int:

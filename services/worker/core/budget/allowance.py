@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from answerbus.budget import Budget, Spent
-from services.worker.core.budget.account import Charged, Spend
+from services.worker.core.budget.account import Charged
 
 NOTHING_KEPT: Charged = (0, 0, 0)
 
@@ -71,9 +71,9 @@ class Allowance:
 UNBOUND = Allowance()
 
 
-def floor_after(limit: Budget, spend: Spend) -> Spent:
+def floor_after(limit: Budget, tokens: int, micro_usd: int) -> Spent:
     """What one step more may cost, as far as that is limited: as much as this one might have."""
     return Spent(
-        tokens=0 if limit.tokens is None else spend.tokens,
-        micro_usd=0 if limit.micro_usd is None else spend.micro_usd,
+        tokens=0 if limit.tokens is None else tokens,
+        micro_usd=0 if limit.micro_usd is None else micro_usd,
     )

@@ -5,7 +5,7 @@ from answerbus.request import Fact, Message, Request
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import transcript
+from services.worker.core.run.transcript import PromptRoom, Transcript, transcript
 
 # The form of a call is told too: some servers enforce a schema without showing it to the model.
 WORK_IN_STEPS = (
@@ -18,8 +18,19 @@ END_BY_FINISH = "give the final answer with one `finish` action."
 LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 
-def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
-    """The request of the run's next step.
+def told_so_far(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
+    """What the next step is told of the run, in a prompt of so many tokens at most."""
+    end = "text_response" if request.answer_schema.kind == "text" else "`finish` action"
+    if room_tokens is None:
+        return transcript(run, end)
+    beside = asking(request, run, Transcript(), must_finish=False).context
+    return transcript(run, end, PromptRoom(room_tokens, len(beside.model_dump_json().encode())))
+
+
+def asking(
+    request: Request, run: Run, told: Transcript | None = None, *, must_finish: bool
+) -> Request:
+    """The request of the run's next step, with what it is `told` of the run so far.
 
     What stands in one prompt stands in the next one too, and what is new comes at its end, as far
     as old results need not be shortened: providers read a beginning that they know for less.
@@ -29,18 +40,18 @@ def asking(request: Request, run: Run, *, must_finish: bool) -> Request:
     end = END_IN_TEXT if is_text else END_BY_FINISH
     how = [WORK_IN_STEPS.format(end=end), HOW_TO_DELEGATE if definition.delegate else ""]
     instructions = [definition.instructions, *how, context.instructions]
-    said = transcript(run, "text_response" if is_text else "`finish` action")
-    messages = [*context.messages, *said]
+    so_far = told_so_far(request, run) if told is None else told
+    messages = [*context.messages, *so_far.messages]
     if must_finish and (definition.tools or definition.delegate):
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))
-    told = context.model_copy(
+    whole = context.model_copy(
         update={
             "instructions": "\n\n".join(part for part in instructions if part),
             "facts": (*map(_described, definition.tools), *context.facts),
             "messages": tuple(messages),
         }
     )
-    return request.model_copy(update={"context": told})
+    return request.model_copy(update={"context": whole})
 
 
 def _described(tool: ToolDefinition) -> Fact:

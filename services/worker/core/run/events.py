@@ -11,13 +11,20 @@ from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
 from answerbus.failure import Problem
 from answerbus.outcome import Origin
-from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
+from answerbus.private.runs import (
+    AskedCall,
+    Link,
+    RunCallRecord,
+    RunChildRecord,
+    RunStepRecord,
+)
 from answerbus.request import Request
 from answerbus.step import CallState, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.schema.resolved import AcceptedStep
 
 TOKEN_BYTES = 16
 UNHASHED = "sha256:" + "0" * 64
@@ -40,9 +47,10 @@ class RunInputs:
     """What the course of a run depends on beside its state: request, place, time and chance.
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
-    `may_call` says whether calls of a toolset can be written now. The last four are for children:
-    where the run's record stands, how many attempts are left to them, why a request cannot be
-    asked, and which ids are known.
+    `may_call` says whether calls of a toolset can be written now. `model` is what was asked for a
+    step, in a prompt with this `frame` (see Prompt). The last four are for children: where the
+    run's record stands, how many attempts are left to them, why a request cannot be asked, and
+    which ids are known.
     """
 
     request: Request
@@ -53,6 +61,8 @@ class RunInputs:
     chance: Callable[[int], bytes]
     is_ending: bool = False
     may_call: Callable[[str, datetime], bool] = _always
+    model: str | None = None
+    frame: str | None = None
     origin: Origin | None = None
     attempts_left: int = 0
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
@@ -68,6 +78,24 @@ def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
     digest = record_digest(linked.model_dump(mode="json"))
     number = before.number + 1 if before else 1
     return linked.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
+
+
+def step_record(
+    run: Run, step: AcceptedStep, attempt: int, calls: tuple[AskedCall, ...], inputs: RunInputs
+) -> RunStepRecord:
+    """What the run keeps of a step, for what is told and asked after it."""
+    return RunStepRecord(
+        request_id=inputs.request.request_id,
+        n=len(run.steps) + 1,
+        attempt=attempt,
+        said=step.said,
+        thoughts=step.thoughts if run.definition.remember_thoughts else (),
+        calls=calls,
+        model=inputs.model,
+        frame=inputs.frame,
+        at=inputs.now,
+        link=Link(number=1, hash=UNHASHED),  # until the event says it
+    )
 
 
 def step_event(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
@@ -19,32 +20,114 @@ RESULTS_ARE_IN = (
 )
 END_DEFAULT = "text_response"
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
+BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
 
 
-def transcript(run: Run, end: str = END_DEFAULT) -> list[Message]:
+@dataclass(frozen=True, slots=True)
+class PromptRoom:
+    """How many tokens a prompt may have; `other_bytes` of it are no part of the transcript."""
+
+    tokens: int
+    other_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The messages; `fresh` are the places of those that the last prompt did not have.
+
+    `fits`: it is within its limits, be it since results are shortened.
+    """
+
+    messages: tuple[Message, ...] = ()
+    fresh: frozenset[int] = frozenset()
+    fits: bool = True
+
+
+def transcript(run: Run, end: str = END_DEFAULT, room: PromptRoom | None = None) -> Transcript:
     """Each step as the model's own words, then what its calls came to, as data.
 
     `end` is the kind of action that ends the run. It is a function of the run: the same steps are
     told in the same words, and what was shortened once stays so.
     """
-    limit = run.definition.transcript_bytes_max
-    told: list[Message] = []
-    whole: dict[int, str] = {}  # by place, oldest first: how results begin that may be shortened
-    total = 0
+    draft = _Draft(run.definition.transcript_bytes_max, room)
     for count, (step, calls) in enumerate(call_names(run), start=1):
+        draft.begin(step)
         for message, head in _told(run, step, calls, count, end):
-            if head is not None:
-                whole[len(told)] = head
-            told.append(message)
-            total += _size(message)
-        if total > limit:
-            total -= _shorten(told, whole, total - int(limit * KEPT_SHARE))
-    return told
+            draft.add(message, head)
+        draft.shorten()
+    return Transcript(tuple(draft.told), frozenset(draft.fresh), draft.load <= 1)
 
 
-def transcript_bytes(messages: Iterable[Message]) -> int:
-    """How much of the next prompt they are."""
-    return sum(map(_size, messages))
+@dataclass(slots=True)
+class _Draft:
+    """What is told so far; `whole` is how results begin that may be shortened, oldest first."""
+
+    bytes_max: int
+    room: PromptRoom | None
+    told: list[Message] = field(default_factory=list)
+    whole: dict[int, str] = field(default_factory=dict)
+    fresh: set[int] = field(default_factory=set)
+    total: int = 0  # bytes
+    fresh_bytes: int = 0
+    _begin: int = 0  # the place of the step's first message
+    _counted: int | None = None  # tokens of the prompt that the step answers
+    _per_byte: float = 1 / BYTES_PER_TOKEN  # tokens, of what was told before
+    _freed: int = 0  # bytes of what was told before
+
+    def begin(self, step: RunStepRecord) -> None:
+        """What was told so far was counted by the provider, if it counts."""
+        self._begin, self._freed, self._counted = len(self.told), 0, step.usage.input_tokens or None
+        self.fresh, self.fresh_bytes = set(), 0
+        if self.room and self._counted:
+            counted_bytes = max(self.room.other_bytes + self.total, 1)
+            self._per_byte = min(self._counted / counted_bytes, 1.0)
+
+    def add(self, message: Message, head: str | None) -> None:
+        """One message more."""
+        if head is not None:
+            self.whole[len(self.told)] = head
+        self.fresh.add(len(self.told))
+        self.told.append(message)
+        self.total += _size(message)
+        self.fresh_bytes += _size(message)
+
+    @property
+    def load(self) -> float:
+        """How much of the tighter limit is used."""
+        of_bytes = self.total / self.bytes_max
+        return max(of_bytes, self._tokens() / self.room.tokens) if self.room else of_bytes
+
+    def shorten(self) -> None:
+        """Tell the oldest results by size and digest alone; the newest only where it must be."""
+        if self.load <= 1:
+            return
+        for place in list(self.whole):
+            if self.load <= (KEPT_SHARE if place < self._begin else 1):
+                break
+            self._elide(place, self.whole.pop(place))
+
+    def _elide(self, place: int, head: str) -> None:
+        raw = self.told[place].content.removeprefix(f"{head}: ").encode()
+        short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
+        message, before = _result(head, json.dumps(short)), _size(self.told[place])
+        after = _size(message)
+        if after >= before:
+            return
+        self.told[place] = message
+        self.total += after - before
+        if place < self._begin:
+            self._freed += before
+            self.fresh.add(place)
+            self.fresh_bytes += after
+        else:
+            self.fresh_bytes += after - before
+
+    def _tokens(self) -> float:
+        """About how many the next prompt has: what was counted, and what is new since."""
+        if self._counted is None:
+            other_bytes = self.room.other_bytes if self.room else 0
+            return (other_bytes + self.total) / BYTES_PER_TOKEN
+        return self._counted + self.fresh_bytes / BYTES_PER_TOKEN - self._freed * self._per_byte
 
 
 def _told(
@@ -80,22 +163,6 @@ def _said(run: Run, step: RunStepRecord) -> str:
     for call in step.calls:
         actions.append({"kind": "tool_call", "name": call.tool, "args": call.args})
     return json.dumps({"actions": actions}, ensure_ascii=False)
-
-
-def _shorten(told: list[Message], whole: dict[int, str], wanted: int) -> int:
-    """Tell the oldest results by size and digest alone until so much is freed; gives how much."""
-    freed = 0
-    for place in list(whole):
-        if freed >= wanted:
-            break
-        head = whole.pop(place)
-        raw = told[place].content.removeprefix(f"{head}: ").encode()
-        short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        message = _result(head, json.dumps(short))
-        if (gain := _size(told[place]) - _size(message)) > 0:
-            told[place] = message
-            freed += gain
-    return freed
 
 
 def _size(message: Message) -> int:

@@ -76,17 +76,12 @@ def take_step(
     `floor` is what the next step may cost: its children leave it to the run.
     """
     calls = asked_calls(run, step.calls, attempt, inputs)
-    record = RunStepRecord(
-        request_id=inputs.request.request_id,
-        n=len(run.steps) + 1,
-        attempt=attempt,
-        said=step.said,
-        thoughts=step.thoughts if run.definition.remember_thoughts else (),
-        calls=calls,
-        usage=usage,
-        retried=None if retried == Usage() else retried,
-        floor=floor,
-        link=Link(number=1, hash=events.UNHASHED),  # until the event says it
+    record = events.step_record(run, step, attempt, calls, inputs).model_copy(
+        update={
+            "usage": usage,
+            "retried": None if retried == Usage() else retried,
+            "floor": floor,
+        }
     )
     event, link = events.step_event(run, record, states_of(run, calls, inputs), account, inputs)
     record = record.model_copy(update={"link": link})

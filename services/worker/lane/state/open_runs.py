@@ -80,11 +80,18 @@ class OpenRuns(Cancellations):
         self, call: Call, step: AcceptedStep, account: AccountState, now: datetime, left: int
     ) -> list[OutRecord]:
         """An answer was a step: it, and the calls that it makes; `left` are attempts."""
-        ticket, run, spend = call.ticket, _run_of(call.ticket), call.spend
-        inputs = replace(self._inputs(ticket, now), attempts_left=left)
-        floor = floor_after(account.limit, spend)
+        ticket, run = call.ticket, _run_of(call.ticket)
+        inputs = replace(
+            self._inputs(ticket, now),
+            attempts_left=left,
+            model=call.plan.profile.model_id,
+            frame=call.prompt.frame,
+        )
+        # What its children will say is not counted yet: the whole prompt stands for that, too.
+        whole = replace(call.prompt, counted_max=None)
+        floor = floor_after(account.limit, whole.tokens_max, call.plan.worst_cost(whole))
         change = transitions.take_step(
-            run, step, spend.attempt, call.usage, ticket.used, account, inputs, floor
+            run, step, call.spend.attempt, call.usage, ticket.used, account, inputs, floor
         )
         head = [] if run.own_steps else [self._head(ticket, run)]
         return [*head, *self._apply(ticket, change)]

@@ -11,7 +11,7 @@ from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.asking import asking
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import RESULTS_ARE_IN, transcript, transcript_bytes
+from services.worker.core.run.transcript import RESULTS_ARE_IN, transcript
 from tests.unit.worker.core.run_builders import (
     asked,
     call,
@@ -93,7 +93,7 @@ def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
         told = texts(run)
         elided = {n for n, text in enumerate(told) if '"kind": "elided"' in text}
         assert gone <= elided
-        assert transcript_bytes(transcript(run)) <= 10_000
+        assert sum(len(one.content) for one in transcript(run).messages) <= 10_000
         gone = elided
     assert gone
     shown = json.loads(texts(run)[1].partition(": ")[2].partition(": ")[2])
