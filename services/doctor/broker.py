@@ -1,7 +1,7 @@
 """One look at a broker, without writing anything."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
-from answerbus.topics import REQUESTS, TOPICS, Topic
+from answerbus.topics import REQUESTS, RUN_TOPICS, TOPICS, Topic
 from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.findings.judge import OPEN_TRANSACTION_S
 from services.topics.broker import topics_on
@@ -42,10 +42,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Now = Callable[[], datetime]
 
 
-async def inspect_broker(bus: Bus, group: str, now: Now) -> BrokerFacts:
-    """Everything we judge a broker by. Raises BusUnavailable."""
-    async with topics_on(bus) as topics:
+async def inspect_broker(
+    bus: Bus, group: str, now: Now, run_topics: Sequence[Topic] = ()
+) -> BrokerFacts:
+    """Everything we judge a broker by; agents need `run_topics`. Raises BusUnavailable."""
+    async with topics_on(bus, (*TOPICS, *dict.fromkeys((*RUN_TOPICS, *run_topics)))) as topics:
         found = await topics.look()
+    if any(topic in found for topic in RUN_TOPICS):  # with some of them, workers want all
+        run_topics = [*dict.fromkeys((*RUN_TOPICS, *run_topics))]
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
     async with bus.connecting():
@@ -57,12 +61,12 @@ async def inspect_broker(bus: Bus, group: str, now: Now) -> BrokerFacts:
             await close(client.close())
             await close(admin.close())
     layout = await bus.layout() if found else None
-    if len(found) < len(TOPICS):
-        return BrokerFacts(cluster, found, time, None, (), layout=layout)
+    if any(topic not in found for topic in TOPICS):
+        return BrokerFacts(cluster, found, time, None, (), layout=layout, run_topics=run_topics)
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck = await _reading(bus, found, offsets)
     return BrokerFacts(
-        cluster, found, time, Group(group, members, behind), stuck, others, layout=layout
+        cluster, found, time, Group(group, members, behind), stuck, others, layout, run_topics
     )
 
 

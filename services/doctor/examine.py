@@ -1,11 +1,12 @@
 """All checks in order; what one finds wrong does not keep the others from being made."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import RETRIES
+from answerbus.topics import RETRIES, TOPICS, Topic
 from services import plugins
+from services.agents import AgentError, AgentSettings, of_distributions
 from services.command_line import bus_of
 from services.doctor import broker, machine, workers
 from services.doctor.findings.finding import Finding
@@ -15,6 +16,7 @@ from services.doctor.trial import tried
 from services.profiles import Profile
 from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
 from services.topics.held_rights import held_rights, resource_names
+from services.topics.planning.plan import needed
 from services.topics.rights.roles import Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
@@ -32,7 +34,12 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     yield _settings(settings, config or FILE_DEFAULT)
     yield machine.open_files(settings.worker)
     yield _drain(settings)
-    async for finding in _broker(settings.kafka):
+    agents, fault = _agents(settings)
+    if fault:
+        yield fault
+    tools = [tool for agent in agents for tool in agent.tools]
+    of_runs = needed(tools, has_agents=bool(agents))[len(TOPICS) :]
+    async for finding in _broker(settings.kafka, of_runs):
         yield finding
     async for finding in workers.lanes(settings):
         yield finding
@@ -78,10 +85,19 @@ def _contracts() -> Finding:
     return Finding("contracts", "ok", f"{count}, with those of plugins")
 
 
-async def _broker(settings: KafkaSettings) -> AsyncIterator[Finding]:
+def _agents(settings: Settings) -> tuple[Sequence[AgentSettings], Finding | None]:
+    """Those of the settings and of distributions; and what is wrong with the latter."""
+    known = [*settings.agents.values()]
     try:
-        bus = bus_of(settings)
-        look = await broker.inspect_broker(bus, settings.worker_group, SystemClock().now)
+        return [*known, *of_distributions().values()], None
+    except AgentError as error:
+        return known, Finding("agents", "wrong", str(error))
+
+
+async def _broker(settings: KafkaSettings, run_topics: Sequence[Topic]) -> AsyncIterator[Finding]:
+    try:
+        bus, now = bus_of(settings), SystemClock().now
+        look = await broker.inspect_broker(bus, settings.worker_group, now, run_topics)
     except (BusUnavailable, SetUpError) as error:
         yield Finding("broker", "wrong", str(error))
         return

@@ -40,7 +40,7 @@ class Group:
 class BrokerFacts:
     """All of it; the time is None where the cluster does not tell, `stuck` are partitions.
 
-    There is no layout without topics.
+    There is no layout without topics. `run_topics` are those that agents and tools need.
     """
 
     cluster: Cluster
@@ -50,3 +50,4 @@ class BrokerFacts:
     stuck: Sequence[str]
     other_groups: Sequence[str] = ()  # of workers, beside the one that is looked at
     layout: Layout | None = None
+    run_topics: Sequence[Topic] = ()

@@ -6,6 +6,7 @@ from answerbus.topics import TOPICS, Topic
 from services.doctor.findings.compaction import compaction_finding
 from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.findings.finding import Finding, Verdict
+from services.doctor.findings.run_topics import APPLY, faults_of, run_topics_findings
 from services.settings import KafkaSettings
 from services.topics.clock_offset import OFFSET_S_MAX
 from services.topics.planning.plan import Change, Create, Found, Grow, Refused, plan
@@ -18,13 +19,13 @@ SKEW_WARNING_S = 1.0
 SKEW_WRONG_S = 30.0  # no clock that is kept by NTP is so far off
 STEPS_SHOWN_MAX = 3
 OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
-_APPLY = "run `answerbus topics apply`"
 
 
 def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
     """One line for each thing that we assume of a broker."""
     yield _version(facts.cluster)
     yield _topics(facts, settings)
+    yield from run_topics_findings(facts, settings)
     used = facts.layout.partitions if facts.layout else settings.partitions
     if advice := beyond(facts.topics, used):
         yield Finding("partitions", "warning", advice)
@@ -53,7 +54,8 @@ def _topics(facts: BrokerFacts, settings: KafkaSettings) -> Finding:
     layout = facts.layout
     if layout and layout.moving_to is not None:
         return Finding("topics", "wrong", unfinished(layout.partitions, layout.moving_to))
-    steps = plan(facts.topics, settings.partitions, layout.partitions if layout else None)
+    found = {topic: there for topic, there in facts.topics.items() if topic in TOPICS}
+    steps = plan(found, settings.partitions, layout.partitions if layout else None)
     if isinstance(steps, Refused):
         return Finding("topics", "wrong", steps.reason)
     prefix = settings.topic_prefix
@@ -61,13 +63,13 @@ def _topics(facts: BrokerFacts, settings: KafkaSettings) -> Finding:
         text
         for step in steps
         if isinstance(step, Create | Grow | Change)
-        for text in _faults(step, step.topic.full_name(prefix))
+        for text in faults_of(step, step.topic.full_name(prefix))
     ]
     if faults:
         shown = "; ".join(faults[:STEPS_SHOWN_MAX])
         more = len(faults) - STEPS_SHOWN_MAX
         rest = f"; and {more} more" if more > 0 else ""
-        return Finding("topics", "wrong", f"{shown}{rest}: {_APPLY}")
+        return Finding("topics", "wrong", f"{shown}{rest}: {APPLY}")
     are_seen = all(found.in_force for found in facts.topics.values())
     kept = ", kept as they should be" if are_seen else ""
     text = f"{len(TOPICS)} topics of {settings.partitions} partitions{kept}"
@@ -81,19 +83,6 @@ def _unseen(topics: Sequence[Topic], prefix: str) -> Finding:
         "this as one who has it"
     )
     return Finding("topic settings", "warning", text)
-
-
-def _faults(step: Create | Grow | Change, name: str) -> Iterator[str]:
-    if isinstance(step, Create):
-        yield f"{name} is missing"
-        return
-    if isinstance(step, Grow):
-        yield f"{name} has {step.found} partitions, fewer than are in use"
-        return
-    for diff in step.differences:
-        if diff.found is None:
-            continue  # no right to see it, which is told of once
-        yield f"{diff.name} of {name} is {diff.found} and should be {diff.wanted}"
 
 
 def _safety(
