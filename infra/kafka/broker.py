@@ -4,14 +4,14 @@ import base64
 import json
 import subprocess
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
 from infra.cache import file_lock
-from infra.kafka.java import HEAP_MB, KAFKA_VERSION, java_command
+from infra.kafka.java import KAFKA_VERSION, java_command
 from infra.kafka.probe import answers
 from infra.kafka.properties import server_properties
 from infra.ports import LOOPBACK, PortTakenError, free_ports, is_free
@@ -76,13 +76,14 @@ def start_broker(
     say: Callable[[str], None] = lambda _step: None,
     *,
     cluster_id: str | None = None,
-    heap_mb: int = HEAP_MB,
+    java: Sequence[str] | None = None,
     limit_s: float = START_LIMIT_S,
 ) -> Broker:
     """Start a broker on `data` (made if absent) and return it once it answers requests.
 
     `port` 0 takes a free one; `properties` override the broker's; `say` is told each step;
-    `cluster_id` is that of the cluster it belongs to, by default one of its own.
+    `cluster_id` is that of the cluster it belongs to, by default one of its own; `java` is what
+    runs a class of Kafka, by default `java_command()`.
     `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need
     stands in `properties`.
     SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
@@ -98,7 +99,7 @@ def start_broker(
         free, controller_port = free_ports(2)
         port = port or free
         say("Looking for Kafka's jars (the first time: a download of 45 MB)")
-        java = java_command(heap_mb)
+        java = java or java_command()
         settings = data / "server.properties"
         segments = data / "log"
         settings.write_bytes(
@@ -134,7 +135,7 @@ def new_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-def _format(java: list[str], settings: Path, cluster: str) -> None:
+def _format(java: Sequence[str], settings: Path, cluster: str) -> None:
     data = settings.parent
     # "--cluster-id=", not "-t": an id may begin with a dash and would be taken for an option.
     arguments = [f"--cluster-id={cluster}", "--config", str(settings)]
@@ -148,7 +149,7 @@ def _format(java: list[str], settings: Path, cluster: str) -> None:
         raise SetupError(f"Kafka cannot format {data}:\n{last_lines(_log(data))}") from error
 
 
-def _launch(java: list[str], settings: Path, port: int, limit_s: float) -> Broker:
+def _launch(java: Sequence[str], settings: Path, port: int, limit_s: float) -> Broker:
     data = settings.parent
     command = [*java, "kafka.Kafka", str(settings)]
     broker = Broker(data, port, ServerProcess.start(command, _log(data), str(settings)))

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Self
 
 from infra.kafka.broker import Broker, new_cluster_id, start_broker
-from infra.kafka.java import HEAP_MB
+from infra.kafka.java import HEAP_MB, java_command
 from infra.ports import LOOPBACK, free_ports
 
 SIZE = 3
@@ -116,7 +116,7 @@ class Cluster:
             place.properties,
             {name: port for name, port in place.ports.items() if name != PLAINTEXT},
             cluster_id=self._id,
-            heap_mb=self._heap_mb,
+            java=java_command(self._heap_mb),
             limit_s=START_LIMIT_S,
         )
 

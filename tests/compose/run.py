@@ -106,7 +106,7 @@ def broker(number: int, places: Places, cluster_id: str) -> Broker:
         port=places.plain[number],
         properties={**told, **own},
         cluster_id=cluster_id,
-        heap_mb=HEAP_MB,
+        java=java_command(HEAP_MB),
         limit_s=LIMIT_S,
     )
 

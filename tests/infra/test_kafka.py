@@ -14,8 +14,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from infra.kafka import Broker, find_broker, start_broker
+from infra.kafka import Broker, find_broker, make_class_file, start_broker
+from infra.kafka.java import class_file
 from infra.ports import free_ports, is_free
+from infra.server_process import command_line
 from infra.setup_error import SetupError
 
 pytestmark = pytest.mark.kafka
@@ -108,6 +110,14 @@ def test_transactions_are_real_and_a_stop_keeps_the_records(data: Path) -> None:
     assert is_free(broker.port)
     with start_broker(data) as again:
         assert (before, read(again)) == ([b"1", b"2"], [b"1", b"2"])
+
+
+def test_classes_are_read_from_the_file_that_was_made_of_them(data: Path) -> None:
+    make_class_file()
+    with start_broker(data) as broker:
+        assert f"-XX:AOTCache={class_file()} " in command_line(broker.pid)
+
+    assert "[aot" not in (data / "kafka.log").read_text(), "what Java says of a file it cannot use"
 
 
 def test_a_killed_broker_starts_again_on_the_same_port_and_data(data: Path) -> None:

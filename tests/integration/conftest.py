@@ -30,8 +30,9 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         if docker_answers():
             yield stack.enter_context(kafka_container())
             return
-        from infra.kafka import start_broker  # noqa: PLC0415 - only where it is needed
+        from infra.kafka import make_class_file, start_broker  # noqa: PLC0415 - where it is needed
 
+        make_class_file()
         broker = start_broker(tmp_path_factory.mktemp("kafka"))
         stack.callback(broker.stop)
         yield broker.bootstrap_servers
