@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from answerbus.topics import TOPICS
+from answerbus.topics import RUN_TOPICS, TOOLSETS, TOPICS, Topic, tool_calls
 from services.topics.rights.formats import Grantee, rendered
 from services.topics.rights.roles import ROLES, ResourceNames, Role, rights_of
 
@@ -27,8 +27,20 @@ def chart_files() -> Mapping[Path, str]:
 
 
 def _topics() -> str:
-    topics = [{"name": topic.name, "config": dict(topic.settings())} for topic in TOPICS]
-    return yaml.safe_dump({"topics": topics}, sort_keys=False)
+    """Those of each deployment, those of runs, and those of tools and of each toolset."""
+    groups = {
+        "topics": TOPICS,
+        "runs": RUN_TOPICS,
+        "tools": (TOOLSETS,),
+        "toolset": (tool_calls(_NAMES.toolset),),
+    }
+    made = {group: [_topic(topic) for topic in topics] for group, topics in groups.items()}
+    return yaml.safe_dump(made, sort_keys=False)
+
+
+def _topic(topic: Topic) -> Mapping[str, object]:
+    own = {} if topic.partitions is None else {"partitions": topic.partitions}
+    return {"name": topic.name, **own, "config": dict(topic.settings())}
 
 
 def _rights(role: Role) -> object:

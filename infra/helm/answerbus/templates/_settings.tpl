@@ -29,6 +29,29 @@
 {{ empty .Values.settings.agents }}
 {{- end }}
 
+{{- /* All topics, as `answerbus topics apply` has them: those of runs where runs or tools are. */ -}}
+{{- define "answerbus.topics" -}}
+{{- $files := .Files.Get "files/topics.yaml" -}}
+{{- $groups := $files | fromYaml -}}
+{{- $topics := $groups.topics -}}
+{{- $toolsets := keys (.Values.toolServers | default dict) -}}
+{{- range .Values.settings.agents -}}
+{{- range .tools -}}
+{{- $toolsets = append $toolsets (splitList "." . | first) -}}
+{{- end -}}
+{{- end -}}
+{{- if or .Values.topics.runs .Values.settings.agents $toolsets -}}
+{{- $topics = concat $topics $groups.runs -}}
+{{- end -}}
+{{- if $toolsets -}}
+{{- $topics = concat $topics $groups.tools -}}
+{{- end -}}
+{{- range $toolsets | uniq | sortAlpha -}}
+{{- $topics = concat $topics ($files | replace "@TOOLSET@" . | fromYaml).toolset -}}
+{{- end -}}
+{{- dict "topics" $topics | toYaml -}}
+{{- end }}
+
 {{- /* What no schema can compare: one value with another. */ -}}
 {{- define "answerbus.check" -}}
 {{- $partitions := .Values.settings.kafka.partitions | default 12 | int -}}
