@@ -12,6 +12,12 @@ RUNS_OPEN = Metric(
 APPROVALS_WAITING = Metric(
     "answerbus_approvals_waiting", "gauge", (), "Tool calls that wait for a person."
 )
+APPROVAL_AGE = Metric(
+    "answerbus_approval_age_seconds",
+    "gauge",
+    (),
+    "How long the oldest tool call that waits for a person has waited; 0 if there is none.",
+)
 RUN_STEPS = Metric("answerbus_run_steps_total", "counter", ("agent",), "Steps that were taken.")
 RUN_REPEATS = Metric(
     "answerbus_run_repeats_total",
@@ -46,6 +52,6 @@ RUN_DURATION = Metric(
 )
 
 RUN_METRICS = (
-    *(RUNS_OPEN, APPROVALS_WAITING, RUN_STEPS, RUN_REPEATS, TOOL_CALLS, UNHEARD),
-    *(RUNS_ENDED, RUN_DURATION),
+    *(RUNS_OPEN, APPROVALS_WAITING, APPROVAL_AGE, RUN_STEPS, RUN_REPEATS, TOOL_CALLS),
+    *(UNHEARD, RUNS_ENDED, RUN_DURATION),
 )

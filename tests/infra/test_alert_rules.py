@@ -78,7 +78,7 @@ FAULTS = {
         }
     ),
     "ToolSilent": Fault({'answerbus_tool_calls_total{tool="t",end="timed_out"}': ("0", "+2")}),
-    "ApprovalsOld": Fault({'answerbus_approvals_waiting{instance="w"}': ("0", "2")}),
+    "ApprovalsOld": Fault({'answerbus_approval_age_seconds{instance="w"}': ("60", "2000")}),
     "RunsRepeat": Fault({'answerbus_run_repeats_total{agent="a"}': ("0", "+2")}),
     "SettingsRefused": Fault({'answerbus_settings_refused{instance="w"}': ("0", "1")}),
     "LanesReopen": Fault({'answerbus_transactions_total{instance="w",result="lost"}': ("0", "+2")}),

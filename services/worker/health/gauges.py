@@ -63,12 +63,22 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
 def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
     lanes = (lifecycle.lane for lifecycle in inputs.membership.lifecycles.values())
     opened = [lane.lane_state for lane in lanes if lane.state is State.OPEN]
-    runs = [ticket.run for one in opened for ticket in one.queue.tickets.values() if ticket.run]
-    stages = Counter(run.stage for run in runs if run.own_steps)
+    tickets = [one for state in opened for one in state.queue.tickets.values()]
+    runs = [(ticket, ticket.run) for ticket in tickets if ticket.run and ticket.run.own_steps]
+    stages = Counter(run.stage for _, run in runs)
     for stage in get_args(RunStage):
         yield run_metrics.RUNS_OPEN, (stage,), stages[stage]
-    waiting = sum(call.awaits_approval for run in runs for call in run.open)
-    yield run_metrics.APPROVALS_WAITING, (), waiting
+    # Steps of earlier versions do not say when they were taken; their requests do.
+    waiting = [
+        run.steps[-1].at or ticket.origin.timestamp
+        for ticket, run in runs
+        for call in run.open
+        if call.awaits_approval
+    ]
+    yield run_metrics.APPROVALS_WAITING, (), len(waiting)
+    now = inputs.context.clock.now()
+    age_s = (now - min(waiting, default=now)).total_seconds()
+    yield run_metrics.APPROVAL_AGE, (), max(age_s, 0.0)
 
 
 def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:

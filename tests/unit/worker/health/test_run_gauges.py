@@ -55,12 +55,20 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 1
         assert now[run_metrics.RUNS_OPEN, ("waiting",)] == 0
         assert now[run_metrics.APPROVALS_WAITING, ()] == 1
+        assert 1 <= now[run_metrics.APPROVAL_AGE, ()] < 5
+        await stage.crash()  # the age is that of the step, and not of the worker
+        await stage.worker.open()
+        await asyncio.sleep(60)
+        now = gauged(stage)
+        assert now[run_metrics.APPROVALS_WAITING, ()] == 1
+        assert 61 <= now[run_metrics.APPROVAL_AGE, ()] < 90
         stage.cancel("r-1")
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
         now = gauged(stage)
         assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 0
         assert now[run_metrics.APPROVALS_WAITING, ()] == 0
+        assert now[run_metrics.APPROVAL_AGE, ()] == 0
         assert now[run_metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
         await finished(stage)
 
