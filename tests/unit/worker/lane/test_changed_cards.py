@@ -1,0 +1,73 @@
+"""A toolset announces another card, or none, while runs with its tools are open."""
+
+from typing import Any
+
+import pytest
+
+from answerbus.private.runs import ToolDefinition
+from services.worker.core.schema.resolved import JsonObject
+from tests.unit.worker.core.run_builders import actions, call, says, tool
+from tests.unit.worker.lane.run_checks import cause, finished
+from tests.unit.worker.lane.run_world import TOOLS, RunStage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, terminals, until
+
+NUMBER: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TWICE = (actions(call(order_id="1")), actions(call(order_id="2")), actions(says("Well.")))
+OTHER_CARDS: dict[str, dict[str, ToolDefinition]] = {
+    "other arguments": {**TOOLS, "orders.get": tool("orders.get", NUMBER)},
+    "approval": {**TOOLS, "orders.get": tool("orders.get", approval="always")},
+    "no such tool": {"orders.pay": TOOLS["orders.pay"]},
+}
+
+
+@pytest.mark.parametrize("after", OTHER_CARDS)
+@pytest.mark.parametrize("crashes", [False, True])
+def test_an_open_run_keeps_the_card_that_it_began_with(after: str, crashes: bool) -> None:
+    async def main() -> None:
+        held: list[Any] = []
+
+        def hold(event: Any) -> list[Any]:
+            held.append(event)
+            return []
+
+        stage = RunStage(TWICE, hold)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: len(held) == 1)
+        if crashes:
+            await stage.crash()
+        stage.worker.context.planner.tools = OTHER_CARDS[after]
+        if crashes:
+            await stage.worker.open()
+        stage.tools.tooling = lambda _: [(0.02, {"kind": "ok", "value": "done"})]
+        stage.tools.answer(held[0], {"kind": "ok", "value": "done"})
+        await until(lambda: done(stage.broker, ["r-1"]))
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "result"}
+        assert [made["args"] for made in stage.calls()] == [{"order_id": "1"}, {"order_id": "2"}]
+        assert stage.steps("approval_requested") == []
+        assert len({made["agent"]["digest"] for made in stage.calls()}) == 1
+
+    run(main())
+
+
+def test_a_run_that_begins_afterwards_has_the_other_card() -> None:
+    async def main() -> None:
+        stage = RunStage(TWICE)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, ["r-1"]))
+        stage.worker.context.planner.tools = OTHER_CARDS["other arguments"]
+        stage.publish("r-2")
+        await until(lambda: done(stage.broker, ["r-2"]))
+        stage.worker.context.planner.tools = OTHER_CARDS["no such tool"]
+        stage.publish("r-3")
+        await finished(stage)
+
+        of_second = [one for one in stage.steps("tool_ended") if one["request_id"] == "r-2"]
+        assert {one["outcome"]["kind"] for one in of_second} == {"invalid_args"}
+        assert cause(stage, "r-3") == "missing_tools"
+
+    run(main())
