@@ -50,7 +50,9 @@ class _Seen:
                 self.results[result.call_id].append(result)
                 if fault := fault_of(caller, reply.partition, reply.key, result):
                     self.faults.append(fault)
-            case Undecodable(workflow_id=caller.name, problems=problems):
+            case Undecodable(workflow_id=found, problems=problems) if (
+                found == caller.name or reply.key == caller.name.encode()
+            ):
                 self.faults.append(unreadable(problems))
             case _:
                 pass
