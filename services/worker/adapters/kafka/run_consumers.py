@@ -14,9 +14,10 @@ from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.lane.lifecycle import Lifecycle
 
-FETCH_WAIT_MS = 100  # a question about offsets waits behind a fetch that waits for records
-# Without agents there are cancellations to hear, which are rare: few and long waits cost nothing.
-RARE_FETCH_WAIT_MS = 500
+# A fetch ends with the first record, and asking for nothing costs a millisecond or two of CPU each
+# time. Questions about offsets wait behind it: at an opening, and before the end of a call's time.
+FETCH_WAIT_MS = 250
+RARE_FETCH_WAIT_MS = 500  # of cards; and of cancellations, where there are no agents
 
 
 async def reading_for_runs(
@@ -31,23 +32,24 @@ async def reading_for_runs(
 
     `prepare` does what new cards ask for; None: there are no agents.
     """
-    wait_ms = FETCH_WAIT_MS if prepare else RARE_FETCH_WAIT_MS
-    new_consumer = partial(
-        RecordConsumer,
-        **options,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        fetch_max_wait_ms=wait_ms,
-    )
+
+    def consumer(wait_ms: int) -> RecordConsumer:
+        return RecordConsumer(
+            **options,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fetch_max_wait_ms=wait_ms,
+        )
 
     def name_of(topic: Topic) -> str:
         return topic_name(settings, topic)
 
-    said = RunReader(new_consumer, name_of, lifecycles, poll_ms=wait_ms)
+    wait_ms = FETCH_WAIT_MS if prepare else RARE_FETCH_WAIT_MS
+    said = RunReader(partial(consumer, wait_ms), name_of, lifecycles, poll_ms=wait_ms)
     if prepare is None:
         return [asyncio.create_task(said.run())]
-    cards = CardReader(new_consumer, name_of, known_tools, prepare)
+    cards = CardReader(partial(consumer, RARE_FETCH_WAIT_MS), name_of, known_tools, prepare)
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     await prepare()
