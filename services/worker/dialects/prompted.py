@@ -2,11 +2,19 @@
 
 import json
 from functools import partial
+from typing import assert_never
 
 from pydantic import JsonValue
 
+from answerbus.failure import Invalid
 from services.worker.core.json_schema.document import Document
-from services.worker.core.schema.resolved import Accepted, DecodedAnswer, ResolvedSchema, WireSchema
+from services.worker.core.schema.resolved import (
+    Accepted,
+    AcceptedStep,
+    DecodedAnswer,
+    ResolvedSchema,
+    WireSchema,
+)
 from services.worker.core.schema.tags import with_tags
 from services.worker.dialects.compiler.compile import compile_text
 
@@ -34,6 +42,19 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
 
 def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> DecodedAnswer:
     """The answer that was meant: another form of one only where it is none as it is written."""
-    if isinstance(resolved.read(value), Accepted):
+    if _is_accepted(resolved.read(value)):
         return DecodedAnswer(value)
     return DecodedAnswer(with_tags(document, resolved.from_loose(value)))
+
+
+def _is_accepted(read: Accepted | AcceptedStep | Invalid) -> bool:
+    """Of a step, whether each of its calls can be made."""
+    match read:
+        case Accepted():
+            return True
+        case AcceptedStep(calls=calls):
+            return all(call.outcome is None for call in calls)
+        case Invalid():
+            return False
+        case _:
+            assert_never(read)

@@ -9,6 +9,7 @@ from answerbus.request import InlineRef, TextRef
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
+from tests.unit.worker.core.run_builders import actions, call, definition, step_schema, tool
 
 SCHEMA: dict[str, JsonValue] = {"type": "object", "properties": {"é": {"type": "string"}}}
 
@@ -35,3 +36,34 @@ def test_plain_text_needs_no_words() -> None:
     wire = prompted(TextRef())
 
     assert (wire.dialect, wire.schema, wire.instructions, wire.notes) == ("prompted", None, "", ())
+
+
+def test_arguments_that_a_tool_takes_are_left_as_they_are() -> None:
+    """They would pass for a variant without its tag as well, which is no reason to change them."""
+    refund: dict[str, JsonValue] = {
+        "type": "object",
+        "properties": {"kind": {"const": "refund"}},
+        "required": ["kind"],
+    }
+    repeat = {**refund, "properties": {"kind": {"const": "repeat"}}}
+    how: JsonValue = {"anyOf": [refund, repeat, {"type": "object"}]}
+    takes_any = tool(schema={"type": "object", "properties": {"how": how}})
+    wire = compile_for("prompted", step_schema(definition(takes_any)))
+    assert isinstance(wire, WireSchema)
+    answer = actions(call(how={"refund": {}}))
+
+    assert wire.read(answer).answer == answer
+
+
+def test_arguments_that_a_tool_refuses_are_read_with_the_tag_that_is_missing() -> None:
+    variants: list[JsonValue] = [
+        {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
+        for kind in ("refund", "repeat")
+    ]
+    strict = tool(schema={"type": "object", "properties": {"how": {"anyOf": variants}}})
+    wire = compile_for("prompted", step_schema(definition(strict)))
+    assert isinstance(wire, WireSchema)
+
+    found = wire.read(actions(call(how={"refund": {}}))).answer
+
+    assert found == actions(call(how={"kind": "refund"}))
