@@ -1,4 +1,4 @@
-"""Tickets that wait for their moment: retries, and runs whose tools are at work."""
+"""Tickets that wait for their moment: of a retry, of a run's tools, or of the end of their time."""
 
 import heapq
 from collections.abc import Iterator
@@ -23,17 +23,16 @@ class HeldTickets:
         return len(self._held)
 
     def add(self, ticket: Ticket, moment: datetime) -> None:
-        """Hold it until then."""
+        """Hold it until then, and not until a moment that was said before."""
         number = self._held[ticket] = next(self._numbers)
         heapq.heappush(self._heap, (moment, number, ticket))
+        self._forget_the_released()
 
     def release(self, ticket: Ticket) -> bool:
         """Hold it no more; False if it was not held."""
         if self._held.pop(ticket, None) is None:
             return False
-        if len(self._heap) > 2 * len(self._held) + RELEASED_MAX:
-            self._heap = [entry for entry in self._heap if self._held.get(entry[2]) == entry[1]]
-            heapq.heapify(self._heap)
+        self._forget_the_released()
         return True
 
     def due(self, now: datetime) -> Iterator[Ticket]:
@@ -47,3 +46,9 @@ class HeldTickets:
     def next_moment(self) -> datetime | None:
         """When one of them may be due."""
         return self._heap[0][0] if self._heap else None
+
+    def _forget_the_released(self) -> None:
+        """Moments may be hours away; what no longer waits for them must not stay in memory."""
+        if len(self._heap) > 2 * len(self._held) + RELEASED_MAX:
+            self._heap = [entry for entry in self._heap if self._held.get(entry[2]) == entry[1]]
+            heapq.heapify(self._heap)

@@ -1,11 +1,9 @@
 """The open runs of a lane: what they write, whose time is over, and who is cancelled."""
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import count
 
 from answerbus.budget import AccountState
 from answerbus.cause import Cancelled
@@ -32,6 +30,7 @@ from services.worker.core.run.transitions import Change, Written
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
+from services.worker.lane.state.held_tickets import HeldTickets
 from services.worker.ports import OutRecord
 
 UNKNOWN_TOOL = "unknown"
@@ -73,8 +72,7 @@ class OpenRuns(Cancellations):
     put: Callable[[Ticket], None] = _no_place
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
     is_taken: Callable[[str], bool] = _nothing_taken
-    _due: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
-    _numbers: "count[int]" = field(default_factory=count)
+    _due: HeldTickets = field(default_factory=HeldTickets)  # by when the time of a call is over
 
     def take_step(
         self, call: Call, step: AcceptedStep, account: AccountState, now: datetime, left: int
@@ -126,22 +124,22 @@ class OpenRuns(Cancellations):
         self, until: datetime, now: datetime
     ) -> Iterator[tuple[Ticket, list[OutRecord]]]:
         """Each run with calls whose time was over by `until`, and how these end."""
-        while self._due and self._due[0][0] <= until:
-            ticket = heapq.heappop(self._due)[2]
-            run = ticket.run
-            if run is None or run.due_at is None or run.due_at > until:
-                continue  # it ended, or goes on: another entry stands for that
+        for ticket in self._due.due(until):
+            run = _run_of(ticket)
             change = transitions.time_passed(run, self._inputs(ticket, now), until)
             yield ticket, self._apply(ticket, change)
 
     def next_moment(self) -> datetime | None:
         """When `time_passed` may have something to do."""
-        return self._due[0][0] if self._due else None
+        return self._due.next_moment()
 
     def watch(self, ticket: Ticket) -> None:
         """Look at the run again when the time of its first call is over."""
-        if ticket.run and ticket.run.due_at:
-            heapq.heappush(self._due, (ticket.run.due_at, next(self._numbers), ticket))
+        due_at = ticket.run.due_at if ticket.run else None
+        if due_at:
+            self._due.add(ticket, due_at)
+        else:
+            self._due.release(ticket)
 
     def end(self, ticket: Ticket, now: datetime) -> list[OutRecord]:
         """The request has its outcome: calls that are open end, and private records are ended."""
@@ -155,6 +153,7 @@ class OpenRuns(Cancellations):
             written += [self._null(key) for key in _keys(request_id, run)]
             self._count(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
+            self.watch(ticket)
         elif ticket.request.parent:
             written.append(self._null(request_id))
         key = cancel_key(request_id, ticket.request.workflow_id)

@@ -32,3 +32,13 @@ def test_moments_of_released_tickets_are_forgotten() -> None:
         held.release(one)
 
     assert len(held._heap) <= RELEASED_MAX + 2
+
+
+def test_earlier_moments_of_a_held_ticket_are_forgotten() -> None:
+    """Each sign of life of a tool moves the moment at which its time is over."""
+    held, one = HeldTickets(), ticket("a")
+    for number in range(10 * RELEASED_MAX):
+        held.add(one, after(1_000 + number))
+
+    assert len(held._heap) <= RELEASED_MAX + 2
+    assert list(held.due(after(1_000 + 10 * RELEASED_MAX))) == [one]

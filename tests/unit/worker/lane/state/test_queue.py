@@ -129,6 +129,18 @@ def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
     assert (len(queue), queue.bytes, queue.running, queue.digests) == (0, 0, 0, {})
 
 
+def test_a_run_of_many_steps_has_one_deadline() -> None:
+    queue, one = Queue(), ticket("r-1", ttl_s=86_400)
+    queue.put(one)
+    for _ in range(10 * GONE_MAX):
+        assert queue.take() is one
+        queue.hold(one, one.deadline)
+        queue.release(one)
+
+    assert len(queue._deadlines._heap) == 1
+    assert queue.wake(one.deadline) == [one]
+
+
 def test_an_adopted_ticket_runs_at_the_head_of_its_workflow() -> None:
     queue = Queue()
     called, later = ticket("called"), ticket("later")
