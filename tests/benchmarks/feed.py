@@ -1,7 +1,7 @@
-"""Keeps a backlog of the same depth before a contestant, so that it takes in what it finishes."""
+"""What publishes while a contestant works, such as a backlog that always has the same depth."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -15,30 +15,44 @@ JOIN_LIMIT_S = 90.0  # longer than a delivery may take
 @contextmanager
 def feeding(field: Field, waiting: int, workflows: int) -> Iterator[None]:
     """Publish whenever fewer than `waiting` requests have not yet reached the stub."""
+
+    def feed(over: threading.Event) -> None:
+        published = 0
+        numbers = count()
+        while not over.wait(LOOK_EVERY_S):
+            missing = waiting - (published - field.rig.stub.stats()["arrived"])
+            for _ in range(missing):
+                n = next(numbers)
+                name = field.bus.prefix
+                field.upstream.publish(request_body(f"{name}-{n}", f"{name}-w{n % workflows}"))
+            published += max(missing, 0)
+        field.upstream.flush()
+
+    with meanwhile(feed):
+        yield
+
+
+@contextmanager
+def meanwhile(feed: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run `feed` in a thread during the block; its event says that the block is over.
+
+    What it fails with is raised at the end.
+    """
     over = threading.Event()
     failed: list[BaseException] = []
 
-    def feed() -> None:
+    def run() -> None:
         try:
-            published = 0
-            numbers = count()
-            while not over.wait(LOOK_EVERY_S):
-                missing = waiting - (published - field.rig.stub.stats()["arrived"])
-                for _ in range(missing):
-                    n = next(numbers)
-                    name = field.bus.prefix
-                    field.upstream.publish(request_body(f"{name}-{n}", f"{name}-w{n % workflows}"))
-                published += max(missing, 0)
-            field.upstream.flush()
+            feed(over)
         except BaseException as error:
             failed.append(error)
 
-    feeder = threading.Thread(target=feed, daemon=True)
-    feeder.start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        feeder.join(JOIN_LIMIT_S)
+        thread.join(JOIN_LIMIT_S)
     if failed:
         raise RuntimeError("the upstream failed") from failed[0]

@@ -5,7 +5,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.benchmarks.agents.entrant import IN_FLIGHT, Driven, Effect, Load, Tas
 from tests.benchmarks.agents.kafka_bytes import kafka_bytes
 from tests.benchmarks.agents.toolset import EFFECTS_VARIABLE, RESULT_VARIABLE, TOOLSET
 from tests.benchmarks.downstream import Downstream, watching
+from tests.benchmarks.feed import meanwhile
 from tests.benchmarks.journal import MARK, MARK_END
 from tests.benchmarks.rig import Contestant, Field
 from tests.integration.bus import create_topics
@@ -25,7 +26,6 @@ BUDGET_ATTEMPTS = 1_000
 TTL_S = 86_400
 LOOK_EVERY_S = 0.02
 RESULTS = "tool-results.v1"
-END_LIMIT_S = 90.0
 STEPS_MAX, PARALLEL_MAX = 100, 8
 SERVE = ["-m", "services.cli", "tools", "serve", "tests.benchmarks.agents.toolset:bench"]
 
@@ -119,34 +119,22 @@ def run_body(request_id: str, workflow_id: str, context_bytes: int = 0) -> dict[
     }
 
 
-@contextmanager
-def _publishing(field: Field, load: Load, seen: Downstream, driven: Driven) -> Iterator[None]:
-    over, failed = threading.Event(), list[BaseException]()
-
-    def publish() -> None:
-        try:
-            for number in range(load.count):
-                while load.open and number - len(seen.seen_at) >= load.open:
-                    if over.wait(LOOK_EVERY_S):
-                        return
-                if over.wait(1 / load.per_s if load.per_s else 0):
+def _publishing(
+    field: Field, load: Load, seen: Downstream, driven: Driven
+) -> AbstractContextManager[None]:
+    def publish(over: threading.Event) -> None:
+        for number in range(load.count):
+            while load.open and number - len(seen.seen_at) >= load.open:
+                if over.wait(LOOK_EVERY_S):
                     return
-                name = f"{field.bus.prefix}-{number}"
-                field.upstream.publish(run_body(name, f"w-{name}"))
-                driven.started += 1
-            field.upstream.flush()
-        except BaseException as error:
-            failed.append(error)
+            if over.wait(1 / load.per_s if load.per_s else 0):
+                return
+            name = f"{field.bus.prefix}-{number}"
+            field.upstream.publish(run_body(name, f"w-{name}"))
+            driven.started += 1
+        field.upstream.flush()
 
-    thread = threading.Thread(target=publish, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(END_LIMIT_S)
-    if failed:
-        raise RuntimeError("the upstream failed") from failed[0]
+    return meanwhile(publish)
 
 
 def published_all(field: Field, number: int, context_bytes: int) -> list[str]:

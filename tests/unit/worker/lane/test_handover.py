@@ -36,16 +36,29 @@ async def moved(stage: Stage, *, dead: bool = False) -> Worker:
     return other
 
 
+async def finished_by(stage: Stage, *workers: Worker) -> None:
+    """All requests get their outcome, these workers stop, and no promise was broken."""
+    await stage.all_done()
+    for worker in workers:
+        await worker.drain()
+    audit(stage.broker, stage.provider)
+
+
+async def stops_at_once(stage: Stage, stopping: asyncio.Task[None], other: Worker) -> None:
+    """The worker of the stage waits for nothing, and the other one finishes all."""
+    began = now()
+    await stopping
+    assert now() - began < AT_ONCE_S
+    await finished_by(stage, other)
+
+
 @pytest.mark.parametrize("takes_s", [0.2, 5.0, 25.0])
 def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
         other = await moved(stage)
-        await stage.all_done()
-        await other.drain()
-        await stage.worker.drain()
+        await finished_by(stage, other, stage.worker)
 
-        audit(stage.broker, stage.provider)
         assert sorted(call[:2] for call in stage.provider.calls) == [
             ("r-1", 1),
             ("r-2", 1),
@@ -78,19 +91,13 @@ def test_a_worker_that_stops_does_not_wait_for_a_lane_that_another_has(order: st
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
         other = await moved(stage)
-        began = now()
         for what in order.split(", "):
             if what == "lost":
                 stage.worker.lane.on_loss(ConnectionError("the broker is away"))
             else:
                 draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
                 await asyncio.sleep(0.1)
-        await draining
-
-        assert now() - began < AT_ONCE_S
-        await stage.all_done()
-        await other.drain()
-        audit(stage.broker, stage.provider)
+        await stops_at_once(stage, draining, other)
 
     run(main())
 
@@ -106,16 +113,11 @@ def test_a_lane_that_opens_while_its_worker_stops_gives_up_when_another_gets_it(
         draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
         await asyncio.sleep(0.1)
         assert stage.worker.lane.state is State.DRAINING_REOPENING
-        began, stage.broker.hangs = now(), False
+        stage.broker.hangs = False
         other = Worker(stage.broker, context(stage.provider, "other"))
         other.assign(0)
         stage.worker.assign()
-        await draining
-
-        assert now() - began < AT_ONCE_S
-        await stage.all_done()
-        await other.drain()
-        audit(stage.broker, stage.provider)
+        await stops_at_once(stage, draining, other)
 
     run(main())
 
@@ -142,10 +144,7 @@ def test_calls_that_take_too_long_are_given_up() -> None:
 
         assert HANDOVER_S <= now() - began <= HANDOVER_S + 1
         assert Limits(1, 1, 1, 1).handover_s == HANDOVER_S
-        await stage.all_done()
-        await other.drain()
-        await stage.worker.drain()
-        audit(stage.broker, stage.provider)
+        await finished_by(stage, other, stage.worker)
 
     run(main())
 
@@ -213,9 +212,7 @@ def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
         began = now()
         await stage.worker.drain()
         assert now() - began < 1.0
-        await stage.all_done()
-        await other.drain()
-        audit(stage.broker, stage.provider)
+        await finished_by(stage, other)
 
     run(main())
 
@@ -239,11 +236,8 @@ def test_what_moves_before_the_group_has_settled_has_nothing_to_bring_home() -> 
         ours.context.siblings.settled.set()
         await other.until(State.OPEN)
         assert now() - began < 1.0
-        await stage.all_done()
-        await other.drain()
-        await ours.drain()
+        await finished_by(stage, other, ours)
 
-        audit(stage.broker, stage.provider)
         assert [call[:2] for call in stage.provider.calls] == [("r-1", 1)]
 
     run(main())

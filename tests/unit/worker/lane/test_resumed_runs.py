@@ -59,6 +59,21 @@ def replay(stage: RunStage, attempts: int = 20, *, restart: bool = False) -> str
     return name
 
 
+async def died_again(stage: RunStage, attempts: int) -> str:
+    """A replay that dies as well; gives the id of what replays that one."""
+    second = replay(stage, attempts)
+    await until(lambda: done(stage.broker, stage.names))
+    assert cause(stage, second) == "budget_exhausted"
+    third = replay(stage)
+    await finished(stage)
+    return third
+
+
+def own_steps(stage: RunStage, name: str) -> list[int]:
+    """The numbers of the steps that a request took itself."""
+    return [step["n"] for step in stage.steps("step") if step["request_id"] == name]
+
+
 def repeated(stage: RunStage) -> list[str]:
     """Calls with the arguments of a call that was made before."""
     made = [str(one["args"]) for one in stage.calls() if one["delivery"] == 1]
@@ -74,8 +89,7 @@ def test_a_run_that_died_at_step_7_of_10_goes_on_there() -> None:
         asked = [step for request, step in stage.provider.asked_of if request == name]
         assert sorted(asked) == [6, 7, 8, 9], "what was answered is not paid again"
         assert repeated(stage) == []
-        own = [step for step in stage.steps("step") if step["request_id"] == name]
-        assert [step["n"] for step in own] == [7, 8, 9]
+        assert own_steps(stage, name) == [7, 8, 9]
         (result,) = events(stage.broker, RESULTS)
         assert (result["request_id"], result["answer"]) == (name, "All is well.")
         assert (result["run"]["steps"], result["run"]["tool_calls"]) == (3, 3)
@@ -88,14 +102,9 @@ def test_a_run_that_died_at_step_7_of_10_goes_on_there() -> None:
 def test_a_replay_that_dies_is_replayed_from_all_that_was_done() -> None:
     async def main() -> None:
         stage = await died()
-        second = replay(stage, attempts=2)
-        await until(lambda: done(stage.broker, stage.names))
-        assert cause(stage, second) == "budget_exhausted"
-        third = replay(stage)
-        await finished(stage)
+        third = await died_again(stage, attempts=2)
 
-        own = [step for step in stage.steps("step") if step["request_id"] == third]
-        assert [step["n"] for step in own] == [8, 9]
+        assert own_steps(stage, third) == [8, 9]
         assert repeated(stage) == []
 
     run(main())
@@ -104,14 +113,9 @@ def test_a_replay_that_dies_is_replayed_from_all_that_was_done() -> None:
 def test_a_replay_that_took_no_step_of_its_own_is_replayed_as_well() -> None:
     async def main() -> None:
         stage = await died()
-        second = replay(stage, attempts=1)
-        await until(lambda: done(stage.broker, stage.names))
-        assert cause(stage, second) == "budget_exhausted"
-        third = replay(stage)
-        await finished(stage)
+        third = await died_again(stage, attempts=1)
 
-        own = [step for step in stage.steps("step") if step["request_id"] == third]
-        assert [step["n"] for step in own] == [7, 8, 9]
+        assert own_steps(stage, third) == [7, 8, 9]
 
     run(main())
 
@@ -122,8 +126,7 @@ def test_a_run_may_be_started_over() -> None:
         name = replay(stage, restart=True)
         await finished(stage)
 
-        own = [step for step in stage.steps("step") if step["request_id"] == name]
-        assert [step["n"] for step in own] == list(range(1, 10))
+        assert own_steps(stage, name) == list(range(1, 10))
 
     run(main())
 
@@ -165,8 +168,7 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committe
         await finished(stage)
         assert min(step for one, step in stage.provider.asked_of if one == name) == TAKEN
         assert repeated(stage) == []
-        own = [step for step in stage.steps("step") if step["request_id"] == name]
-        assert [step["n"] for step in own] == [7, 8, 9]
+        assert own_steps(stage, name) == [7, 8, 9]
 
     for number in range(0, 60, 6):
         run(story(0.013 * number))
