@@ -208,11 +208,17 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
                 ticket.run.definition, ticket.request
             )
         lane_state.queue.adopt(ticket)
+    known = (*lane_state.queue.tickets.values(), *tickets)
+    asking = {ticket.request.parent.request_id for ticket in known if ticket.request.parent}
     for ticket in tickets:
         if ticket.request.request_id not in lane_state.queue.tickets:
+            if ticket.run and ticket.request.request_id in asking:
+                ticket.not_before = ticket.deadline  # until its children are gone
             lane_state.queue.put(ticket)
             lane_state.runs.watch(ticket)
     lane_state.queue.children.put_all()
     lane_state.runs.cancels = cancels
     for ticket in lane_state.queue.tickets.values():
         lane_state.runs.mark(ticket)
+    for ticket in lane_state.queue.tickets.values():
+        lane_state.stop_children(ticket)

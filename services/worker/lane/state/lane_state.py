@@ -156,16 +156,17 @@ class LaneState(RecordedLane):
 
         A child ends with the call that asked for it, and before the run goes on.
         """
-        children = self.queue.children.of(ticket)
-        if ticket.run is None:
-            return
-        for child in children:
+        self.stop_children(ticket)
+        if ticket.run and not ticket.run.open and not self.queue.children.of(ticket):
+            self.queue.release(ticket)
+
+    def stop_children(self, ticket: Ticket) -> None:
+        """End the children of a run whose calls have ended, and all below them."""
+        for child in self.queue.children.of(ticket):
             parent = child.request.parent
-            if parent and ticket.run.open_call(parent.call_id) is None:
+            if parent and ticket.run and ticket.run.open_call(parent.call_id) is None:
                 for one in (child, *self.queue.children.below(child)):
                     self.runs.stop(one, CALL_ENDED)
-        if not ticket.run.open and not children:
-            self.queue.release(ticket)
 
     def _end_if_cancelled(self, ticket: Ticket) -> None:
         """A cancellation came while its call was settled."""

@@ -16,9 +16,10 @@ NO_FLOOR = Spent()
 class OpenChildren:
     """By the run that asks; `tickets` are all open requests of the lane.
 
-    A request is a child while its run is open, and in it the call that asks. So a run that has
-    children waits, and does not run before they are gone. A run keeps its floor from the first
-    spend on whose answer may call tools, until one whose answer cannot.
+    A request becomes a child while its run is open, and in it the call that asks. A run that has
+    children waits, and does not run before they are gone, also where their calls have ended. A run
+    keeps its floor from the first spend on whose answer may call tools, until one whose answer
+    cannot.
     """
 
     tickets: Mapping[str, Ticket]
@@ -29,13 +30,22 @@ class OpenChildren:
         """Take a ticket in, if it is a child."""
         parent = ticket.request.parent
         above = self.tickets.get(parent.request_id) if parent else None
-        if parent and above and may_ask(above.request, above.run, ticket.request):
-            self._of.setdefault(parent.request_id, {})[ticket.request.request_id] = ticket
+        if above and may_ask(above.request, above.run, ticket.request):
+            self._put(ticket, above)
+
+    def _put(self, ticket: Ticket, above: Ticket) -> None:
+        self._of.setdefault(above.request.request_id, {})[ticket.request.request_id] = ticket
 
     def put_all(self) -> None:
-        """Take in the children among all tickets, in any order."""
+        """Take in the children among all tickets, in any order.
+
+        They are what an opening found: each was a child, though its call may have ended since.
+        """
         for ticket in self.tickets.values():
-            self.put(ticket)
+            parent = ticket.request.parent
+            above = self.tickets.get(parent.request_id) if parent else None
+            if above and above.run and above.request.account_id == ticket.request.account_id:
+                self._put(ticket, above)
             if ticket.keeps_floor or (ticket.run and ticket.run.steps):
                 self.keep(ticket, floor=True)
 

@@ -8,6 +8,7 @@ import pytest
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.delegating import DelegatingStage
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunProvider, RunStage
 from tests.unit.worker.lane.virtual import run
@@ -16,6 +17,7 @@ from tests.unit.worker.lane.world import done, events, final_account, publish, t
 pytestmark = pytest.mark.wide
 
 ONE_CALL = (actions(call()), actions(says("Done.")))
+FIRST = "r-1.call.1.0"
 Json = dict[str, Any]
 
 
@@ -218,5 +220,35 @@ def test_a_tree_is_at_most_four_deep() -> None:
         assert causes == ["unknown_parent"]
         depths = [event["parent"]["depth"] for event in events(stage.broker, RESULTS)[:-1]]
         assert sorted(depths) == [1, 2, 3, 4]
+
+    run(main())
+
+
+def test_a_successor_ends_a_child_whose_call_had_ended_before_its_run_goes_on() -> None:
+    """The predecessor dies between the end of the call and that of the child, which is a run."""
+    asked = f"{FIRST}.asked"
+
+    async def main() -> None:
+        def tool(event: Json) -> list[tuple[float, Json | None]]:
+            body = {"agent": {"name": "support"}, "parent": event["parent"]}
+            publish(stage.broker, asked, event["workflow_id"], **body)
+            return [(1.0, {"kind": "ok", "value": "asked"})]
+
+        stage = DelegatingStage(ONE_CALL, {asked: [actions(call("orders.pay"))]}, tool)
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: FIRST in stage.ended())
+        await stage.crash()
+        assert terminals(stage.broker) == {}
+        stage.worker.assign(0)
+        await until(lambda: done(stage.broker, ["r-1"]), 600)
+        await stage.end()
+
+        assert cause(stage, asked) == "cancelled"
+        assert ends(stage) == [asked, "r-1"]
+        found = {one["request_id"]: one for one in events(stage.broker, RESULTS, DEAD_LETTERS)}
+        last = events(stage.broker, ATTEMPTS)[-1]
+        assert last["request_id"] == "r-1"
+        assert last["started_at"] >= found[asked]["at"], "the run waits for its child"
 
     run(main())
