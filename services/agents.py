@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
 from answerbus.budget import Budget
-from answerbus.private.runs import Delegation
+from answerbus.private.runs import BestOf, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import Digest
@@ -49,6 +49,7 @@ class AgentSettings(Section):
     remember_thoughts: bool = False
     show_thoughts: bool = False
     delegate: Annotated[Delegation | None, JSON_IN_VARIABLE] = None
+    best_of: Annotated[BestOf | None, JSON_IN_VARIABLE] = None
 
     @field_validator("tools")
     @classmethod
@@ -56,6 +57,14 @@ class AgentSettings(Section):
         if len(set(tools)) < len(tools):
             raise ValueError("each tool once")
         return tools
+
+    @model_validator(mode="after")
+    def _one_composition(self) -> "AgentSettings":
+        if self.best_of and (self.tools or self.delegate):
+            raise ValueError(
+                "`best_of`, or `tools` and `delegate`: with it no model calls anything"
+            )
+        return self
 
 
 def of_distributions() -> Mapping[str, AgentSettings]:

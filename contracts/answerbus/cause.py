@@ -138,6 +138,16 @@ class RunExhausted(Wire):
     which: Literal["steps", "transcript"]
 
 
+class ChildrenFailed(Wire):
+    """No child that a composition needs gave an answer; `ended` says of each how it ended.
+
+    For a dead letter that is the kind of its cause.
+    """
+
+    kind: Literal["children_failed"] = "children_failed"
+    ended: tuple[str, ...]
+
+
 class Cancelled(Wire):
     """A person has cancelled the request."""
 
@@ -166,6 +176,7 @@ Cause = Annotated[
     | UnknownParent
     | MissingTools
     | RunExhausted
+    | ChildrenFailed
     | Cancelled,
     Field(discriminator="kind"),
 ]

@@ -13,6 +13,7 @@ from answerbus.cause import AnswerTooLarge as AnswerTooLarge
 from answerbus.cause import BudgetExhausted as BudgetExhausted
 from answerbus.cause import Cancelled as Cancelled
 from answerbus.cause import Cause as Cause
+from answerbus.cause import ChildrenFailed as ChildrenFailed
 from answerbus.cause import ConflictingId as ConflictingId
 from answerbus.cause import CrashedWorker as CrashedWorker
 from answerbus.cause import DeadlinePassed as DeadlinePassed

@@ -104,6 +104,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return f"No tool server has announced {', '.join(cause.tools)}."
         case causes.RunExhausted():
             return f"The limit of {cause.which} of the run was reached before its end."
+        case causes.ChildrenFailed():
+            return f"No proposal was an answer ({', '.join(dict.fromkeys(cause.ended))})."
         case causes.Cancelled():
             return f"Cancelled by {cause.by}: {cause.reason}"
         case _:
@@ -147,6 +149,8 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "Start the tool server, see `answerbus tools list`, then replay it."
         case causes.RunExhausted():
             return "Raise the agent's limits, or ask for less at once."
+        case causes.ChildrenFailed():
+            return "See how each child ended, and mend that; then replay it."
         case causes.Cancelled():
             return "Replay it if it was cancelled by mistake."
         case _:

@@ -50,6 +50,7 @@ CHILDREN_MAX = 64
 DEPTH_DEFAULT = 2
 DEPTH_MAX = 4
 DELEGATES_MAX = 48  # agents, and profiles, that a run may choose for its children
+PROPOSALS_MAX = 16  # of one run
 CHILD_SCHEMA_BYTES_MAX = 16 * KIB  # that a model writes
 CHILD_TEXT_BYTES_MAX = 16 * KIB  # of instructions
 USES_MAX = 32  # facts and results that one child is given

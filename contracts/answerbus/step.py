@@ -13,6 +13,14 @@ from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
 
 Number = Annotated[int, Field(ge=1)]
 CallState = Literal["called", "waiting", "awaits_approval", "ended"]
+Composed = Literal["propose", "select"]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_IF_COMPOSED = Field(exclude_if=_is_none)
 
 
 class StepCall(Wire):
@@ -29,7 +37,9 @@ class Step(Wire):
     """An accepted answer of a run that is not its end; `n` counts steps, `attempt` the spends.
 
     `hash` covers all other fields, `previous` is the hash of what the run wrote before. The ends of
-    calls stand in the same chain.
+    calls stand in the same chain. `composed` is there where no model decides what comes next: the
+    step that asks for proposals has no attempt, and that of the selection is the run's last. It
+    says which call was `chosen`.
     """
 
     kind: Literal["step"] = "step"
@@ -43,6 +53,8 @@ class Step(Wire):
     calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
     usage: Usage
     account: AccountState
+    composed: Annotated[Composed | None, _IF_COMPOSED] = None
+    chosen: Annotated[CallId | None, _IF_COMPOSED] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest

@@ -12,6 +12,7 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision, NextStep, Wait
+from services.worker.core.run.composition import ComputedStep
 from services.worker.lane_port import Later, NoCall, RequestTask, Unanswerable
 
 
@@ -26,6 +27,9 @@ async def handle(task: RequestTask) -> None:
                 return  # it waits in the queue: for its moment, for its tools, or for its account
             case Unanswerable(cause=cause):
                 await task.dead_letter(cause)
+                return
+            case ComputedStep():
+                await task.take_step(end)
                 return
             case Wait(delay_s=delay_s) | Later(delay_s=delay_s):
                 await task.pause(delay_s)

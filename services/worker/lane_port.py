@@ -13,6 +13,7 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.composition import ComputedStep
 
 
 class LaneLost(Exception):
@@ -46,7 +47,7 @@ class Later:
     delay_s: float
 
 
-NoCall = Unanswerable | Later | Reserved
+NoCall = Unanswerable | Later | Reserved | ComputedStep
 
 
 class CallPlace(Protocol):
@@ -94,6 +95,10 @@ class RequestTask(Protocol):
 
         Gives what was published: a dead letter, if no record can hold the decision.
         """
+        ...
+
+    async def take_step(self, computed: ComputedStep) -> None:
+        """Let the run have a step without a call, and commit that."""
         ...
 
     async def dead_letter(self, cause: Cause) -> None:

@@ -1,11 +1,10 @@
 """From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
 
-import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from answerbus.agent import AgentRef, Malformed
+from answerbus.agent import AgentRef
 from answerbus.dead_letter import (
     Cause,
     HostileSchema,
@@ -18,7 +17,7 @@ from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import Request, SchemaRef, TextRef
+from answerbus.request import Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
@@ -28,12 +27,12 @@ from services.worker.core.run.begun import begun
 from services.worker.core.run.delegation import may_delegate
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
-from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.dialects.schema_cache import Compiled, SchemaCache
+from services.worker.dialects.schema_cache import Compiled, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
+from services.worker.step_schemas import StepSchema
 from services.worker.tasks.schema_compiler import Apart, SchemaCompiler, at_once
 
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
@@ -132,10 +131,30 @@ class Planner:
         if backend is None:
             return UnknownProfile()
         compiled = self._schemas.compiled(request.answer_schema, backend.dialect)
+        return self._planned(backend, compiled)
+
+    def _planned(
+        self, backend: Backend, compiled: Compiled, step: Request | None = None
+    ) -> Plan | Cause:
         if isinstance(compiled, Unusable):
             return compiled.cause
-        asked, wire = compiled
-        return Plan(backend.facts, asked, wire, self._prompt_secret)
+        return Plan(backend.facts, *compiled, self._prompt_secret, step)
+
+    def resolved(self, request: Request) -> ResolvedSchema | Unusable:
+        """The authority on the answer to a request, as it is kept for the profile if it is."""
+        backend = self.backends.get(request.profile)
+        found = backend and self._schemas.compiled(request.answer_schema, backend.dialect)
+        if isinstance(found, tuple):
+            return found[0]
+        return self._schemas.resolved(request.answer_schema)
+
+    def plan_as(
+        self, step: Request, resolved: Callable[[], ResolvedSchema | Unusable], profile: str
+    ) -> Plan | Cause:
+        """How a step is asked of a profile with a schema of its own; nothing comes after it."""
+        if (backend := self.backends.get(profile)) is None:
+            return UnknownProfile()
+        return self._planned(backend, compiled_for(resolved, backend.dialect), step)
 
     def problems_of(self, request: Request) -> tuple[Problem, ...]:
         """Why a child cannot be asked, in words for the model that wants it; empty if it can."""
@@ -181,7 +200,7 @@ class Planner:
             return UnknownProfile()
         finishes, delegates = is_last_attempt or must_finish(run), may_delegate(request, run)
         malformed = request.agent.malformed if request.agent else None
-        wanted = _StepSchema(run, request.answer_schema, finishes, delegates, malformed)
+        wanted = StepSchema(run, request.answer_schema, finishes, delegates, malformed)
         compiled = await self._step_compiled(wanted, backend.dialect)
         if isinstance(compiled, Unusable):
             return compiled.cause
@@ -209,38 +228,10 @@ class Planner:
             for dialect in sorted({backend.dialect for backend in self.backends.values()}):
                 for finishes in (False, True):
                     delegates = definition.delegate is not None and not finishes
-                    wanted = _StepSchema(Run(definition), TextRef(), finishes, delegates, None)
+                    wanted = StepSchema(Run(definition), TextRef(), finishes, delegates, None)
                     await self._step_compiled(wanted, dialect)
 
-    async def _step_compiled(self, wanted: "_StepSchema", dialect: DialectName) -> Compiled:
+    async def _step_compiled(self, wanted: StepSchema, dialect: DialectName) -> Compiled:
         return await self._compiler.compiled(
             wanted.text, partial(wanted.resolved, self._schemas), dialect
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _StepSchema:
-    """Which schema a step has: `text` is the same exactly where it is."""
-
-    run: Run
-    answer: SchemaRef
-    finishes: bool
-    delegates: bool
-    malformed: Malformed | None
-
-    @property
-    def text(self) -> str:
-        how = self.finishes, self.delegates, self.malformed
-        return json.dumps([self.run.agent.digest, *how, self.answer.model_dump_json()])
-
-    def resolved(self, schemas: SchemaCache) -> ResolvedSchema | Unusable:
-        final = schemas.resolved(self.answer)
-        if isinstance(final, Unusable):
-            return final
-        return resolve_step(
-            self.run.definition,
-            final,
-            must_finish=self.finishes,
-            may_delegate=self.delegates,
-            malformed=self.malformed,
         )

@@ -53,6 +53,22 @@ class Delegation(Wire):
     profiles: Annotated[tuple[Name, ...], Field(max_length=limits.DELEGATES_MAX)] = ()
 
 
+class BestOf(Wire):
+    """That an agent has `n` proposals made of its answer, and one of them chosen.
+
+    `propose` names the contract of the proposals; without it they have the form that the request
+    asks for. `select` is the contract of the choice. The `profiles` take turns for proposals, and
+    `selector` chooses; without them it is the profile of the request. `criteria` say what is good.
+    """
+
+    n: Annotated[int, Field(ge=2, le=limits.PROPOSALS_MAX)] = 3
+    propose: Name | None = None
+    select: Literal["selection"] = "selection"
+    profiles: Annotated[tuple[Name, ...], Field(max_length=limits.PROPOSALS_MAX)] = ()
+    selector: Name | None = None
+    criteria: str = ""
+
+
 class AgentDefinition(Wire):
     """A named, versioned definition of an agent, frozen as data into each of its runs."""
 
@@ -71,6 +87,7 @@ class AgentDefinition(Wire):
     remember_thoughts: bool = False
     show_thoughts: bool = False
     delegate: Annotated[Delegation | None, _IF_SAID] = None
+    best_of: Annotated[BestOf | None, _IF_SAID] = None
 
 
 class Link(Wire):

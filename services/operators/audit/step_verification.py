@@ -97,7 +97,7 @@ class StepVerification:
 
     def _judge(self, stored: Stored, event: Step | ToolEnded, computed: str) -> None:
         self.steps += isinstance(event, Step)
-        if isinstance(event, Step):
+        if isinstance(event, Step) and event.composed is None:
             link = event.request_id, event.attempt
             if self._expected.pop(link, None) is None:
                 self._without.setdefault(link, (stored.place, stored.at_ms))

@@ -160,12 +160,13 @@ class RunFold:
     ) -> Iterator[StepNode]:
         before = 0
         for step in (found.steps[n] for n in sorted(found.steps)):
-            attempt = found.attempts.get(step.attempt)
+            number = 0 if step.composed == "propose" else step.attempt  # it has no attempt
+            attempt = found.attempts.get(number)
             calls = tuple(self._call(found, call, children) for call in step.calls)
             took_ms = attempt.duration_ms if attempt else None
-            took = spent_since(spent, before, step.attempt)
+            took = spent_since(spent, before, number)
             yield StepNode(step.n, step.attempt, step.at, took_ms, step.said, calls, took)
-            before = step.attempt
+            before = number
 
     def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:
         ended = self._ended.get(call.call_id)

@@ -60,5 +60,6 @@ def _agent(name: str, said: AgentSettings) -> Agent:
         remember_thoughts=said.remember_thoughts,
         show_thoughts=said.show_thoughts,
         delegate=said.delegate,
+        best_of=said.best_of,
     )
     return Agent(outline, said.tools, said.approvals)

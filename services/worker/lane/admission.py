@@ -6,15 +6,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-from answerbus.dead_letter import Cause, DeadlinePassed
+from answerbus.dead_letter import DeadlinePassed
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.outcome.call import Call, checked_call
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.asked_calls import wanted_children
+from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import precautions
 from services.worker.lane.lane import Lane
+from services.worker.lane.steps import Prepared
 from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
 from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
@@ -102,7 +104,7 @@ class LaneAdmission:
     """See lane_port.RequestTask.admit: a context that gives back all that was taken in it."""
 
     def __init__(
-        self, lane: Lane, ticket: Ticket, prepare: Callable[[], Awaitable[Plan | Cause]]
+        self, lane: Lane, ticket: Ticket, prepare: Callable[[], Awaitable[Prepared]]
     ) -> None:
         self._lane, self._ticket, self._prepare = lane, ticket, prepare
         self._leases: tuple[CallLease | IsolationLease, ...] = ()
@@ -133,6 +135,8 @@ class LaneAdmission:
         if cause := precautions.end_without_look(lane, ticket):
             return Unanswerable(cause)
         plan = await self._prepare()
+        if isinstance(plan, ComputedStep):
+            return plan
         if not isinstance(plan, Plan):
             return Unanswerable(plan)
         backend = lane.context.planner.backend_of(plan)

@@ -10,7 +10,7 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
 from services.worker.lane.lane import Lane
-from services.worker.lane.steps import plan_of
+from services.worker.lane.steps import Prepared, plan_of
 from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
 
 
@@ -29,7 +29,7 @@ def end_without_look(lane: Lane, ticket: Ticket) -> Cause | None:
     return None
 
 
-async def prepare(lane: Lane, ticket: Ticket) -> Plan | Cause:
+async def prepare(lane: Lane, ticket: Ticket) -> Prepared:
     """How it will be asked; where it may end the worker to find that out, under a mark."""
     request = ticket.request
     is_held = lane.lane_state.suspects.is_held(request.request_id)

@@ -10,11 +10,13 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
-from services.worker.core.outcome.decision import Decision
+from services.worker.core.outcome.decision import Decision, NextStep
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.composition import ComputedStep
 from services.worker.lane import precautions
 from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_funded
 from services.worker.lane.lane import Lane
+from services.worker.lane.steps import Prepared
 from services.worker.lane_port import LaneLost, Later, NoCall, Permit, Unanswerable
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
@@ -29,7 +31,7 @@ class LaneRequestTask:
     def __init__(self, lane: Lane, ticket: Ticket) -> None:
         self.ticket = ticket
         self._lane = lane
-        self._prepared: Plan | Cause | None = None
+        self._prepared: Prepared | None = None
 
     def admit(self) -> LaneAdmission:
         """See lane_port.RequestTask."""
@@ -89,6 +91,19 @@ class LaneRequestTask:
             _log.info("ended as a dead letter: %s", decision.cause.kind)
         return decision
 
+    async def take_step(self, computed: ComputedStep) -> None:
+        """See lane_port.RequestTask."""
+        lane, ticket = self._lane, self.ticket
+        await lane.writable.wait()
+        here, now = lane.opened, lane.context.clock.now()
+        if ticket.cancelled:  # its children would begin only to end
+            await self.dead_letter(ticket.cancelled)
+            return
+        await here.put(here.lane_state.take_computed(ticket, computed, now))
+        here.lane_state.apply_decision(ticket, NextStep(computed.step))
+        lane.progressed()
+        lane.pump()
+
     async def dead_letter(self, cause: Cause) -> None:
         """See lane_port.RequestTask."""
         lane, ticket = self._lane, self.ticket
@@ -110,12 +125,12 @@ class LaneRequestTask:
             async with self._lane.waits.limit(self.ticket, None):
                 await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
 
-    async def _prepare(self) -> Plan | Cause:
+    async def _prepare(self) -> Prepared:
         if self._prepared is None or self._is_outdated(self._prepared):
             self._prepared = await precautions.prepare(self._lane, self.ticket)
         return self._prepared
 
-    def _is_outdated(self, prepared: Plan | Cause) -> bool:
+    def _is_outdated(self, prepared: Prepared) -> bool:
         """Whether its profile was changed since."""
         planner = self._lane.context.planner
         return isinstance(prepared, Plan) and planner.backend_of(prepared) is None

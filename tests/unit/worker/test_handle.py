@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from answerbus.budget import Spent
 from answerbus.dead_letter import BudgetExhausted, Cause, DeadlinePassed
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
@@ -16,6 +17,8 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket
+from services.worker.core.run.composition import ComputedStep
+from services.worker.core.schema.resolved import AcceptedStep, WantedCall
 from services.worker.handle import handle
 from services.worker.lane_port import (
     CallPlace,
@@ -80,6 +83,9 @@ class FakeTask:
         self.told.append(f"commit {getattr(decision, 'kind', 'wait')}")
         self.losses -= 1
         return decision if self.losses < 0 else None
+
+    async def take_step(self, computed: ComputedStep) -> None:
+        self.told.append(f"step {len(computed.step.calls)}")
 
     async def dead_letter(self, cause: Cause) -> None:
         self.told.append(f"dead_letter {cause.kind}")
@@ -152,3 +158,9 @@ def test_a_lane_that_leaves_keeps_nobody_waiting() -> None:
     with pytest.raises(LaneLost):
         told(task)
     assert task.told == [*WHOLE[:4], "commit wait", "leave"]
+
+
+def test_a_step_without_a_call_is_taken_and_ends_the_turn() -> None:
+    step = ComputedStep(AcceptedStep((), (WantedCall("propose", {}),), (), None), Spent())
+
+    assert told(FakeTask(admits=[step])) == ["admit", "leave", "step 1"]

@@ -102,7 +102,7 @@ def _invalid(
     retries = policy.on_invalid == "retry"
     if retries and (again := _next_attempt(call, prior, failed, inputs)):
         return again
-    if policy.at_last == "unvalidated":
+    if policy.at_last == "unvalidated" and call.plan.schema.is_answer:
         found = history.readable(call.plan, content)
         if found is not None and _has_form(found.value, failed):
             return events.unvalidated(call, found.value, failed, inputs.account, inputs.now)

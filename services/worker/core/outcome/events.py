@@ -24,6 +24,8 @@ def result(
 ) -> Result[JsonValue]:
     """A valid answer."""
     shared = _answered(call, account, now, accepted.notes)
+    if accepted.chosen and (run := shared["run"]):  # the selection is a step, and the last one
+        shared["run"] = run.model_copy(update={"steps": run.steps + 1})
     return Result[JsonValue](
         event_id=f"{call.request.request_id}.result",
         answer=call.plan.schema.add_notes(accepted.answer, shared["notes"]),

@@ -15,7 +15,8 @@ from services.worker.core.run.children import child_of
 from services.worker.core.run.delegation import asked_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_call_tool
-from services.worker.core.run.run import DELEGATE, Run
+from services.worker.core.run.proposing import proposal_of
+from services.worker.core.run.run import CHILD_TOOLS, DELEGATE, PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
 
@@ -41,6 +42,8 @@ def asked_call(
         args = {}
     if outcome is None and wanted.tool == DELEGATE:
         outcome = _not_asked(run, args, number, inputs)
+    if outcome is None and wanted.tool == PROPOSE:
+        outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
     return AskedCall(
         call_id=f"{inputs.request.request_id}.call.{attempt}.{place}",
         tool=wanted.tool,
@@ -97,11 +100,15 @@ def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> Ca
         return NotRun(which="children")
     child = child_of(inputs.request, run, read_args(args))
     problems = inputs.problems_of(child) if isinstance(child, Request) else child
+    return _invalid(problems)
+
+
+def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
     return InvalidArgs(problems=problems) if problems else None
 
 
 def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
-    if tool == DELEGATE:
+    if tool in CHILD_TOOLS:
         return False
     match run.tools[tool].card.approval:
         case "never":

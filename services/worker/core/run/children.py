@@ -32,7 +32,8 @@ from answerbus.wire import to_utc_milliseconds
 from services.digest import canonical_digest, text_digest
 from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
-from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.proposing import proposal_of, proposing_until
+from services.worker.core.run.run import PROPOSE, Run, ToolCall
 from services.worker.core.run.tool_outcome import json_bytes, too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
@@ -110,9 +111,10 @@ def child_record(
     is_taken: Callable[[str], bool],
 ) -> RunChildRecord:
     """The child that an open call asks now; its deadline is that of its run, or sooner."""
-    asked = child_of(above, run, read_args(call.asked.args))
-    if not isinstance(asked, Request):
-        raise TypeError("a call that cannot be asked has ended with its step")
+    if call.asked.tool == PROPOSE:
+        asked, deadline = proposal_of(above, run, call.asked.args), proposing_until(now, deadline)
+    else:
+        asked = _delegated(above, run, call)
     ttl_s = max(ceil((deadline - now).total_seconds()), 1)
     begins = deadline - timedelta(seconds=ttl_s)
     if asked.agent is None and ttl_s > TTL_S_MAX:
@@ -130,6 +132,13 @@ def child_record(
         body_digest=canonical_digest(body),
         origin=origin.model_copy(update={"timestamp": to_utc_milliseconds(begins)}),
     )
+
+
+def _delegated(above: Request, run: Run, call: ToolCall) -> Request:
+    asked = child_of(above, run, read_args(call.asked.args))
+    if not isinstance(asked, Request):
+        raise TypeError("a call that cannot be asked has ended with its step")
+    return asked
 
 
 def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:

@@ -46,9 +46,12 @@ def may_delegate(request: Request, run: Run) -> bool:
     return asked_so_far(run) < allowed.children_max
 
 
-def within(run: Run, above: Run) -> Run:
+def within(run: Run, above: Run, depth: int) -> Run:
     """A run that begins as a child: the tree is no deeper than the run above it allows."""
     own, outer = run.definition.delegate, above.definition.delegate
+    if run.definition.best_of and outer and not run.own_steps and depth >= outer.depth_max:
+        alone = run.definition.model_copy(update={"best_of": None})
+        return replace(run, definition=alone)
     if run.own_steps or own is None or outer is None or own.depth_max <= outer.depth_max:
         return run
     bounded = own.model_copy(update={"depth_max": outer.depth_max})
@@ -132,7 +135,12 @@ def call_names(run: Run) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolC
     for step in run.steps:
         number += step.attempt - before if step.attempt > before else step.attempt
         before = step.attempt
-        yield step, tuple((f"call:{number}.{one.place}", one) for one in run.calls_of(step))
+        yield step, tuple((reference_of(number, one.place), one) for one in run.calls_of(step))
+
+
+def reference_of(number: int, place: int) -> str:
+    """How a run names the call at a place of its attempt of that number."""
+    return f"call:{number}.{place}"
 
 
 def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:

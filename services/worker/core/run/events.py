@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from answerbus.budget import AccountState
+from answerbus.budget import AccountState, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
 from answerbus.failure import Problem
@@ -19,12 +19,12 @@ from answerbus.private.runs import (
     RunStepRecord,
 )
 from answerbus.request import Request
-from answerbus.step import CallState, Step, StepCall, ToolEnded
+from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
 from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.schema.resolved import AcceptedStep
+from services.worker.core.schema.resolved import AcceptedStep, Chosen
 
 TOKEN_BYTES = 16
 UNHASHED = "sha256:" + "0" * 64
@@ -104,11 +104,15 @@ def step_event(
     states: tuple[CallState, ...],
     account: AccountState,
     inputs: RunInputs,
+    chosen: str | None = None,
 ) -> tuple[Step, Link]:
     """What the step said and which tools it calls; of thoughts nothing."""
     request = inputs.request
+    composed: Composed | None = None
+    if run.definition.best_of:
+        composed = "select" if chosen else "propose"
     event = Step(
-        event_id=f"{request.request_id}.step.{record.attempt}",
+        event_id=f"{request.request_id}.{_name_of(record, composed)}",
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         agent=run.agent,
@@ -127,11 +131,34 @@ def step_event(
         ),
         usage=record.usage,
         account=account,
+        composed=composed,
+        chosen=chosen,
         at=inputs.now,
         previous=None,
         hash=UNHASHED,
     )
     return chained(event, run.link)
+
+
+def selected(
+    run: Run, attempt: int, usage: Usage, chosen: Chosen, account: AccountState, inputs: RunInputs
+) -> tuple[Step, Link]:
+    """The last step of a run that chose an answer: which, and why."""
+    record = RunStepRecord(
+        request_id=inputs.request.request_id,
+        n=len(run.steps) + 1,
+        attempt=attempt,
+        said=(f"{chosen.reference} was chosen: {chosen.reason}",),
+        calls=(),
+        usage=usage,
+        link=Link(number=1, hash=UNHASHED),
+    )
+    return step_event(run, record, (), account, inputs, chosen.call_id)
+
+
+def _name_of(record: RunStepRecord, composed: Composed | None) -> str:
+    """A step that has no attempt must not have the name of one."""
+    return composed or f"step.{record.attempt}"
 
 
 def call_ended(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from answerbus.private.runs import RunCallRecord
 from services.worker.core.run import events
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import DELEGATE, Run, ToolCall
+from services.worker.core.run.run import CHILD_TOOLS, Run, ToolCall
 
 POSTPONED = timedelta(seconds=5)  # until the call is looked at again
 
@@ -19,8 +19,8 @@ def may_call(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
 
 
 def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
-    """Whether a call of that tool can be: `delegate` has no toolset that could be away."""
-    return name == DELEGATE or inputs.may_call(run.tools[name].toolset, inputs.now)
+    """Whether a call of that tool can be: children need no toolset that could be away."""
+    return name in CHILD_TOOLS or inputs.may_call(run.tools[name].toolset, inputs.now)
 
 
 def is_postponed(call: ToolCall, inputs: RunInputs) -> bool:

@@ -22,6 +22,8 @@ from services.worker.core.run.agents import agent_id
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
+PROPOSE = "propose"  # the same, of steps that no model was asked for
+CHILD_TOOLS = frozenset({DELEGATE, PROPOSE})
 
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
@@ -53,7 +55,7 @@ class ToolCall:
     @property
     def asks_child(self) -> bool:
         """Whether it is answered by a child, and by no tool server."""
-        return self.asked.tool == DELEGATE
+        return self.asked.tool in CHILD_TOOLS
 
     @property
     def awaits_approval(self) -> bool:

@@ -56,6 +56,7 @@ def _contract(contract: Contract[Any]) -> ResolvedSchema:
         audit_only=contract.audit_only,
         from_text=partial(_from_text, contract) if contract.from_text else None,
         from_loose=contract.from_loose,
+        read_published=partial(_read_published, contract),
     )
 
 
@@ -76,13 +77,16 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
     )
 
 
-def _from_text(contract: Contract[Any], text: str) -> Accepted | failure.Invalid:
-    answer = contract.from_text(text) if contract.from_text else text
+def _read_published(contract: Contract[Any], answer: JsonValue) -> Accepted | failure.Invalid:
     try:
         published = contract.adapter.validate_json(to_json(answer), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, answer))
     return Accepted(answer, declined=contract.declines(published))
+
+
+def _from_text(contract: Contract[Any], text: str) -> Accepted | failure.Invalid:
+    return _read_published(contract, contract.from_text(text) if contract.from_text else text)
 
 
 def _without(answer: JsonValue, audit_only: frozenset[str]) -> JsonValue:

@@ -18,13 +18,26 @@ JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which of several answers was chosen: by the call that gave it, and why."""
+
+    call_id: str
+    reference: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
-    """A valid answer: what is published, and what is for the audit alone."""
+    """A valid answer: what is published, and what is for the audit alone.
+
+    `chosen` is there where others gave the answer.
+    """
 
     answer: JsonValue
     declined: Declined | None = None
     rationale: str | None = None
     notes: tuple[str, ...] = ()
+    chosen: Chosen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +59,13 @@ class AcceptedStep:
     rationale: str | None
 
 
-def _as_it_is(value: JsonValue) -> JsonValue:
+def as_it_is(value: JsonValue) -> JsonValue:
+    """Change nothing."""
     return value
 
 
-def _without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
+def without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
+    """An answer that has no place for them."""
     return answer
 
 
@@ -77,6 +92,8 @@ class ResolvedSchema:
     forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
     notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
     such text at once. `shown` is what of an answer may be told again, beside audit-only fields.
+    `read_published` reads an answer once more after it was published, where that differs.
+    `is_answer` is false where what a model writes is never the answer itself.
     """
 
     id: SchemaId
@@ -86,15 +103,21 @@ class ResolvedSchema:
     read: Callable[[JsonValue], Accepted | AcceptedStep | failure.Invalid]
     audit_only: frozenset[str] = frozenset()
     from_text: Callable[[str], Accepted | failure.Invalid] | None = None
-    from_loose: Callable[[JsonValue], JsonValue] = _as_it_is
-    add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = _without_notes
+    from_loose: Callable[[JsonValue], JsonValue] = as_it_is
+    add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = without_notes
     malformed_is_text: bool = False
-    shown: Callable[[JsonValue], JsonValue] = _as_it_is
+    shown: Callable[[JsonValue], JsonValue] = as_it_is
+    read_published: Callable[[JsonValue], Accepted | failure.Invalid] | None = None
+    is_answer: bool = True
+
+    def is_valid(self, published: JsonValue) -> bool:
+        """Whether an answer that was published satisfies it."""
+        return isinstance((self.read_published or self.read)(published), Accepted)
 
     @property
     def hides_some(self) -> bool:
         """Whether a part of an answer is for auditors alone."""
-        return bool(self.audit_only) or self.shown is not _as_it_is
+        return bool(self.audit_only) or self.shown is not as_it_is
 
 
 @dataclass(frozen=True, slots=True)

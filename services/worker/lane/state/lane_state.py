@@ -24,6 +24,7 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.children import Ended
+from services.worker.core.run.composition import ComputedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.lane.state.recorded_lane import RecordedLane
@@ -94,7 +95,15 @@ class LaneState(RecordedLane):
                 self._release_offset(ticket)
                 return decision, self.writing(*written, self._account(ticket))
             case _:
+                written += self.runs.selected(call, decision, account.state, now)
                 return decision, self._terminal(ticket, decision, now, *written)
+
+    def take_computed(self, ticket: Ticket, computed: ComputedStep, now: datetime) -> LaneWrite:
+        """Write down a step without a call; its children leave the run what its last one costs."""
+        account = self.ledger.account(ticket.request, now)
+        self.queue.children.keep(ticket, floor=True)
+        taken = self.runs.take_computed(ticket, computed, account.state, now)
+        return self.writing(*taken, *self._goes_on(ticket))
 
     def _outcome(
         self, call: Call, decision: Decision, account: Account, now: datetime
@@ -172,16 +181,6 @@ class LaneState(RecordedLane):
         """A cancellation came while its call was settled."""
         if ticket.cancelled:
             self.runs.stopped.append(ticket)
-
-    def pack_ids(self, now: datetime) -> LaneWrite | None:
-        """The next step by which closed ids that stand singly in the ledger become chunks there."""
-        self.ledger.forget(now, self.watermark.committable)
-        packed = self.ledger.closed.pack(now)
-        written = (
-            records.ledger_tombstone(key, self.partition) if chunk is None else self._record(chunk)
-            for key, chunk in packed
-        )
-        return self.writing(*written) if packed else None
 
     def _terminal(
         self, ticket: Ticket, outcome: Ended, now: datetime, *written: OutRecord

@@ -8,6 +8,7 @@ from services.worker.core.budget.account import Account, Charged
 from services.worker.core.budget.allowance import UNBOUND, Allowance, Cap
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.children import may_ask
+from services.worker.core.run.composition import Funds
 
 NO_FLOOR = Spent()
 
@@ -115,6 +116,18 @@ class OpenChildren:
         """The same, without what it must leave to runs now."""
         left = account.limit.attempts - account.charged[0]
         return self.allowance(ticket, account).attempts_now(left)
+
+    def funds(self, ticket: Ticket, account: Account) -> Funds:
+        """What a request may use now, as far as no call in flight gives anything back."""
+        pending, limit = account.in_flight.values(), account.limit
+        floor = self.allowance(ticket, account).floor
+        tokens = account.charged[1] + sum(spend.tokens for spend in pending) + floor[1]
+        micro_usd = account.charged[2] + sum(spend.micro_usd for spend in pending) + floor[2]
+        return Funds(
+            self.attempts_now(ticket, account) - len(pending),
+            None if limit.tokens is None else limit.tokens - tokens,
+            None if limit.micro_usd is None else limit.micro_usd - micro_usd,
+        )
 
     def used(self, ticket: Ticket, account: Account) -> int:
         """The counted attempts of a request and all below it, as far as they are settled."""

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from answerbus.budget import AccountState
+from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
 from answerbus.control import Approval
 from answerbus.failure import Problem
+from answerbus.outcome import Result
 from answerbus.private.runs import (
     RunChildRecord,
     RunRecord,
@@ -21,13 +22,15 @@ from answerbus.step import ToolEnded
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.worker.core.budget.allowance import floor_after
 from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket, ticket_of_child
-from services.worker.core.run import transitions
+from services.worker.core.run import events, transitions
 from services.worker.core.run.children import Ended, usage_of
+from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import DELEGATE, Run
+from services.worker.core.run.run import CHILD_TOOLS, Run
 from services.worker.core.run.transitions import Change, Written
-from services.worker.core.schema.resolved import AcceptedStep
+from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.held_tickets import HeldTickets
@@ -93,6 +96,35 @@ class OpenRuns(Cancellations):
         )
         head = [] if run.own_steps else [self._head(ticket, run)]
         return [*head, *self._apply(ticket, change)]
+
+    def take_computed(
+        self, ticket: Ticket, computed: ComputedStep, account: AccountState, now: datetime
+    ) -> list[OutRecord]:
+        """A step that no model was asked for; it stands where an attempt of its number would."""
+        run, inputs = _run_of(ticket), self._inputs(ticket, now)
+        change = transitions.take_step(
+            run,
+            computed.step,
+            len(run.steps) + 1,
+            Usage(),
+            Usage(),
+            account,
+            inputs,
+            computed.floor,
+        )
+        return [self._head(ticket, run), *self._apply(ticket, change)]
+
+    def selected(
+        self, call: Call, decision: Decision, account: AccountState, now: datetime
+    ) -> list[OutRecord]:
+        """The answer of a run was chosen among others: its last step says which, and why."""
+        chosen = call.checked.chosen if isinstance(call.checked, Accepted) else None
+        if chosen is None or not isinstance(decision, Result):
+            return []
+        run, inputs = _run_of(call.ticket), self._inputs(call.ticket, now)
+        event, link = events.selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
+        call.ticket.run = replace(run, link=link)
+        return [records.run_event_record(event, self.partition)]
 
     def result_came(self, ticket: Ticket, result: ToolResult, now: datetime) -> list[OutRecord]:
         """A tool server has ended a call; nothing where it may not."""
@@ -179,7 +211,7 @@ class OpenRuns(Cancellations):
     def _count(self, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
-                is_known = event.tool in change.run.tools or event.tool == DELEGATE
+                is_known = event.tool in change.run.tools or event.tool in CHILD_TOOLS
                 tool = event.tool if is_known else UNKNOWN_TOOL
                 self.ended[tool, event.outcome.kind] += 1
 

@@ -74,6 +74,16 @@ class RecordedLane(RecordAdmission):
         lane = self.ledger.lane
         return self.ownership_record(now) if lane and now - lane.at > RENEWED_AFTER else None
 
+    def pack_ids(self, now: datetime) -> LaneWrite | None:
+        """The next step by which closed ids that stand singly in the ledger become chunks there."""
+        self.ledger.forget(now, self.watermark.committable)
+        packed = self.ledger.closed.pack(now)
+        written = (
+            records.ledger_tombstone(key, self.partition) if chunk is None else self._record(chunk)
+            for key, chunk in packed
+        )
+        return self.writing(*written) if packed else None
+
     def _account_of(self, account_id: str) -> LateRecord:
         return records.account_record(self.ledger.accounts[account_id], self.partition)
 

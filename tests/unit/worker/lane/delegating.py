@@ -168,9 +168,11 @@ def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
         if outcome["kind"] == "result":
             assert told == {"kind": "ok", "value": outcome["answer"]}
             answer = outcome["answer"]
-            if answer["success"]:
-                schema = spawned[name]["answer_schema"]["json_schema"]
-                jsonschema.validate(answer["output"], schema)
+            asked = spawned[name]["answer_schema"]
+            if not asked.get("wrapped"):
+                jsonschema.validate(answer, asked.get("json_schema", True))
+            elif answer["success"]:
+                jsonschema.validate(answer["output"], asked["json_schema"])
         elif told["kind"] != "cancelled":
             assert told["kind"] in {"dead_letter", "declined"}
 

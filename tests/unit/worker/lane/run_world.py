@@ -197,7 +197,7 @@ TOOLS = {
 def run_context(provider: FakeProvider, agent: Json | None = None, **settings: Any) -> Context:
     """A worker's context with one agent, `support`, and the tools of one toolset."""
     outline = AgentDefinition(name="support", version=1, instructions="Help.", **(agent or {}))
-    agents = Agents([Agent(outline, tuple(TOOLS))])
+    agents = Agents([Agent(outline, () if outline.best_of else tuple(TOOLS))])
     around = context(provider, **settings)
     planner = Planner(around.planner.backends, Registry(), agents=agents)
     planner.tools = TOOLS

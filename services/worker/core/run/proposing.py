@@ -1,0 +1,121 @@
+"""`best_of`: the proposals that a run asks for, how many it may ask for, and which it has; pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from answerbus.budget import Spent
+from answerbus.call_outcome import CallOk, ChildDeadLetter
+from answerbus.failure import Problem
+from answerbus.limits import DEPTH_MAX
+from answerbus.private.runs import BestOf
+from answerbus.request import ContractRef, Policy, Request
+from services.worker.core.run.composition import ComputedStep, Funds
+from services.worker.core.run.delegation import call_names, depth_of
+from services.worker.core.run.run import PROPOSE, Run
+from services.worker.core.schema.resolved import AcceptedStep, WantedCall
+
+PROPOSING_SHARE = 0.75  # of the time that is left: the rest is for the selection
+PROPOSALS_MIN = 2  # of fewer there is nothing to select
+
+Cost = tuple[int, int]  # tokens, and millionths of a US dollar, at worst
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A proposal that may be chosen; `reference` is how the selector names it."""
+
+    reference: str
+    call_id: str
+    profile: str
+    answer: JsonValue
+
+
+def wrong_form(request: Request, best_of: BestOf) -> Problem | None:
+    """Why the answer that is asked for cannot be one of the proposals, if so."""
+    ref = request.answer_schema
+    if best_of.propose is None or (isinstance(ref, ContractRef) and ref.name == best_of.propose):
+        return None
+    expected = f"the contract {best_of.propose}, which the agent proposes"
+    return Problem.of("/answer_schema", "contract", expected)
+
+
+def profiles_of(request: Request, best_of: BestOf) -> tuple[str, ...]:
+    """By whom each proposal is made: the profiles take turns."""
+    profiles = best_of.profiles or (request.profile,)
+    return tuple(profiles[number % len(profiles)] for number in range(best_of.n))
+
+
+def proposal_of(above: Request, run: Run, args: Mapping[str, JsonValue]) -> Request:
+    """What a proposal is asked as, but for its id, time and parent: the very task of the run."""
+    context = above.context
+    instructions = f"{run.definition.instructions}\n\n{context.instructions}"
+    policy = Policy(on_invalid=above.policy.on_invalid, on_refusal=above.policy.on_refusal)
+    return Request(
+        request_id=above.request_id,
+        workflow_id=above.workflow_id,
+        answer_schema=above.answer_schema,
+        context=context.model_copy(update={"instructions": instructions}),
+        profile=str(args.get("profile")),
+        budget=above.budget,
+        policy=policy,
+        labels=above.labels,
+        replay=above.replay,
+    )
+
+
+def proposing_until(now: datetime, deadline: datetime) -> datetime:
+    """The deadline of proposals: a slow one leaves time to choose among the others."""
+    return now + (deadline - now) * PROPOSING_SHARE
+
+
+def may_propose(request: Request) -> bool:
+    """Whether the run may have children where it stands."""
+    return depth_of(request) < DEPTH_MAX
+
+
+def proposing(
+    profiles: tuple[str, ...], funds: Funds, proposal: Cost, selection: Cost
+) -> ComputedStep | None:
+    """The step that asks for proposals: as many as leave an attempt for the selection.
+
+    None if not even two proposals and a selection can be paid for: then the run answers itself.
+    """
+    number = min(len(profiles), funds.attempts - 1)
+    worst = [PROPOSALS_MIN * one + last for one, last in zip(proposal, selection, strict=True)]
+    if number < PROPOSALS_MIN or not funds.has(*worst):
+        return None
+    wanted = tuple(WantedCall(PROPOSE, {"profile": name}) for name in profiles[:number])
+    tokens, micro_usd = selection
+    floor = Spent(
+        tokens=0 if funds.tokens is None else tokens,
+        micro_usd=0 if funds.micro_usd is None else micro_usd,
+    )
+    return ComputedStep(AcceptedStep((), wanted, (), None), floor)
+
+
+def candidates_of(run: Run, is_valid: Callable[[JsonValue], bool]) -> tuple[Candidate, ...]:
+    """The proposals that are answers, each looked at again."""
+    return tuple(one for one in _answers(run) if is_valid(one.answer))
+
+
+def failures_of(run: Run) -> tuple[str, ...]:
+    """How each proposal ended; of a dead letter its cause."""
+    outcomes = (call.outcome for step in run.own_steps for call in run.calls_of(step))
+    return tuple(
+        one.cause if isinstance(one, ChildDeadLetter) else one.kind for one in outcomes if one
+    )
+
+
+def _answers(run: Run) -> Iterator[Candidate]:
+    for _, calls in call_names(run):
+        for name, call in calls:
+            if call.asked.tool == PROPOSE and isinstance(call.outcome, CallOk):
+                yield Candidate(
+                    name,
+                    call.asked.call_id,
+                    str(call.asked.args.get("profile")),
+                    call.outcome.value,
+                )
