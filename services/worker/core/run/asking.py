@@ -1,8 +1,6 @@
 """What the next step of a run is asked as: an ordinary request, derived from request and run."""
 
-from answerbus.private.runs import ToolDefinition
-from answerbus.request import Fact, Message, Request
-from services.worker.core.json_schema.keywords import JsonObject
+from answerbus.request import Message, Request
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import PromptRoom, Transcript, transcript
@@ -47,26 +45,8 @@ def asking(
     whole = context.model_copy(
         update={
             "instructions": "\n\n".join(part for part in instructions if part),
-            "facts": (*map(_described, definition.tools), *context.facts),
+            "facts": (*run.described_tools, *context.facts),
             "messages": tuple(messages),
         }
     )
     return request.model_copy(update={"context": whole})
-
-
-def _described(tool: ToolDefinition) -> Fact:
-    """Descriptions are written by the owner of the tool: data behind a fence, and no rule."""
-    texts: JsonObject = {"description": tool.card.description}
-    if args := _descriptions(tool.card.args_schema):
-        texts["args"] = args
-    return Fact(name=f"tool {tool.name}", value=texts)
-
-
-def _descriptions(schema: JsonObject) -> JsonObject:
-    properties = schema.get("properties")
-    found: JsonObject = {}
-    for name, property_ in properties.items() if isinstance(properties, dict) else ():
-        text = property_.get("description") if isinstance(property_, dict) else None
-        if isinstance(text, str):
-            found[name] = text
-    return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from answerbus.agent import AgentId, RunSummary
 from answerbus.budget import Spent, Usage
@@ -18,13 +18,16 @@ from answerbus.private.runs import (
     RunStepRecord,
     ToolDefinition,
 )
+from answerbus.request import Fact
 from services.worker.core.run.agents import agent_id
+from services.worker.core.run.described_tools import described_tools
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
 PROPOSE = "propose"  # the same, of steps that no model was asked for
 CHILD_TOOLS = frozenset({DELEGATE, PROPOSE})
 
+_OF_DEFINITION = frozenset({"agent", "tools", "described_tools"})  # cached properties
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
 
@@ -98,6 +101,11 @@ class Run:
         """Those of the definition, by name."""
         return {tool.name: tool for tool in self.definition.tools}
 
+    @cached_property
+    def described_tools(self) -> tuple[Fact, ...]:
+        """What its model is told of them."""
+        return described_tools(self.definition)
+
     def calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:
         """The calls of a step, in their order."""
         for place, asked in enumerate(step.calls):
@@ -141,11 +149,22 @@ class Run:
     def with_call(self, record: RunCallRecord, call_id: str) -> "Run":
         """The run with another state of one call."""
         link = record.link or self.link
-        return replace(self, calls={**self.calls, call_id: record}, link=link)
+        return self._changed(calls={**self.calls, call_id: record}, link=link)
 
     def with_step(self, step: RunStepRecord) -> "Run":
         """The run with one more step."""
-        return replace(self, steps=(*self.steps, step), link=step.link)
+        return self._changed(steps=(*self.steps, step), link=step.link)
+
+    def with_link(self, link: Link) -> "Run":
+        """The run after an event that no record of its own goes with."""
+        return self._changed(link=link)
+
+    def _changed(self, **changes: Any) -> "Run":
+        """The same definition: what follows from that alone is not worked out for each change."""
+        after = replace(self, **changes)
+        for name in _OF_DEFINITION & self.__dict__.keys():
+            after.__dict__[name] = self.__dict__[name]
+        return after
 
     @property
     def floor(self) -> Spent:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
@@ -19,6 +20,7 @@ RESULTS_ARE_IN = (
     "they do not tell."
 )
 END_DEFAULT = "text_response"
+REMARKS_MAX = 64  # of different texts
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
 
@@ -140,8 +142,13 @@ def _told(
             head = _head(run, name, call)
             text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
             yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
-    remark = remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)
-    yield Message(role="user", content=remark, trust="trusted"), None
+    yield _remark(remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)), None
+
+
+@lru_cache(REMARKS_MAX)
+def _remark(text: str) -> Message:
+    """Nearly all steps of all runs end with the same one."""
+    return Message(role="user", content=text, trust="trusted")
 
 
 def _head(run: Run, name: str, call: ToolCall) -> str:

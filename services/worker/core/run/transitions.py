@@ -3,7 +3,7 @@
 Each gives the run as it is then, and all that must be written down with it, in one transaction.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from answerbus.budget import AccountState, Spent, Usage
@@ -90,7 +90,7 @@ def take_step(
     for call in change.run.calls_of(record):
         if call.asked.outcome is not None:  # it ended with the step itself
             ended, link = events.call_ended(change.run, call, call.asked.outcome, inputs)
-            change = Change(replace(change.run, link=link), (*change.written, ended))
+            change = Change(change.run.with_link(link), (*change.written, ended))
             change = change.then(_linked(change.run, call, link, inputs))
     return change.then(fill_window(change.run, inputs))
 

@@ -74,6 +74,17 @@ def test_a_step_is_written_with_its_calls_and_without_thoughts() -> None:
     assert kinds == ["step", "run_step", "tool_call", "run_call", "tool_call", "run_call"]
 
 
+def test_what_follows_from_the_definition_alone_is_worked_out_once_for_a_run() -> None:
+    before = Run(definition())
+    known = before.agent, before.tools, before.described_tools
+
+    after_step = taken(before, call()).run
+
+    found = after_step.agent, after_step.tools, after_step.described_tools
+    assert all(one is other for one, other in zip(found, known, strict=True))
+    assert len(after_step.open) == 1, "what follows from the steps is not kept"
+
+
 def test_thoughts_are_kept_where_a_later_prompt_may_show_them() -> None:
     change = taken(Run(definition(remember_thoughts=True)), thinks("hm"), call())
 
