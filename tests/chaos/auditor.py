@@ -25,6 +25,7 @@ from tests.chaos.audit import (
     steps,
     terminals,
     tool_calls,
+    trees,
     typed,
 )
 from tests.chaos.audit.history import History, Violation
@@ -41,6 +42,7 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     chunks.check,
     steps.check,
     tool_calls.check,
+    trees.check,
 )
 
 app = typer.Typer(add_completion=False)

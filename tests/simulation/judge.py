@@ -7,8 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from answerbus.topics import DEAD_LETTERS, TOPICS
-from tests.chaos.audit import accounts, calls, chunks, conservation, order, spends, terminals, typed
+from answerbus.topics import DEAD_LETTERS, RUNS, STEPS, TOPICS
+from tests.chaos.audit import (
+    accounts,
+    calls,
+    chunks,
+    conservation,
+    order,
+    spends,
+    terminals,
+    trees,
+    typed,
+)
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
 from tests.chaos.audit.record import Record
@@ -31,8 +41,9 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     calls.check,
     order.check,
     chunks.check,
+    trees.check,
 )
-AUDITED = frozenset(topic.name for topic in TOPICS)
+AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS))
 TYPED_EVERY = 20  # the schemas of all events cost as much time as everything else together
 
 

@@ -53,6 +53,8 @@ def _of_runs(body: dict[str, Any]) -> str | None:
             return f"CONTROL {body['control']['kind']}: {body['effect']} {body['requests']}"
         case "run":
             return f"run {body['request']['request_id']}"
+        case "run_child":
+            return f"child {body['request']['request_id']}"
         case "run_step" | "run_call" | "run_cancel":
             return f"{body['kind']} of {body['request_id']}"
         case _:

@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 from answerbus.registry import Registry
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS
 from services.worker.adapters.clock import BrokerClock
-from services.worker.adapters.kafka import run_reader, shard
+from services.worker.adapters.kafka import shard
 from services.worker.adapters.kafka.forwarding import ForwardingShard
 from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
@@ -52,7 +52,7 @@ LATE_BATCH_S_MAX = 0.05
 HOUR_S = 3_600.0
 CLOCKS_OFF_S = (0.0, 0.0, 0.4, -60.0, 60.0, 26 * HOUR_S, -26 * HOUR_S, -8 * 24 * HOUR_S)
 NULLS = timedelta(seconds=10)  # so long a null value stays at least; in earnest a day
-SAID_POLL_MS = 1_000  # what comes wakes the reader before
+SAID_POLL_MS = 3_000  # what comes wakes the reader before
 TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 
@@ -75,7 +75,6 @@ def simulated_clients() -> Iterator[None]:
         mock.patch.object(shard, "TransactionalProducer", SimProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
         mock.patch.object(shard, "REST_S_MAX", NULLS.total_seconds() / 2),
-        mock.patch.object(run_reader, "POLL_MS", SAID_POLL_MS),
     ):
         yield
 
@@ -143,6 +142,7 @@ class Worker:
             lambda: SaidConsumer(cluster=cluster),
             lambda topic: topic.full_name(PREFIX),
             lambda: self.membership.lifecycles,
+            SAID_POLL_MS,
         )
 
     def _current(self) -> Any:

@@ -20,8 +20,8 @@ def check(history: History) -> Iterator[Violation]:
         if account_id not in history.accounts:
             yield Violation("G3", account_id, "it has Attempts and no account in the ledger")
     requests: dict[str, list[Json]] = defaultdict(list)
-    for request in history.requests.values():
-        requests[account_of(request)].append(request)
+    for arrivals in history.accepted.values():
+        requests[account_of(arrivals[0].body)].append(arrivals[0].body)
     for account_id, event in history.accounts.items():
         yield from _sums(account_id, event.body, chains.get(account_id, []))
         yield from _limit(account_id, event.body, requests[account_id])
@@ -92,7 +92,8 @@ def _shown(history: History) -> Iterator[Violation]:
             if account and shown["limit"] != account.body["limit"]:
                 text = f"{event.record.where} shows another limit than the ledger"
                 yield Violation("G3", shown["id"], text)
-            gave_up = event.body.get("cause") == OUT_OF_ATTEMPTS
+            # What is left to a child is less than what is left: see trees.py.
+            gave_up = event.body.get("cause") == OUT_OF_ATTEMPTS and not event.body.get("parent")
             if gave_up and shown["spent"]["attempts"] < shown["limit"]["attempts"]:
                 text = f"given up for its budget, of which there is left: {shown}"
                 yield Violation("G3", event.body["request_id"], text)

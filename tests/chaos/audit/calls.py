@@ -69,9 +69,9 @@ def _after_commit(history: History, spend: Spend, call: Call) -> Iterator[_Probl
 
 
 def _in_time(history: History, call: Call) -> Iterator[_Problem]:
-    accepted = history.accepted.get(call.request_id)
-    if accepted and call.started > accepted[0].deadline + NOTE_DELAY:
-        yield "G9", f"called at {call.started}, after its deadline of {accepted[0].deadline}"
+    asked = history.asked.get(call.request_id)
+    if asked and call.started > asked.deadline + NOTE_DELAY:
+        yield "G9", f"called at {call.started}, after its deadline of {asked.deadline}"
     ends = [ended_at(terminal) for terminal in history.terminals.get(call.request_id, [])]
     if ends and call.started > min(ends) + CLOCK_ERROR:
         yield "G4", f"called at {call.started}, after its terminal of {min(ends)}"

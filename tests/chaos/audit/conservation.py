@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 
 from tests.chaos.audit.arrival import Arrival
 from tests.chaos.audit.canonical import moment
@@ -14,7 +15,10 @@ def check(history: History) -> Iterator[Violation]:
     for arrival in history.arrivals:
         yield from _fate(history, arrival)
     for request_id, arrivals in history.accepted.items():
-        yield from _answered(history, request_id, arrivals)
+        asked = {arrival.asked_at for arrival in arrivals}
+        yield from _answered(history, request_id, asked, f"it stands at {arrivals[0].place_id}")
+    for request_id, child in history.children.items():
+        yield from _answered(history, request_id, {child.asked_at}, "a run has asked it")
     yield from _from_nowhere(history)
     yield from _replayed_twice(history)
 
@@ -65,11 +69,12 @@ def _is_letter_due(history: History, arrival: Arrival, letter: Event) -> bool:
             return arrival.request_id is None or claims
 
 
-def _answered(history: History, request_id: str, arrivals: list[Arrival]) -> Iterator[Violation]:
+def _answered(
+    history: History, request_id: str, asked: set[datetime], where: str
+) -> Iterator[Violation]:
     terminals = history.terminals.get(request_id, [])
     if not terminals:
-        yield Violation("G1", request_id, f"no terminal; it stands at {arrivals[0].place_id}")
-    asked = {arrival.asked_at for arrival in arrivals}
+        yield Violation("G1", request_id, f"no terminal; {where}")
     for terminal in terminals:
         said = terminal.body.get("requested_at") or terminal.body["origin"]["timestamp"]
         if moment(said) not in asked:
@@ -78,7 +83,7 @@ def _answered(history: History, request_id: str, arrivals: list[Arrival]) -> Ite
 
 
 def _from_nowhere(history: History) -> Iterator[Violation]:
-    for request_id in history.terminals.keys() - history.accepted.keys():
+    for request_id in history.terminals.keys() - history.asked.keys():
         yield Violation("G1", request_id, "a terminal for a request that is not there")
     places = {arrival.letter_id for arrival in history.arrivals}
     for letter_id in history.place_letters.keys() - places:

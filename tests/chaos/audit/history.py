@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tests.chaos.audit.arrival import Arrival, Place, arrival_of
 from tests.chaos.audit.canonical import NotStrictError, moment, read_json
+from tests.chaos.audit.child import Child, child_of_letter, child_of_record
 from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
@@ -187,9 +188,30 @@ class History:
         )
 
     @cached_property
+    def children(self) -> Mapping[str, Child]:
+        """By request id, what runs have asked: no record of the requests topic says it.
+
+        One that ends in the transaction in which it is asked has its letter alone.
+        """
+        records = (e for e in self.events["runs"] if e.body["kind"] == "run_child")
+        found = [child_of_record(event.body) for event in records]
+        letters = (event.body for event in self._letters(about_place=False))
+        found += [child_of_letter(body) for body in letters if body.get("parent")]
+        return {
+            child.body["request_id"]: child
+            for child in reversed(found)
+            if child.body["request_id"] not in self.accepted
+        }
+
+    @cached_property
+    def asked(self) -> Mapping[str, Arrival | Child]:
+        """By request id, what asks for it first: a record, or a run."""
+        return {**{id_: found[0] for id_, found in self.accepted.items()}, **self.children}
+
+    @cached_property
     def requests(self) -> Mapping[str, Json]:
-        """The body that counts for each request id: that of its first accepted record."""
-        return {id_: arrivals[0].body for id_, arrivals in self.accepted.items()}
+        """The body that counts for each request id: that of what asks for it first."""
+        return {id_: asked.body for id_, asked in self.asked.items()}
 
     @cached_property
     def attempts(self) -> Mapping[Spend, list[Event]]:

@@ -20,11 +20,11 @@ class Turn:
 
 
 def check(history: History) -> Iterator[Violation]:
-    """Requests with `ordering: none` stand outside."""
+    """Requests with `ordering: none` stand outside, and so do children of runs."""
     workflows: dict[str, list[Turn]] = defaultdict(list)
     for call in history.calls:
         request = history.requests.get(call.request_id)
-        if request is not None and is_ordered(request):
+        if request is not None and is_ordered(request) and not request.get("parent"):
             ended = _ended(history, call)
             if ended is not None:
                 place = history.accepted[call.request_id][0].place[1]

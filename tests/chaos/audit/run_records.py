@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from tests.chaos.audit.history import CALL_TOPICS, Deed, Event, History, Json
 
+DELEGATE = "delegate"  # the tool whose calls are answered by children
+
 _Value = TypeVar("_Value")
 
 
@@ -92,6 +94,27 @@ class RunRecords:
         events = self.history.events["runs"]
         runs = (event.body for event in events if event.body["kind"] == "run")
         return {run["request"]["request_id"]: run["definition"] for run in runs}
+
+    @cached_property
+    def parents(self) -> Mapping[str, Json]:
+        """Of each child, by its id: whose it is, as its terminal says.
+
+        What a tool asks is a child if it was read in time: else nothing is spent on it.
+        """
+        history = self.history
+        found = ((id_, told[0].body) for id_, told in history.terminals.items())
+        return {
+            id_: body["parent"]
+            for id_, body in found
+            if body.get("parent") and (id_ in history.children or (id_, 1) in history.attempts)
+        }
+
+    def above(self, request_id: str) -> Iterator[str]:
+        """The run that asked a child, the one that asked that, and so on."""
+        parent = self.parents.get(request_id)
+        while parent is not None:
+            yield parent["request_id"]
+            parent = self.parents.get(parent["request_id"])
 
     def cards(self, request_id: str) -> Mapping[str, Json]:
         """The cards of a run's tools, by the names that models use."""

@@ -100,13 +100,14 @@ def _left_behind(runs: RunRecords) -> Iterator[Violation]:
 
 
 def _cancelled(runs: RunRecords) -> Iterator[Violation]:
-    """From the commit of a cancellation on there is no call of a model."""
+    """From the commit of a cancellation on there is no call of a model, nor for a child."""
     for control in runs.controls:
         if control.body["effect"] != "cancelled":
             continue
-        at = control.record.timestamp
+        at, ended = control.record.timestamp, set(control.body["requests"])
         for call in runs.history.calls:
-            if call.request_id in control.body["requests"] and call.started > at + NOTE_DELAY:
+            family = {call.request_id, *runs.above(call.request_id)}
+            if family & ended and call.started > at + NOTE_DELAY:
                 text = f"attempt {call.attempt} was called at {call.started}, cancelled at {at}"
                 yield Violation("A7", call.request_id, text)
 

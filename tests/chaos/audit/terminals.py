@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from tests.chaos.audit import schemas
+from tests.chaos.audit.arrival import Arrival
 from tests.chaos.audit.canonical import digest, sorted_digest
 from tests.chaos.audit.history import Event, History, Json, Violation, ended_at
 
@@ -44,8 +45,9 @@ def _closed(history: History, request_id: str, terminal: Event) -> Iterator[Viol
     if entry is None:
         yield Violation("G2", request_id, f"{_where(terminal)} has no closed entry")
         return
+    digest_ = history.asked[request_id].body_digest or entry.body["body_digest"]
     said = entry.body["outcome"], entry.body["body_digest"]
-    expected = terminal.body["kind"], history.accepted[request_id][0].body_digest
+    expected = terminal.body["kind"], digest_
     if said != expected:
         text = f"the ledger closed it as {said}, and it ended as {expected}"
         yield Violation("G2", request_id, text)
@@ -73,13 +75,14 @@ def _closed_for_nothing(history: History) -> Iterator[Violation]:
 
 
 def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Violation]:
-    arrival = history.accepted[request_id][0]
-    deadline = arrival.deadline
-    at = ended_at(terminal)
+    asked = history.asked[request_id]
+    deadline, at = asked.deadline, ended_at(terminal)
     # A lane that was shut by a fault could do nothing, and one that is full does not read on.
-    opened = history.opened_before(terminal.record.partition, at) or arrival.asked_at
-    read = history.read_at(arrival.place, opened) or at
-    awaited = max(deadline, opened, read, history.awaited_from.get(arrival.place, deadline))
+    opened = history.opened_before(terminal.record.partition, at) or asked.asked_at
+    awaited = max(deadline, opened)
+    if isinstance(asked, Arrival):
+        read = history.read_at(asked.place, opened) or at
+        awaited = max(awaited, read, history.awaited_from.get(asked.place, deadline))
     if at > awaited + TERMINAL_AFTER_DEADLINE:
         yield Violation("G9", request_id, f"its terminal came at {at}, its deadline was {deadline}")
     cause = terminal.body.get("cause", {}).get("kind")

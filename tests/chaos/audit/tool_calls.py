@@ -6,7 +6,7 @@ from datetime import timedelta
 from tests.chaos.audit import schemas
 from tests.chaos.audit.canonical import digest, moment
 from tests.chaos.audit.history import Event, History, Json, Violation
-from tests.chaos.audit.run_records import RunRecords
+from tests.chaos.audit.run_records import DELEGATE, RunRecords
 
 CLOCK_ERROR = timedelta(milliseconds=10)
 SAID_BY_TOOLS = ("ok", "error")  # outcomes that only a tool server can tell
@@ -121,8 +121,8 @@ def _done(runs: RunRecords, call_id: str) -> Iterator[Violation]:
 
 def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]:
     """What a tool is said to have answered, one did, under a token that it was given."""
-    outcome = end.body["outcome"]
-    if outcome["kind"] not in SAID_BY_TOOLS:
+    outcome, asked = end.body["outcome"], runs.asked.get(call_id)
+    if outcome["kind"] not in SAID_BY_TOOLS or (asked and asked[0][1]["tool"] == DELEGATE):
         return
     tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
     answers = [event.body for event in runs.results.get(call_id, [])]

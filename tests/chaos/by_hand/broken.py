@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from tests.chaos.by_hand.run_story import RunStory
 from tests.chaos.by_hand.story import Story
+from tests.chaos.by_hand.tree_story import TreeStory
 
 Tell = Callable[[Story], None]
 TellRun = Callable[[RunStory], None]
+TellTree = Callable[[TreeStory], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,22 @@ class BrokenRun:
 def breaks_run(promise: str, about: str, words: str) -> Callable[[TellRun], BrokenRun]:
     """Makes of a function that tells a history of a run a broken promise."""
     return lambda tell: BrokenRun(tell.__name__, promise, about, words, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenTree:
+    """The same of a tree."""
+
+    name: str
+    promise: str
+    about: str
+    words: str
+    tell: TellTree
+
+
+def breaks_tree(promise: str, about: str, words: str) -> Callable[[TellTree], BrokenTree]:
+    """Makes of a function that tells a history of a tree a broken promise."""
+    return lambda tell: BrokenTree(tell.__name__, promise, about, words, tell)
 
 
 def attempted(story: Story) -> None:

@@ -14,6 +14,14 @@ def begun(story: RunStory, tool: str = GET) -> None:
     story.step("r", 1, tool)
 
 
+def ended(story: RunStory, tool: str = GET) -> None:
+    """The tool runs, its server says so, and the run ends."""
+    story.do("r", "1.0", tool)
+    story.answer("r", "1.0")
+    story.close_call("r", "1.0")
+    story.finish("r", 2)
+
+
 @breaks_run("A1", "r", "its terminal says")
 def another_account_of_the_run(story: RunStory) -> None:
     begun(story)
@@ -81,20 +89,14 @@ def delivery_twice_under_one_number(story: RunStory) -> None:
     begun(story)
     story.deliver("r", "1.0")
     story.deliver("r", "1.0", delivery=1)
-    story.do("r", "1.0")
-    story.answer("r", "1.0")
-    story.close_call("r", "1.0")
-    story.finish("r", 2)
+    ended(story)
 
 
 @breaks_run("A4", "r.call.1.0", "digest")
 def other_arguments_than_their_digest(story: RunStory) -> None:
     begun(story)
     story.deliver("r", "1.0", args_digest=made.DIGEST)
-    story.do("r", "1.0")
-    story.answer("r", "1.0")
-    story.close_call("r", "1.0")
-    story.finish("r", 2)
+    ended(story)
 
 
 @breaks_run("A4", "r.call.1.0", "ran 2 times")
@@ -111,10 +113,7 @@ def at_most_once_delivered_again(story: RunStory) -> None:
     story.approve("r", "1.0")
     story.deliver("r", "1.0", PAY)
     story.deliver("r", "1.0", PAY)
-    story.do("r", "1.0", PAY)
-    story.answer("r", "1.0")
-    story.close_call("r", "1.0")
-    story.finish("r", 2)
+    ended(story, PAY)
 
 
 @breaks_run("A4", "r.call.9.0", "never published")
@@ -164,10 +163,7 @@ def approval_of_other_arguments(story: RunStory) -> None:
     begun(story, PAY)
     story.approve("r", "1.0", args_digest=made.DIGEST)
     story.deliver("r", "1.0", PAY)
-    story.do("r", "1.0", PAY)
-    story.answer("r", "1.0")
-    story.close_call("r", "1.0")
-    story.finish("r", 2)
+    ended(story, PAY)
 
 
 @breaks_run("A6", "r.call.1.0", "is no tool of its agent")

@@ -28,6 +28,7 @@ EXAMPLE_OF = {
     "closed": "origin",
     "run": "malformed_retry",
     "run_call": "called",
+    "run_child": "delegated",
     "step": "calls",
     "tool_call": "at_least_once",
     "tool_result": "ok",
@@ -46,6 +47,7 @@ TOPIC_OF = {
     "closed": "ledger",
     "run": "runs",
     "run_call": "runs",
+    "run_child": "runs",
     "step": "steps",
     "tool_call": "tools.orders",
     "tool_result": "tool-results",
@@ -95,7 +97,7 @@ def key(body: Json) -> bytes:
             text = body["request_id"]
         case "dead_letter":
             text = body["dead_letter_id"]
-        case "run":
+        case "run" | "run_child":
             text = body["request"]["request_id"]
         case "run_call":
             text = f"{body['request_id']}/{body['n']}/{body['place']}"

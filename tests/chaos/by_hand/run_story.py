@@ -35,14 +35,15 @@ class RunStory(Story):
     tokens: dict[str, str] = field(default_factory=dict)
     args: Json = field(default_factory=lambda: dict(ARGS))
     steps_max: int = 12
+    allowed: Json = field(default_factory=dict)  # what its agent may beside its tools
 
     def history(self) -> History:
         """All of it, with what the tools noted."""
         return replace(super().history(), deeds=self.deeds)
 
-    def begin(self, id_: str) -> None:
+    def begin(self, id_: str, attempts: int = 9) -> None:
         """Upstream asks an agent."""
-        self.ask(id_, agent={"name": "support"}, budget={"attempts": 9})
+        self.ask(id_, agent={"name": "support"}, budget={"attempts": attempts})
 
     def step(self, id_: str, attempt: int, *tools: str, **changes: Any) -> None:
         """An attempt that became a step, with a call of each of these tools."""
@@ -163,5 +164,5 @@ class RunStory(Story):
         pay = {"toolset": "orders", "card": card | once}
         told = {"workflow_id": "w", "request": self.asked_whole(id_)}
         told |= {"origin": made.origin(record)}
-        definition |= {"tools": [get, pay], "steps_max": self.steps_max}
+        definition |= {"tools": [get, pay], "steps_max": self.steps_max, **self.allowed}
         return {**told, "definition": definition}

@@ -9,7 +9,7 @@ from typing import Any
 from answerbus.topics import RUNS
 from tests.simulation.agents.model import RunModel
 from tests.simulation.agents.people import People
-from tests.simulation.agents.setting import CALLS, PREFIX
+from tests.simulation.agents.setting import CALLS, LEADS, PREFIX, SUPPORT
 from tests.simulation.agents.tool_servers import ToolServers
 from tests.simulation.history import History
 from tests.simulation.timeline import START_S
@@ -30,8 +30,8 @@ class RunUpstream(Upstream):
             return body
         more = {
             "request_id": f"{kind}-{len(self.bodies)}",
-            "agent": {"name": self.chance.choice(("support-1", "support-2", "support-8"))},
-            "budget": {"attempts": self.chance.choice((2, 8, 60, 60))},
+            "agent": {"name": self.chance.choice((*SUPPORT, *LEADS, *LEADS))},
+            "budget": {"attempts": self.chance.choice((2, 5, 9, 33, 60))},
             "ttl_s": self.chance.choice((60, 200, 300)),
         }
         if self.chance.random() < 0.05:
@@ -48,8 +48,8 @@ class RunHistory(History):
         self.cluster.partitions[CALLS] = chance.choice((1, 3))
         self.model = RunModel(seed, self.timeline, chance.choice((0.0, 0.1, 0.4)))
         self.provider = self.model
-        self.tools = ToolServers(self.cluster, seed)
-        self.people = People(self.cluster, seed, self.partitions)
+        self.tools = ToolServers(self.cluster, seed, partitions=self.partitions)
+        self.people = People(self.cluster, seed, partitions=self.partitions)
         self.world = replace(self.world, provider=self.model, has_agents=True)
         requests = chance.choice((3, 6, 9))
         self._upstream = RunUpstream(self.chance, self.partitions, requests, self.there)
@@ -63,7 +63,7 @@ class RunHistory(History):
     async def run(self) -> None:
         """Raises StuckError."""
         self.tools.serve()
-        self.people.watch()
+        self.people.look()
         await super().run()
 
     async def _publish(self) -> None:
@@ -76,7 +76,8 @@ class RunHistory(History):
         await super()._publish()
 
     def _is_all_ended(self) -> bool:
-        return super()._is_all_ended() and not any(self._open_records())
+        is_said = not self.tools.pending and self._is_all_read()
+        return is_said and super()._is_all_ended() and not any(self._open_records())
 
     def _open_records(self) -> Iterator[bytes]:
         """What is kept of open requests; a cancellation of what never comes is kept for a day."""

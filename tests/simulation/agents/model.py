@@ -8,11 +8,16 @@ from typing import Any
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply
 from services.worker.core.run.asking import END_BY_FINISH, LAST_STEP
-from tests.simulation.provider import FACTS, INVALID, POISON, SimProvider
+from services.worker.core.run.delegation import HOW_TO_DELEGATE
+from tests.simulation.agents.setting import LEADS
+from tests.simulation.agents.tool_servers import ASKED_BY_TOOL
+from tests.simulation.provider import FACTS, GOOD, INVALID, POISON, SimProvider
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 
 CANARY = "a thought"  # that belongs in Attempts alone
-FINISH: dict[str, Any] = {"kind": "finish", "args": {"n": 1}}
+PART = "part"  # what a child is asked for
+PART_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+HOSTILE_SCHEMA = {"$ref": "http://example.com/x"}
 WAITS_S = (0.0, 0.01, 0.2, 1.0, 3.0)
 
 
@@ -21,14 +26,18 @@ class RunModel(SimProvider):
     """Plain requests are answered as in other histories. `asked` are prompts of runs, as told.
 
     Of runs, `endless-…` calls tools in each step, `again-…` the same ones, the rest as it comes.
+    Those that may delegate mostly do, and children end sooner.
     """
 
     asked: list[Prompt] = field(default_factory=list)
 
     def _play(self, prompt: Prompt) -> tuple[float, Reply]:
         delay_s, reply = SimProvider._play(self, prompt)
-        if prompt.request_id == POISON or prompt.wire.name != "agent_action":
+        if prompt.request_id == POISON:
             return delay_s, reply
+        if prompt.wire.name != "agent_action":
+            is_part = prompt.wire.name == PART and reply == Answered(GOOD, FACTS)
+            return delay_s, Answered(json.dumps(_part(prompt)), FACTS) if is_part else reply
         self.asked.append(prompt)
         if not isinstance(reply, Answered):
             return delay_s, reply
@@ -38,16 +47,47 @@ class RunModel(SimProvider):
 
 
 def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
-    kind = prompt.request_id.partition("-")[0]
+    is_child = ".call." in prompt.request_id
+    kind = "run" if is_child else prompt.request_id.partition("-")[0]
     may_call = all(LAST_STEP not in turn.text for turn in prompt.turns)
     if chance.random() < 0.05:
         return actions(thinks(CANARY))
-    if not may_call or (kind == "run" and chance.random() < 0.35):
-        return actions(thinks(CANARY), FINISH if END_BY_FINISH in prompt.system else says("End."))
+    if not may_call or (kind == "run" and chance.random() < (0.6 if is_child else 0.35)):
+        return actions(thinks(CANARY), _end(prompt))
     if kind == "again":
         return actions(thinks(CANARY), call("orders.get", order_id="1"))
-    calls = [_call(chance) for _ in range(chance.choice((1, 1, 2, 4)))]
+    leads = HOW_TO_DELEGATE in prompt.system
+    number = chance.choice((1, 2, 3, 4) if leads else (1, 1, 2, 4))
+    calls = [
+        _delegated(chance) if leads and chance.random() < 0.7 else _call(chance)
+        for _ in range(number)
+    ]
     return actions(thinks(CANARY), says("So."), *calls)
+
+
+def _end(prompt: Prompt) -> dict[str, Any]:
+    if END_BY_FINISH not in prompt.system:
+        return says("End.")
+    is_part = ".call." in prompt.request_id and not prompt.request_id.endswith(ASKED_BY_TOOL)
+    return {"kind": "finish", "args": _part(prompt) if is_part else {"n": 1}}
+
+
+def _part(prompt: Prompt) -> dict[str, Any]:
+    """What a child answers: now and then, that it cannot."""
+    can = random.Random(f"part {prompt.request_id}").random() < 0.9
+    reason = None if can else "It is not to be had."
+    output = {"n": 1} if can else None
+    return {"output": output, "success": can, "notes": [], "failure_reason": reason}
+
+
+def _delegated(chance: random.Random) -> dict[str, Any]:
+    args: dict[str, Any] = {"name": PART, "description": "A part.", "instructions": "Do it."}
+    args["json_schema"] = PART_SCHEMA if chance.random() < 0.95 else HOSTILE_SCHEMA
+    if chance.random() < 0.3:
+        args["agent"] = chance.choice((*LEADS, "support-2", "support-8"))
+    if chance.random() < 0.1:
+        args["use"] = [chance.choice(("call:1.0", "fact:none"))]
+    return {"kind": "tool_call", "name": "delegate", "args": args}
 
 
 def _call(chance: random.Random) -> dict[str, Any]:

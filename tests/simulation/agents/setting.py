@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.private.runs import AgentDefinition, Delegation, ToolDefinition
 from answerbus.registry import Registry
 from answerbus.topics import TOOL_RESULTS, tool_calls
 from services.worker.adapters.agents import complete
@@ -28,18 +28,32 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.pay", delivery="at_most_once", approval="always"),
     )
 }
-AGENTS = Agents(
-    Agent(
-        AgentDefinition(
-            name=f"support-{parallel}",
-            version=1,
-            instructions="Help.",
-            steps_max=STEPS_MAX,
-            parallel_max=parallel,
-        ),
-        tuple(TOOLS),
+SUPPORT = ("support-1", "support-2", "support-8")  # so many calls at once
+LEADS: Mapping[str, Delegation] = {  # they delegate, also to each other
+    "lead-pool": Delegation(depth_max=2, children_max=6, agents=("lead-equal", "support-2")),
+    "lead-equal": Delegation(
+        depth_max=3, children_max=3, split="equal", agents=("lead-pool", "support-8")
+    ),
+}
+
+
+def _agent(name: str, parallel: int, delegate: Delegation | None = None) -> Agent:
+    definition = AgentDefinition(
+        name=name,
+        version=1,
+        instructions="Help.",
+        steps_max=STEPS_MAX,
+        parallel_max=parallel,
+        delegate=delegate,
     )
-    for parallel in (1, 2, 8)
+    return Agent(definition, tuple(TOOLS))
+
+
+AGENTS = Agents(
+    (
+        *(_agent(name, int(name.rpartition("-")[2])) for name in SUPPORT),
+        *(_agent(name, 4, delegate) for name, delegate in LEADS.items()),
+    )
 )
 # Compiling takes longer than all else in a history, and has nothing to do with its faults.
 _SCHEMAS = SchemaCache(Registry())

@@ -1,55 +1,46 @@
 """Tool servers: in no process of ours, and they note what they ran. They read what is committed."""
 
-import asyncio
-import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from answerbus.topics import TOOL_RESULTS
-from tests.simulation.agents.setting import CALLS, PREFIX, Json
-from tests.simulation.cluster import Cluster
-from tests.simulation.process import OUTSIDE
+from answerbus.topics import REQUESTS, TOOL_RESULTS
+from tests.chaos.audit.canonical import owner
+from tests.simulation.agents.outsider import Outsider
+from tests.simulation.agents.setting import CALLS, LEADS, PREFIX, Json
+from tests.simulation.upstream import THING
 
-RESULTS = TOOL_RESULTS.full_name(PREFIX)
-RETRY_S = 0.5  # while the broker is away
+RESULTS, ASKED = TOOL_RESULTS.full_name(PREFIX), REQUESTS.full_name(PREFIX)
 FORGED = "forged"
+ASKED_BY_TOOL = ".ask"  # how ids of requests end that a tool asks while it works
+ASKS = 0.15  # the share of calls whose tool asks one
 OK: Json = {"kind": "ok", "value": "done"}
 FAILED: Json = {"kind": "error", "code": "not_found", "message": "no"}
 Said = tuple[float, Json]  # after so many seconds
 
 
 @dataclass(slots=True)
-class ToolServers:
+class ToolServers(Outsider):
     """`ran` are calls as they were run, `said` what was answered to which token."""
 
-    cluster: Cluster
-    seed: int
+    partitions: int = 1
     ran: Counter[str] = field(default_factory=Counter)
     said: dict[str, list[Json]] = field(default_factory=dict)
-    _positions: Counter[int] = field(default_factory=Counter)
 
     def serve(self) -> None:
         """From now on."""
-        self.cluster.watchers.append(self._on_growth)
-
-    def _on_growth(self, topic: str) -> None:
-        if topic != CALLS:
-            return
-        for partition in range(self.cluster.partitions[CALLS]):
-            log = self.cluster.log(CALLS, partition)
-            entries, self._positions[partition] = log.read(self._positions[partition], 500)
-            for entry in entries:
-                event = json.loads(entry.value or b"{}")
-                if event["kind"] == "tool_call":
-                    self._take(event)
+        self.watch(CALLS, self.cluster.partitions[CALLS], self._take)
 
     def _take(self, call: Json) -> None:
+        if call["kind"] != "tool_call":
+            return
         chance = random.Random(f"{self.seed} {call['call_id']} {call['delivery']}")
         for after_s, event in self._answers(chance, call):
-            _later(after_s, self._say, call, event)
+            self._answer(after_s, call, event)
+        if chance.random() < ASKS:
+            self._ask(chance, call)
 
     def _answers(self, chance: random.Random, call: Json) -> Iterator[Said]:
         """A server may die before it runs, or after; be slow, or late; or say a thing twice."""
@@ -72,24 +63,35 @@ class ToolServers:
         if roll > 0.9:
             yield after_s + chance.choice((0.0, 1.0)), self._result(FAILED)
 
+    def _ask(self, chance: random.Random, call: Json) -> None:
+        """A tool asks the workflow of its run: soon, or when its call has long ended; or twice."""
+        parent = {name: call["parent"][name] for name in ("request_id", "call_id")}
+        body: Json = {
+            "kind": "request",
+            "request_id": f"{call['call_id']}{ASKED_BY_TOOL}",
+            "workflow_id": call["workflow_id"],
+            "answer_schema": THING,
+            "context": {"instructions": "Say something."},
+            "budget": {"attempts": chance.choice((1, 60))},
+            "ttl_s": chance.choice((20, 300)),
+            "parent": parent,
+        }
+        if chance.random() < 0.3:
+            body["agent"] = {"name": chance.choice((*LEADS, "support-8"))}
+        if chance.random() < 0.1:
+            body["parent"] = {**parent, "call_id": f"{call['call_id']}.other"}
+        place = owner(call["workflow_id"], self.partitions)
+        for _ in range(chance.choice((1, 1, 2))):
+            after_s = chance.choice((0.0, 0.01, 1.0, 20.0))
+            name = body["request_id"]
+            self.say(after_s, "tools", f"ASKS {name}", ASKED, place, body)
+
     def _result(self, outcome: Json, **more: Any) -> Json:
         return {"kind": "tool_result", "outcome": outcome, **more}
 
-    def _say(self, call: Json, event: Json) -> None:
-        if self.cluster.is_away:
-            _later(RETRY_S, self._say, call, event)
-            return
+    def _answer(self, after_s: float, call: Json, event: Json) -> None:
         reply = call["reply"]
-        body = {
-            "call_id": call["call_id"],
-            "workflow_id": call["workflow_id"],
-            "token": reply["token"],
-            **event,
-        }
-        value = json.dumps(body).encode()
-        self.cluster.timeline.tell(f"SAYS {body['kind']} of {call['call_id']}", who="tools")
-        self.cluster.produce(None, 0, [(RESULTS, reply["partition"], b"key", value, ())])
-
-
-def _later(after_s: float, what: Callable[..., None], *args: object) -> None:
-    asyncio.get_running_loop().call_later(after_s, what, *args, context=OUTSIDE)
+        told = {name: call[name] for name in ("call_id", "workflow_id")}
+        body = {**told, "token": reply["token"], **event}
+        what = f"SAYS {body['kind']} of {call['call_id']}"
+        self.say(after_s, "tools", what, RESULTS, reply["partition"], body)
