@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from answerbus.client.bounded import close
 from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
+from tests.integration.forked import Forked, fork, is_forkable
 
 START_S = 30.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
@@ -32,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 class Worker:
     """One `answerbus worker` process."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
     log_file: Path
 
     def kill(self) -> None:
@@ -145,15 +146,10 @@ class Bus:
         environment = {name: v for name, v in inherited if not name.startswith("ANSWERBUS_")}
         if tree:
             environment["PYTHONPATH"] = f"{tree}:{tree / 'contracts'}"
+        arguments = ["worker", "--config", str(config), *options]
         with log_file.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "services.cli", "worker", "--config", str(config), *options],
-                cwd=tree or ROOT,
-                stderr=log,
-                stdout=log,
-                env=environment,
-            )
-        worker = Worker(process, log_file)
+            worker = Worker(started(arguments, environment, log.fileno(), tree or ROOT), log_file)
+        process = worker.process
         self.workers.append(worker)
         deadline = time.monotonic() + START_S
         while b"health at" not in log_file.read_bytes():
@@ -219,6 +215,17 @@ class Bus:
     def reader(self, topics: list[str], isolation: str = "read_committed") -> "_Reader":
         """A consumer from the beginning, without a group."""
         return _Reader(self, topics, isolation)
+
+
+def started(
+    arguments: Sequence[str], environment: Mapping[str, str], log: int, folder: Path
+) -> "subprocess.Popen[bytes] | Forked":
+    """A worker: forked, unless it is to load other modules or start processes of its own."""
+    if is_forkable(environment) and "--processes" not in arguments:
+        with open(os.devnull, "rb") as nothing:
+            return fork(arguments, environment, folder, (nothing.fileno(), log, log))
+    command = [sys.executable, "-m", "services.cli", *arguments]
+    return subprocess.Popen(command, cwd=folder, stderr=log, stdout=log, env=environment)
 
 
 async def _poll(consumer: AIOKafkaConsumer) -> list[ConsumerRecord]:

@@ -3,11 +3,10 @@
 import asyncio
 import os
 import signal
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.integration.forked import Command, command
+
 LIMIT_S = 60.0
 
 
@@ -20,29 +19,15 @@ class Ended:
     err: str
 
 
-async def start(
-    bootstrap: str, prefix: str, *arguments: str, **settings: str
-) -> asyncio.subprocess.Process:
+async def start(bootstrap: str, prefix: str, *arguments: str, **settings: str) -> Command:
     """A command with its settings as variables; `settings` are further ones of `[kafka]`."""
     given = {"bootstrap_servers": bootstrap, "topic_prefix": prefix, **settings}
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSWERBUS_")}  # noqa: TID251
     variables = {f"ANSWERBUS_KAFKA__{name.upper()}": value for name, value in given.items()}
-    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "200"}
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "services.cli",
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**clean, **variables, **path},
-    )
+    return await command(arguments, {**clean, **variables, "COLUMNS": "200"})
 
 
-async def ended(
-    process: asyncio.subprocess.Process, stdin: bytes = b"", limit_s: float = LIMIT_S
-) -> Ended:
+async def ended(process: Command, stdin: bytes = b"", limit_s: float = LIMIT_S) -> Ended:
     """Its end, within a limit."""
     try:
         async with asyncio.timeout(limit_s):
@@ -61,7 +46,7 @@ async def answerbus(
     return await ended(await start(bootstrap, prefix, *arguments, **settings), stdin)
 
 
-async def interrupt(process: asyncio.subprocess.Process) -> Ended:
+async def interrupt(process: Command) -> Ended:
     """Press Ctrl-C."""
     process.send_signal(signal.SIGINT)
     return await ended(process)

@@ -13,6 +13,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS
 from tests.integration.bus import ANSWERED, Bus
 from tests.integration.command_line import Ended, answerbus, start
 from tests.integration.dead_letters import JsonObject, letters, publish, repaired
+from tests.integration.forked import Command
 
 ANSWERING = [{"reply": ANSWERED}]
 BUDGET = 2
@@ -42,7 +43,7 @@ class Replay:
         assert ended.code == code, ended
         return json.loads(ended.out)
 
-    async def begin(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def begin(self, *arguments: str) -> Command:
         """A process that goes on by itself."""
         bus = self._bus
         return await start(bus.bootstrap, bus.prefix, "replay", *arguments, *self._config)
@@ -93,7 +94,7 @@ async def grouped_s(replay: Replay, found: Sequence[JsonObject]) -> float:
     return took_s
 
 
-async def kill(bus: Bus, process: asyncio.subprocess.Process, at: int, isolation: str) -> None:
+async def kill(bus: Bus, process: Command, at: int, isolation: str) -> None:
     """End it as a crash would, once so many requests were sent."""
     await seen_on_the_wire(bus, process, at, isolation)
     process.kill()
@@ -102,7 +103,7 @@ async def kill(bus: Bus, process: asyncio.subprocess.Process, at: int, isolation
 
 async def seen_on_the_wire(
     bus: Bus,
-    process: asyncio.subprocess.Process,
+    process: Command,
     count: int,
     isolation: str = "read_uncommitted",
 ) -> None:

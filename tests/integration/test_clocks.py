@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from prometheus_client.parser import text_string_to_metric_families
 
-from answerbus.topics import ATTEMPTS, LEDGER, TOPICS
+from answerbus.topics import ATTEMPTS, LEDGER, REQUESTS, TOPICS
 from tests.integration.bus import ANSWERED, ROOT, Bus, Worker, request, until
 from tests.integration.fake_time import environment
+from tests.integration.topic_settings import change_settings
 
 pytestmark = pytest.mark.kafka
 
@@ -196,22 +195,9 @@ async def test_topics_of_before_keep_their_own_times_and_nothing_stops(
     bus: Bus, clock: Clock
 ) -> None:
     """Topics whose timestamps are their writers': a broker refuses those that are far off."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
-        await admin.alter_configs(
-            [
-                ConfigResource(
-                    ConfigResourceType.TOPIC,
-                    bus.topic(topic),
-                    {**topic.settings(), "message.timestamp.type": "CreateTime"},
-                )
-                for topic in TOPICS
-                if topic.name != "requests"
-            ]
-        )
-    finally:
-        await admin.close()
+    own = {"message.timestamp.type": "CreateTime"}
+    others = [topic for topic in TOPICS if topic is not REQUESTS]
+    await change_settings(bus, {topic: {**topic.settings(), **own} for topic in others})
     worker = started(bus, bus.config(RULES), clock.environment)
     await at_work(worker, bus)
     clock.set_off("+26h")

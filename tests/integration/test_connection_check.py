@@ -3,7 +3,6 @@
 import asyncio
 import os
 import ssl
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 import pytest
 
 from answerbus.client import BusRefused, Client
-from tests.integration.bus import ANSWERED, ROOT, Bus, create_topics
+from tests.integration.bus import ANSWERED, Bus, create_topics
 from tests.integration.certificates import Authority
+from tests.integration.forked import command
 from tests.integration.rights import (
     DESCRIBE,
     GROUP,
@@ -52,15 +52,9 @@ async def run(bus: Bus, *words: str, **variables: str) -> tuple[int, str, str]:
     inherited = os.environ.items()  # noqa: TID251 - all but settings
     environment = {name: v for name, v in inherited if not name.startswith("ANSWERBUS_")}
     config = bus.config([{"reply": ANSWERED}])
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "services.cli", *words, "--config", str(config)),
-        cwd=ROOT,
-        env=environment | {"TEST_KAFKA_PASSWORD": PASSWORD} | variables,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # without a terminal that a pass phrase could be asked of
-    )
+    own = environment | {"TEST_KAFKA_PASSWORD": PASSWORD} | variables
+    # It has no terminal that a pass phrase could be asked of.
+    process = await command([*words, "--config", str(config)], own)
     try:
         async with asyncio.timeout(LIMIT_S):
             out, error = await process.communicate()

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import RESULTS
 from infra.ports import free_ports
 from tests.integration.bus import ANSWERED, Bus, request
 from tests.integration.command_line import ended, start
+from tests.integration.topic_settings import change_settings
 
 pytestmark = pytest.mark.kafka
 
@@ -105,14 +104,7 @@ async def test_a_set_up_with_faults_has_each_of_them_named(bus: Bus) -> None:
 
 
 async def keep_otherwise(bus: Bus) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
-        settings = {**RESULTS.settings(), "retention.ms": "1000"}
-        resource = ConfigResource(ConfigResourceType.TOPIC, bus.topic(RESULTS), settings)
-        await admin.alter_configs([resource])
-    finally:
-        await admin.close()
+    await change_settings(bus, {RESULTS: {**RESULTS.settings(), "retention.ms": "1000"}})
 
 
 async def test_topics_that_are_not_there_or_of_another_size(bus: Bus) -> None:

@@ -83,6 +83,10 @@ async def test_an_idle_worker_and_one_without_partitions_are_ready(
         def lanes() -> list[int]:
             return sorted(len(ready(worker)["lanes"]) for worker in workers)
 
+        def members() -> int:
+            return sum(json.loads(worker.get("/started"))["started"] for worker in workers)
+
+        await until(lambda: members() == 2, "both have joined")  # the second moves the lane
         await until(lambda: lanes() == [0, 1], "one has the partition")
         for worker in workers:
             await verdict(worker, is_ready=True)

@@ -16,7 +16,7 @@ from tests.integration.secured import Secured, secured_broker
 pytestmark = pytest.mark.kafka
 
 STUCK_AFTER_S = 4.0
-AWAY_S = 15.0  # longer than the session of 6 s
+AWAY_S = 8.0  # longer than the session of 6 s
 LIMIT_S = 60.0
 OTHER_PASSWORD = "battery-staple"
 

@@ -3,18 +3,17 @@
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import RESULTS
 from infra.ports import free_ports
-from tests.integration.bus import ANSWERED, ROOT, Bus
+from tests.integration.bus import ANSWERED, Bus
+from tests.integration.forked import command
+from tests.integration.topic_settings import change_settings
 from tests.providers.misbehaving import Script, answer, misbehaving
 
 pytestmark = pytest.mark.kafka
@@ -29,14 +28,7 @@ async def said_at_start(config: Path, **variables: str) -> str:
     """What a worker that ends at once says beside its log: one line, on stderr alone."""
     inherited = os.environ.items()  # noqa: TID251 - all but settings and keys
     environment = {n: v for n, v in inherited if not n.startswith(("ANSWERBUS_", "OPENAI_"))}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "services.cli", "worker", "--config", str(config)),
-        cwd=ROOT,
-        env=environment | variables,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await command(["worker", "--config", str(config)], environment | variables)
     try:
         async with asyncio.timeout(LIMIT_S):
             out, error = await process.communicate()
@@ -96,18 +88,11 @@ async def test_a_topic_is_missing(bus: Bus) -> None:
 
 
 async def test_a_topic_that_would_refuse_our_largest_records(bus: Bus, scripted: Path) -> None:
-    name = bus.topic(RESULTS)
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
-        limit = {"max.message.bytes": "100000"}
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, limit)])
-    finally:
-        await admin.close()
+    await change_settings(bus, {RESULTS: {"max.message.bytes": "100000"}})
 
     assert await said_at_start(scripted) == (
-        f"The topic {name} takes records of at most 100000 bytes, and ours may have 1048588; "
-        "mend it with `answerbus topics apply`."
+        f"The topic {bus.topic(RESULTS)} takes records of at most 100000 bytes, and ours may have "
+        "1048588; mend it with `answerbus topics apply`."
     )
 
 
