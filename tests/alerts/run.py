@@ -144,6 +144,7 @@ async def wrong_settings(stage: Stage) -> AsyncIterator[None]:
 @asynccontextmanager
 async def silent_tools(stage: Stage) -> AsyncIterator[None]:
     """A tool that no server serves, called again and again, and one that awaits a person."""
+    await stage.idle()  # or the run waits behind requests that this script answers wrongly
     await stage.announce(CARD)
     rules = [{"when": {"contains": "settle"}, "reply": _calls("pay")}, {"reply": _calls("echo")}]
     stage.start(rules, AGENT)

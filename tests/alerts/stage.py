@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request,
 PARTITIONS = 8
 CLOCK_SHIFT = "+90s"
 OPEN_LIMIT_S = 60.0
+IDLE_LIMIT_S = 240.0
 
 
 class Stage:
@@ -71,14 +73,27 @@ class Stage:
         """Wait until the worker has all lanes, and they are open."""
 
         def is_open() -> bool:
-            assert self._worker is not None
-            try:
-                told = self._worker.get("/metrics")
-            except OSError:  # it has much to do
-                return False
-            return told.count(b'state="open"} 1') == PARTITIONS
+            return self._told().count('state="open"} 1') == PARTITIONS
 
         await until(is_open, "all lanes are open", OPEN_LIMIT_S)
+
+    async def idle(self) -> None:
+        """Wait until all that was published has ended: other faults leave thousands behind."""
+        await self.opened()
+
+        def is_idle() -> bool:
+            counts = re.findall(r"^answerbus_lane_(?:lag|requests){.*} (.*)$", self._told(), re.M)
+            return bool(counts) and not any(map(float, counts))
+
+        await until(is_idle, "nothing is left to do", IDLE_LIMIT_S)
+
+    def _told(self) -> str:
+        """What stands at `/metrics`; nothing while the worker has too much to do."""
+        assert self._worker is not None
+        try:
+            return self._worker.get("/metrics").decode()
+        except OSError:
+            return ""
 
     def stop(self) -> None:
         """End the worker, without waiting for its calls."""
