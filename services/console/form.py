@@ -8,6 +8,7 @@ from multidict import MultiDict
 
 FIELDS_MAX = 20_000
 BODY_S_MAX = 30.0  # how long a form may take to arrive
+_PAGE_DIGITS = 9
 _TYPE = "application/x-www-form-urlencoded"  # as our pages send them; no file is ever sent
 _CHARSETS = frozenset({None, "utf-8", "utf8"})
 
@@ -38,6 +39,13 @@ def known_names(request: web.Request, *names: str) -> None:
     if unknown is not None:
         known = f"it has {', '.join(names)}" if names else "it has none"
         raise web.HTTPBadRequest(text=f"This page has no parameter {unknown!r}: {known}.")
+
+
+def page_number(request: web.Request, count: int, size: int) -> tuple[int, int]:
+    """The parameter `page`, from 0 on and at most the last one, and the last one."""
+    last = max(0, (count - 1) // size)
+    asked = request.query.get("page", "0")
+    return (min(int(asked), last) if asked.isdecimal() and len(asked) < _PAGE_DIGITS else 0), last
 
 
 def _parsed(request: web.Request, body: bytes) -> Form:

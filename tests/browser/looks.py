@@ -1,5 +1,6 @@
 """How a page looks in each size and colour, as axe sees it: loaded once, which costs most."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, Literal
 
@@ -12,8 +13,11 @@ SCREENSHOTS = ROOT / ".run" / "screenshots"
 DESKTOP = ViewportSize(width=1280, height=900)
 PHONE = ViewportSize(width=390, height=844)
 WALL = ViewportSize(width=1920, height=1080)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-SHOWN = ((DESKTOP, "light"), (PHONE, "dark"))  # of these a screenshot is left
+Scheme = Literal["light", "dark"]
+Look = tuple[ViewportSize, Scheme]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+LOOKS: Sequence[Look] = tuple(product((DESKTOP, PHONE, WALL), SCHEMES))
+SHOWN: Sequence[Look] = ((DESKTOP, "light"), (PHONE, "dark"))  # of these a screenshot is left
 SERIOUS = ("serious", "critical")
 # What size and colour may change; the rest is a matter of the document.
 OF_LOOKS = {"runOnly": ["color-contrast", "target-size", "scrollable-region-focusable"]}
@@ -40,10 +44,12 @@ async def flaws(page: Page, options: dict[str, Any] | None = None) -> list[str]:
     return [*told, *(["it is wider than its window"] if wide else [])]
 
 
-async def flaws_in_all_looks(page: Page, name: str, *, screens_max: int) -> dict[str, list[str]]:
+async def flaws_in_all_looks(
+    page: Page, name: str, *, screens_max: int, looks: Sequence[Look] = LOOKS
+) -> dict[str, list[str]]:
     """By size and colours; on a phone a page has at most so many screens."""
     found: dict[str, list[str]] = {}
-    for number, (size, scheme) in enumerate(product((DESKTOP, PHONE, WALL), SCHEMES)):
+    for number, (size, scheme) in enumerate(looks):
         await page.set_viewport_size(size)
         await page.emulate_media(color_scheme=scheme)
         look = f"{name}-{size['width']}-{scheme}"

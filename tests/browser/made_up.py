@@ -67,7 +67,7 @@ def past() -> list[Stored]:
 
 
 @asynccontextmanager
-async def made_up(*, away: bool = True) -> AsyncIterator[tuple[Site, str]]:
+async def made_up(*more: Stored, away: bool = True) -> AsyncIterator[tuple[Site, str]]:
     """The console, and an operator's cookie; all providers are away, or none."""
     said = {
         "ready": not away,
@@ -82,6 +82,6 @@ async def made_up(*, away: bool = True) -> AsyncIterator[tuple[Site, str]]:
             for name in PROFILES
         },
     }
-    async with site(*past()) as here:
+    async with site(*sorted([*past(), *more], key=lambda one: one.at_ms)) as here:
         here.context.poller.results.workers = [WorkerStatus("http://w:1", not away, said)]
         yield here, await here.log_in(OPERATOR)

@@ -8,9 +8,11 @@ import pytest
 from playwright.async_api import Browser, Page, ViewportSize, expect
 
 from services.console.guard import COOKIE
-from tests.browser.looks import DESKTOP, PHONE, flaws_in_all_looks
+from tests.browser.crowded import crowd, crowd_in
+from tests.browser.looks import DESKTOP, LOOKS, PHONE, SHOWN, flaws_in_all_looks
 from tests.browser.made_up import BAD, PATH, made_up
 from tests.unit.console.context import Site
+from tests.unit.operators.runs.events import WORKFLOW
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +35,18 @@ PAGES = {
     "audit": "/audit",
     "letters by cost": "/letters/list?status=any&sort=spent",
 }
+CROWDED = {
+    "overview": "/",
+    "runs": "/runs",
+    "workflow of runs": f"/workflow?id={WORKFLOW}",
+    "profiles": "/profiles",
+    "lanes": "/lanes",
+    "money": "/money",
+    "actions": "/actions",
+    "tail": "/tail",
+    "groups of all": "/letters?by=why&by=contract&by=profile&status=any",
+}
+OF_RUNS = ("runs", "workflow of runs")  # which have nothing on them in the past of PAGES
 
 
 @asynccontextmanager
@@ -58,6 +72,22 @@ async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(
     assert found == {}
 
 
+async def test_pages_with_much_of_everything_are_short_and_accessible(browser: Browser) -> None:
+    found: dict[str, list[str]] = {}
+    async with made_up(*crowd()) as (here, cookie), opened(browser, here, cookie) as page:
+        crowd_in(here)
+        for name, path in CROWDED.items():
+            await page.goto(path)
+            found |= await flaws_in_all_looks(
+                page,
+                f"{name}-crowded",
+                screens_max=SCREENS_MAX,
+                looks=LOOKS if name in OF_RUNS else SHOWN,
+            )
+
+    assert found == {}
+
+
 async def test_the_status_stands_first_with_counts_and_in_title_and_icon(browser: Browser) -> None:
     sentence = (
         "No connection to 5 profiles since 11:58 UTC: claude, default, gemini, openai, small; "
@@ -68,7 +98,8 @@ async def test_the_status_stands_first_with_counts_and_in_title_and_icon(browser
             await page.goto(path)
             await expect(page.locator("#status")).to_contain_text(sentence)
             assert (await page.title()).startswith("Red: No connection to 5 profiles · ")
-            assert await page.locator("#icon").get_attribute("href") == "/static/icon-red.svg"
+            icon = await page.locator("#icon").get_attribute("href")
+            assert icon == here.context.static_files.address("icon-red.svg")
 
         here.context.poller.results.workers = []
         await page.goto("/tail")

@@ -4,26 +4,30 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
+from services.console.views.stretches import BarKind
 from services.console.views.waterfall import Waterfall, WaterfallRow
 from services.escaping import plain_line
 
 CELLS = 60
 NAME_CELLS = 24
-_STYLES: Mapping[str, tuple[str, str]] = {
+_STYLES: Mapping[BarKind, tuple[str, str]] = {
     "waiting": ("░", "dim"),
     "backoff": ("▒", "yellow"),
+    "tools": ("▒", "cyan"),
+    "approval": ("▒", "magenta"),
     "running": ("█", "bold cyan"),
     "result": ("█", "green"),
     "step": ("█", "green"),
     "unvalidated_result": ("█", "yellow"),
     "refusal": ("█", "magenta"),
     "retry": ("█", "dark_orange"),
+    "failed": ("█", "dark_orange"),
     "dead_letter": ("█", "red"),
     "unknown": ("█", "dim"),
     "released": ("█", "dim"),
 }
 _GAUGE_CELLS = 10
-LEGEND = "░ waits  ▒ back-off  █ call"
+LEGEND = "░ waits  ▒ back-off, tools  █ call"
 
 
 def bars(picture: Waterfall) -> Iterator[Text]:

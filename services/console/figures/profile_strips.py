@@ -24,13 +24,10 @@ CALLS_PX, LATENCY_PX = 90, 70
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileStrip:
-    """All pictures of one profile; its name is the key of its counts."""
+class ProfileRow:
+    """What a profile did in all of a time; its name is the key of its counts."""
 
     name: str
-    calls: Figure
-    latency: Chart
-    heat: HeatMap
     made: int
     answered: int
     p50_ms: float | None
@@ -38,11 +35,33 @@ class ProfileStrip:
     away_now: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileStrip:
+    """All pictures of one profile."""
+
+    row: ProfileRow
+    calls: Figure
+    latency: Chart
+    heat: HeatMap
+
+
+def profile_rows(window: Window, health: HealthHistory) -> list[ProfileRow]:
+    """Those that were called in this time: first those that are away, then the busiest."""
+    last, end_ms = window.steps[-1:], window.end_ms
+    rows = []
+    for name, total in window.total.profiles.items():
+        p50_ms, p95_ms = (total.took.quantile_ms(share) for share in (0.5, 0.95))
+        now = [step.profiles.get(name, ProfileCounts()) for step in last]
+        reported = health.was_unhealthy(name, window.starts_ms[-1], end_ms)
+        away = any(_band(step, reported=reported) == "away" for step in now)
+        rows.append(ProfileRow(name, total.made, total.answered, p50_ms, p95_ms, away))
+    return sorted(rows, key=lambda row: (not row.away_now, -row.made))
+
+
 def profile_strips(window: Window, health: HealthHistory, path: str) -> list[ProfileStrip]:
-    """Those that were called in this time, the busiest first."""
+    """The same profiles over time."""
     axis = axis_of(window, path)
-    names = sorted(window.total.profiles, key=lambda name: -window.total.profiles[name].made)
-    return [_strip(name, window, axis, health) for name in names]
+    return [_strip(row, window, axis, health) for row in profile_rows(window, health)]
 
 
 def call_classes(counts: ProfileCounts) -> Mapping[str, int]:
@@ -56,8 +75,8 @@ def call_classes(counts: ProfileCounts) -> Mapping[str, int]:
     return dict(zip(CLASSES, values, strict=True))
 
 
-def _strip(name: str, window: Window, axis: Axis, health: HealthHistory) -> ProfileStrip:
-    steps = [step.profiles.get(name, ProfileCounts()) for step in window.steps]
+def _strip(row: ProfileRow, window: Window, axis: Axis, health: HealthHistory) -> ProfileStrip:
+    steps = [step.profiles.get(row.name, ProfileCounts()) for step in window.steps]
     classes = [call_classes(step) for step in steps]
     series = {kind: [step[kind] for step in classes] for kind in CLASSES}
     calls = columns(axis, series, words=CLASSES, height=CALLS_PX)
@@ -66,23 +85,17 @@ def _strip(name: str, window: Window, axis: Axis, health: HealthHistory) -> Prof
         for label, share in (("p50", 0.5), ("p95", 0.95))
     }
     bands = [
-        _band(step, reported=health.was_unhealthy(name, start, start + axis.step_ms))
+        _band(step, reported=health.was_unhealthy(row.name, start, start + axis.step_ms))
         for step, start in zip(steps, axis.starts_ms, strict=True)
     ]
-    total = window.total.profiles[name]
     legend = [LegendEntry(kind, CLASSES[kind], sum(series[kind])) for kind in CLASSES]
     rows = [step.took.coarse(_EDGE_STEP) for step in steps]
     edges = [*EDGES_MS[_EDGE_STEP - 1 :: _EDGE_STEP], EDGES_MS[-1]]
     return ProfileStrip(
-        name,
+        row,
         Figure(_banded(calls, bands), tuple(entry for entry in legend if entry.count)),
         lines(axis, quantiles, "ms", height=LATENCY_PX),
         heat_map(axis, rows, edges),
-        total.made,
-        total.answered,
-        total.took.quantile_ms(0.5),
-        total.took.quantile_ms(0.95),
-        bool(bands) and bands[-1] == "away",
     )
 
 

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.form import known_names
+from services.console.form import known_names, page_number
 from services.console.guard import operator_of
 from services.console.pages.render import page
 from services.console.views.links import address
@@ -11,7 +11,7 @@ from services.operators.audit.findings import MEANINGS
 from services.operators.dead_letters.moment import as_text
 from services.operators.dead_letters.operator_actions import OperatorAction, operator_actions
 
-ACTIONS_MAX = 200
+PAGE_ACTIONS = 25
 BREAKS_MAX = 100
 
 
@@ -38,10 +38,12 @@ async def verify(request: web.Request) -> web.Response:
 
 async def actions(request: web.Request) -> web.Response:
     """All replays and dismissals, the newest first."""
-    known_names(request)
+    known_names(request, "page")
     found = operator_actions(request.app[CONTEXT].feed.state.dead_letters)
-    rows = [(action, _letters(action)) for action in found[:ACTIONS_MAX]]
-    return page(request, "actions.html", rows=rows, left_out=len(found) - len(rows))
+    number, last = page_number(request, len(found), PAGE_ACTIONS)
+    shown = found[number * PAGE_ACTIONS :][:PAGE_ACTIONS]
+    rows = [(action, _letters(action)) for action in shown]
+    return page(request, "actions.html", rows=rows, number=number, last=last)
 
 
 def _letters(action: OperatorAction) -> str:

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
+from services.console.form import page_number
 from services.console.guard import session_of
 from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
@@ -63,9 +64,7 @@ async def listed(request: web.Request) -> web.Response:
         found = select(letters, filters.selection)
         if sort == "newest":
             found.reverse()
-    last = max(0, (len(found) - 1) // PAGE_LETTERS)
-    asked = request.query.get("page", "0")
-    number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
+    number, last = page_number(request, len(found), PAGE_LETTERS)
     again = [(name, value) for name, value in request.query.items() if name == "again"]
     beside = [("sort", sort), *again]
     return page(

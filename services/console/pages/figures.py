@@ -12,6 +12,9 @@ from services.console.pages.window import asked_time, lanes_now
 from services.console.views.lane_grid import LEVEL_WORDS
 from services.console.views.time_range import TITLES
 
+STRIPS_OPEN = 3  # profiles whose pictures are seen as the page opens; the others have their numbers
+LANES_LISTED = 24  # more of them are a grid, and a list that is folded away
+
 
 async def profiles(request: web.Request) -> web.Response:
     """A strip for each profile that was called."""
@@ -24,13 +27,16 @@ async def profiles(request: web.Request) -> web.Response:
         range_titles=TITLES,
         step=asked.step,
         strips=profile_strips(asked.window, health, "/profiles"),
+        strips_open=STRIPS_OPEN,
     )
 
 
 async def lanes(request: web.Request) -> web.Response:
     """The grid, and each lane."""
     known_names(request)
-    return page(request, "lanes.html", lanes=lanes_now(request), age_words=LEVEL_WORDS)
+    cells = lanes_now(request)
+    listed = len(cells) <= LANES_LISTED
+    return page(request, "lanes.html", lanes=cells, listed=listed, age_words=LEVEL_WORDS)
 
 
 async def money(request: web.Request) -> web.Response:

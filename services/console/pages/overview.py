@@ -6,13 +6,16 @@ from services.console.context import CONTEXT
 from services.console.figures.answer_flow import answer_flow
 from services.console.figures.contract_rows import contract_rows
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure
-from services.console.figures.profile_strips import profile_strips
+from services.console.figures.profile_strips import profile_rows
 from services.console.figures.spend_rows import by_model
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.render import page
 from services.console.pages.window import asked_time, lanes_now
-from services.console.views.lane_grid import LEVEL_WORDS
+from services.console.views.lane_grid import LEVEL_WORDS, longest_waiting
 from services.console.views.time_range import TITLES, span_pairs
+
+LANES_SHOWN = 24
+ROWS_SHOWN = 7  # of each table; the others are folded away, or on a page of their own
 
 
 async def overview(request: web.Request) -> web.Response:
@@ -42,10 +45,12 @@ async def overview(request: web.Request) -> web.Response:
         deaths=deaths_figure(window, span),
         contracts=contract_rows(window.total, state.board.schema_labels, span),
         flow=answer_flow(window.total, span),
-        lanes=lanes,
+        lanes=longest_waiting(lanes, LANES_SHOWN),
+        lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
         age_words=LEVEL_WORDS,
-        profiles=profile_strips(window, poll_results.health, "/profiles"),
+        profiles=profile_rows(window, poll_results.health),
         models=by_model(window.total),
+        rows_shown=ROWS_SHOWN,
         waiting=state.board.waiting.most_common(),
         poll_results=poll_results,
         records=state.records,

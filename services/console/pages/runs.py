@@ -12,13 +12,14 @@ from answerbus.envelope import decode
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 from services.console.context import CONTEXT, ConsoleContext
-from services.console.form import Form, form_of, known_names
+from services.console.form import Form, form_of, known_names, page_number
 from services.console.guard import operator_of
 from services.console.pages.render import page
 from services.operators.records.stored import Place
 
-RUNS_SHOWN_MAX = 200
-APPROVALS_SHOWN_MAX = 100
+PAGE_RUNS = 30
+APPROVALS_SHOWN_MAX = 20
+APPROVALS_OPEN = 2  # of them; the arguments of the others are folded away
 
 _SAID = {
     "approved": "The approval is written; the run goes on once its worker has read it.",
@@ -29,17 +30,23 @@ _SAID = {
 
 async def runs(request: web.Request) -> web.Response:
     """Those that are open, the oldest first, and what a person is to decide."""
-    known_names(request, "said")
+    known_names(request, "said", "page")
     context = request.app[CONTEXT]
     found = context.feed.state.open_runs.runs(int(context.now() * 1000))
     places = [place for run in found for place in run.awaiting.values()]
+    awaiting = await _asked(context, places[:APPROVALS_SHOWN_MAX])
+    number, last = page_number(request, len(found), PAGE_RUNS)
     return page(
         request,
         "runs.html",
         said=_SAID.get(request.query.get("said", "")),
-        awaiting=await _asked(context, places[:APPROVALS_SHOWN_MAX]),
-        open_runs=found[:RUNS_SHOWN_MAX],
+        awaiting=awaiting,
+        asked_count=len(awaiting) + len(places[APPROVALS_SHOWN_MAX:]),
+        approvals_open=APPROVALS_OPEN,
+        open_runs=found[number * PAGE_RUNS :][:PAGE_RUNS],
         count=len(found),
+        number=number,
+        last=last,
     )
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.form import known_names
+from services.console.form import known_names, page_number
 from services.console.pages.render import page
 from services.console.views.chips import FilterChip
 from services.console.views.filters import ANY
@@ -28,9 +28,7 @@ async def tail(request: web.Request) -> web.Response:
     known_names(request, *_NAMES, "page")
     wanted = _wanted(request)
     found = [one for one in request.app[CONTEXT].feed.state.tail() if wanted.admits(one)]
-    last = max(0, (len(found) - 1) // PAGE_RECORDS)
-    asked = request.query.get("page", "0")
-    number = min(int(asked), last) if asked.isdecimal() and len(asked) < 9 else 0
+    number, last = page_number(request, len(found), PAGE_RECORDS)
     given = _given(request)
     return page(
         request,

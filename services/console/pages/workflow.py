@@ -42,6 +42,7 @@ STEPS_MAX = 600  # steps of runs, and the ends of their calls
 OF_TREES_MAX: Mapping[Topic, int] = MappingProxyType(
     {STEPS: 2_000, **dict.fromkeys((REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS), 1_000)}
 )
+ENTRIES_SHOWN = 16  # on a page as it opens; those before them are folded away
 BODY_BYTES_MAX = 16 * 1024
 # What is said of these holds nothing of contexts and answers.
 _FOR_VIEWERS = frozenset(
@@ -89,7 +90,7 @@ async def workflow(request: web.Request) -> web.Response:
     chosen = request.query.get("request")
     shown = [one for one in found if chosen is None or one.request_id == chosen]
     entries = [entry(row, operator=operator) for row in timeline_rows(shown)]
-    left_out = len(own) - len(stored)
+    left_out, now = len(own) - len(stored), datetime.fromtimestamp(context.now(), UTC)
     status = 200 if entries else 404
     return page(
         request,
@@ -99,9 +100,10 @@ async def workflow(request: web.Request) -> web.Response:
         requests=requests,
         chosen=chosen,
         entries=entries,
+        entries_shown=ENTRIES_SHOWN,
         left_out=left_out,
-        picture=waterfall(shown, datetime.fromtimestamp(context.now(), UTC)),
-        trees=trees(_seen(workflow_id, found, picked), operator=operator),
+        picture=waterfall(shown, now),
+        trees=trees(_seen(workflow_id, found, picked), now, operator=operator),
         left_out_of_trees=_left_out(own, of_trees),
     )
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from answerbus.budget import AccountState
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.step import Step
 from services.console.views.units import usd
 from services.operators.timeline.entry import TimelineEntry
+
+_WITH_ACCOUNT = (Result, UnvalidatedResult, Refusal, DeadLetter, RetryRequest, Step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ def gauges(entries: Iterable[TimelineEntry]) -> tuple[Gauge, ...]:
     state: AccountState | None = None
     for entry in entries:
         event = entry.seen.event
-        if isinstance(event, Result | UnvalidatedResult | Refusal | DeadLetter | RetryRequest):
+        if isinstance(event, _WITH_ACCOUNT):
             state = event.account or state
     if state is None:
         return ()

@@ -1,5 +1,6 @@
 """The lanes as a grid that is coloured by the age of their oldest request; pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.console.views.units import duration
@@ -36,3 +37,9 @@ class LaneCell:
         lag = "lag unknown" if self.lag is None else f"lag {self.lag:,}"
         oldest = "" if self.age_ms is None else f", the oldest request waits for {self.age}"
         return f"Lane {self.partition}: {lag}, {self.in_flight} in flight{oldest}"
+
+
+def longest_waiting(cells: Sequence[LaneCell], count: int) -> list[LaneCell]:
+    """At most so many, those whose oldest request has waited longest, in their order."""
+    oldest = sorted(cells, key=lambda cell: (-(cell.age_ms or 0), cell.partition))[:count]
+    return sorted(oldest, key=lambda cell: cell.partition)

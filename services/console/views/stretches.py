@@ -17,7 +17,7 @@ MS = timedelta(milliseconds=1)
 BarKind = Literal[
     "waiting", "backoff", "running",
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released",
-    "step",
+    "step", "tools", "approval", "failed",
 ]  # fmt: skip
 TERMINALS = (Result, UnvalidatedResult, Refusal, DeadLetter)
 
@@ -33,26 +33,26 @@ class Stretch:
 
 
 def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
-    """Of one request, in their order: it waits, is called, waits for another try."""
+    """Of one request, in their order: it waits, is called, waits for tools or for another try."""
     asked = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
     attempts = sorted(attempts_of(own), key=lambda one: (one.started_at, one.attempt))
     ended = next((one.at for one in own if isinstance(one.seen.event, TERMINALS)), None)
     found, last = list[Stretch](), asked
-    for attempt in attempts:
+    for number, attempt in enumerate(attempts):
         if last is not None and attempt.started_at > last:
-            found.append(_pause(last, attempt.started_at, is_first=not found))
+            found.append(_pause(last, attempt.started_at, attempts[:number]))
         end = attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
         found.append(Stretch(attempt.outcome, attempt.started_at, end, _call_words(attempt)))
         last = end
     running = next((one for one in own if one.kind == "in_flight"), None)
     if running is not None and ended is None:
         if last is not None and running.at > last:
-            found.append(_pause(last, running.at, is_first=not found))
+            found.append(_pause(last, running.at, attempts))
         found.append(Stretch("running", running.at, max(now, running.at), running.text))
     elif ended is None and last is not None and not _is_over(attempts):
-        found.append(_pause(last, max(now, last), is_first=not found))
+        found.append(_pause(last, max(now, last), attempts))
     elif ended is not None and not attempts and last is not None and ended > last:
-        found.append(_pause(last, ended, is_first=True))
+        found.append(_pause(last, ended, attempts))
     return found
 
 
@@ -65,10 +65,14 @@ def attempts_of(own: Iterable[TimelineEntry]) -> list[Attempt]:
     return [one.seen.event for one in own if isinstance(one.seen.event, Attempt)]
 
 
-def _pause(begin: datetime, end: datetime, *, is_first: bool) -> Stretch:
+def _pause(begin: datetime, end: datetime, before: Sequence[Attempt]) -> Stretch:
+    """Between two calls, by what the one before came to."""
     took = duration((end - begin) / MS)
-    words = f"waited {took} for its turn" if is_first else f"back-off of {took}"
-    return Stretch("waiting" if is_first else "backoff", begin, end, words)
+    if not before:
+        return Stretch("waiting", begin, end, f"waited {took} for its turn")
+    if before[-1].outcome == "step":
+        return Stretch("tools", begin, end, f"waited {took} for its tools")
+    return Stretch("backoff", begin, end, f"back-off of {took}")
 
 
 def _call_words(attempt: Attempt) -> str:

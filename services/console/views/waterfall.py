@@ -3,19 +3,19 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from answerbus.dead_letter import Dismissed, Replayed
 from answerbus.request import Request
 from services.console.views.budget_gauge import Gauge, gauges
 from services.console.views.scale import Tick
 from services.console.views.stretches import MS, TERMINALS, BarKind, Stretch, attempts_of, stretches
+from services.console.views.time_axis import PLACES, TimeAxis
 from services.console.views.units import duration
 from services.operators.timeline.entry import TimelineEntry
 
 REQUESTS_MAX = 60  # rows of one picture: the newest
-_TICKS_MAX = 6
-_PLACES = 3
+ROWS_SHOWN = 10  # on a page as it opens; those before them are folded away
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,21 @@ class Waterfall:
     gauges: tuple[Gauge, ...]
     left_out: int
 
+    @property
+    def folded(self) -> tuple[WaterfallRow, ...]:
+        """Those before the newest."""
+        return self.rows[:-ROWS_SHOWN]
+
+    @property
+    def shown(self) -> tuple[WaterfallRow, ...]:
+        """The newest."""
+        return self.rows[-ROWS_SHOWN:]
+
+    @property
+    def kinds(self) -> frozenset[BarKind]:
+        """Those that the legend names."""
+        return frozenset(bar.kind for row in self.rows for bar in row.bars)
+
 
 def waterfall(entries: Sequence[TimelineEntry], now: datetime) -> Waterfall | None:
     """None where nothing of it has a request."""
@@ -77,69 +92,31 @@ def waterfall(entries: Sequence[TimelineEntry], now: datetime) -> Waterfall | No
     if not times:
         return None
     begin, end = min(times), max(times)
-    scale = _Scale(begin, max(end - begin, MS))
-    rows = tuple(_row(name, own, parts, scale) for name, own, parts in found)
+    axis = TimeAxis(begin, max(end - begin, MS))
+    rows = tuple(_row(name, own, parts, axis) for name, own, parts in found)
     left_out = len(by_request) - len(rows)
-    span = duration(scale.span / MS)
-    return Waterfall(rows, scale.ticks, begin, span, gauges(entries), left_out)
+    span = duration(axis.span / MS)
+    return Waterfall(rows, axis.ticks, begin, span, gauges(entries), left_out)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    begin: datetime
-    span: timedelta
-
-    def x(self, at: datetime) -> float:
-        return round(min(100.0, max(0.0, 100 * ((at - self.begin) / self.span))), _PLACES)
-
-    @property
-    def ticks(self) -> tuple[Tick, ...]:
-        span_ms = self.span / MS
-        step = _step_ms(span_ms)
-        count = int(span_ms // step) + 1
-        return tuple(
-            Tick(round(100 * n * step / span_ms, _PLACES), duration(n * step) if n else "0")
-            for n in range(count)
-        )
-
-
-def _step_ms(span_ms: float) -> float:
-    """A round one: in seconds, minutes and hours as clocks have them."""
-    for unit, digits in (
-        (1, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-        (1_000, (1, 2, 5, 10, 15, 30)),
-        (60_000, (1, 2, 5, 10, 15, 30)),
-        (3_600_000, (1, 2, 3, 6, 12)),
-    ):
-        for digit in digits:
-            if span_ms <= unit * digit * _TICKS_MAX:
-                return unit * digit
-    days = 1
-    while span_ms > days * 86_400_000 * _TICKS_MAX:
-        days *= 2
-    return days * 86_400_000
+def bar_of(stretch: Stretch, axis: TimeAxis) -> Bar:
+    """Where it stands on the axis."""
+    x = axis.x(stretch.begin)
+    took = duration((stretch.end - stretch.begin) / MS)
+    return Bar(stretch.kind, x, round(axis.x(stretch.end) - x, PLACES), stretch.label, took)
 
 
 def _row(
-    request_id: str, own: Sequence[TimelineEntry], found: Sequence[Stretch], scale: _Scale
+    request_id: str, own: Sequence[TimelineEntry], found: Sequence[Stretch], axis: TimeAxis
 ) -> WaterfallRow:
-    bars = tuple(
-        Bar(
-            one.kind,
-            scale.x(one.begin),
-            round(scale.x(one.end) - scale.x(one.begin), _PLACES),
-            one.label,
-            duration((one.end - one.begin) / MS),
-        )
-        for one in found
-    )
+    bars = tuple(bar_of(one, axis) for one in found)
     terminal = next((one for one in own if isinstance(one.seen.event, TERMINALS)), None)
     ended = terminal.kind if terminal else "open"
     ends = [terminal.at] if terminal else [one.end for one in found]
     begin = min([*(one.begin for one in found), *ends], default=None)
     took = duration((max(ends) - begin) / MS) if begin and ends else "–"
     marks = tuple(
-        Mark(one.kind, scale.x(one.at), f"{one.kind.replace('_', ' ')} at {one.at:%H:%M:%S}")
+        Mark(one.kind, axis.x(one.at), f"{one.kind.replace('_', ' ')} at {one.at:%H:%M:%S}")
         for one in own
         if isinstance(one.seen.event, (*TERMINALS, Replayed, Dismissed))
     )

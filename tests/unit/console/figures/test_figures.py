@@ -8,7 +8,7 @@ from services.console.figures.answer_flow import PROBLEMS_SHOWN, answer_flow
 from services.console.figures.contract_rows import contract_rows
 from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
-from services.console.figures.profile_strips import profile_strips
+from services.console.figures.profile_strips import profile_rows, profile_strips
 from services.console.figures.spend_rows import by_contract, by_label, by_model
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.state.board import Board
@@ -130,7 +130,32 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
     assert {entry.series: entry.count for entry in strip.calls.legend} == {
         "answered": 1, "unusable": 1, "throttled": 1, "away": 1,
     }  # fmt: skip
-    assert (strip.made, strip.answered, strip.away_now) == (4, 2, False)
+    assert (strip.row.made, strip.row.answered, strip.row.away_now) == (4, 2, False)
+
+
+def test_profiles_that_are_away_stand_before_the_busiest() -> None:
+    away = {"kind": "unavailable", "status": None}
+    model = {"provider": "openai", "model": "m", "dialect": "openai"}
+    called = (("busy", None), ("busy", None), ("quiet", None), ("gone", away))
+    board = board_of(
+        *(
+            stored(
+                f"attempt/{'retry' if failure else 'result'}",
+                failure=failure,
+                model={"profile": name, **model},
+            )
+            for name, failure in called
+        )
+    )
+    health = HealthHistory()
+
+    rows = profile_rows(board.window(NOON_MS, 4, 4), health)
+    assert [(row.name, row.away_now) for row in rows] == [
+        ("gone", True), ("busy", False), ("quiet", False),
+    ]  # fmt: skip
+    health.take(NOON_MS, ["quiet"])
+    rows = profile_rows(board.window(NOON_MS, 4, 4), health)
+    assert [row.name for row in rows if row.away_now] == ["quiet", "gone"]
 
 
 def test_money_is_told_by_contract_model_and_label_with_what_repairs_cost() -> None:

@@ -10,6 +10,8 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
 from answerbus.topics import STEPS, TOPIC_OF_KIND
+from services.console.pages.runs import APPROVALS_OPEN, APPROVALS_SHOWN_MAX, PAGE_RUNS
+from services.console.views.live_parts import live_parts
 from services.operators.records.stored import Stored
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, NotedControls, Site, site
 from tests.unit.operators.runs.events import (
@@ -215,3 +217,36 @@ async def test_what_is_over_awaits_nothing(more: list[Event], order: int) -> Non
 
     assert "0 calls await approval" in text
     assert ("0 open runs" in text) == (own["kind"] == "result")
+
+
+async def test_many_runs_are_pages_and_many_approvals_are_folded_away() -> None:
+    events = [
+        one
+        for n in range(PAGE_RUNS + 5)
+        for one in (
+            asked(f"r-{n:03}", agent={"name": "support"}),
+            approval_asked(f"r-{n:03}.call.1.0", args={"n": n}),
+        )
+    ]
+    async with site(*of(*events)) as here:
+        first, second = await text_of(here, "/runs"), await text_of(here, "/runs?page=1")
+        cookie = await here.log_in(OPERATOR)
+        unknown = (await here.get("/runs?pages=1", cookie)).status
+
+    assert f"{PAGE_RUNS + 5} calls await approval" in first
+    assert f"The {APPROVALS_SHOWN_MAX} oldest are shown" in first
+    assert first.count('class="card approval"') == APPROVALS_SHOWN_MAX
+    assert len(re.findall(r'class="card approval"[^>]* open>', first)) == APPROVALS_OPEN
+    assert [text.count('<tr data-key="r-') for text in (first, second)] == [PAGE_RUNS, 5]
+    assert "Page 2 of 2" in second
+    assert f'data-key="r-{PAGE_RUNS + 4:03}"' in second
+    assert unknown == 400
+
+
+async def test_pages_of_runs_are_live() -> None:
+    async with site(*a_run()) as here:
+        parts = live_parts(await text_of(here, "/runs"))
+
+    assert {"status", "approvals", "runs"} <= parts.keys()
+    assert "orders.refund" in parts["approvals"]
+    assert "r-1" in parts["runs"]

@@ -5,6 +5,7 @@ import pytest
 from services.console.views.chart import Axis, Part, columns, lines
 from services.console.views.flow import NODE_MIN_PX, FlowCount, flow
 from services.console.views.heat_map import LEVELS, ROW_PX, heat_map
+from services.console.views.lane_grid import LaneCell, longest_waiting
 from services.console.views.scale import time_ticks, top_of, value_ticks
 from services.console.views.shares import shares, sparks
 from services.console.views.tile import change_text, level_of
@@ -114,3 +115,11 @@ def test_a_change_is_in_percent_where_that_says_something() -> None:
     assert change_text(7, 0) == "+7"
     assert change_text(5, 5) == "unchanged"
     assert [level_of(value, 1, 5) for value in (0, 1, 5)] == ["good", "warn", "bad"]
+
+
+def test_of_many_lanes_those_that_wait_longest_are_shown_in_their_order() -> None:
+    cells = [LaneCell(n, None, 0, 0, None if n % 2 else n * 1_000, 0, None) for n in range(100)]
+
+    assert longest_waiting(cells[:3], 5) == cells[:3]
+    assert [cell.partition for cell in longest_waiting(cells, 3)] == [94, 96, 98]
+    assert [cell.partition for cell in longest_waiting(cells[1::2], 2)] == [1, 3]

@@ -4,11 +4,17 @@ from datetime import timedelta
 
 import pytest
 
+from answerbus.broker_time import moment
+from services.console.views.budget_gauge import gauges
 from services.console.views.stretches import Stretch, stretches
 from services.console.views.waterfall import REQUESTS_MAX, Waterfall, waterfall
+from services.operators.dead_letters.moment import as_text
+from services.operators.records.decoded import decoded
+from services.operators.timeline.entry import entry_of
 from services.operators.timeline.timeline import timeline
 from services.worker.core.attempt.reply import TimedOut
 from tests.unit.operators.partition import WORKFLOW, Partition
+from tests.unit.operators.stored_examples import stored
 
 
 def drawn(partition: Partition) -> Waterfall:
@@ -53,11 +59,23 @@ def test_the_axis_begins_at_nought_and_has_few_round_ticks() -> None:
 
 
 def test_the_budget_is_that_of_the_newest_outcome() -> None:
-    gauges = {gauge.name: gauge for gauge in drawn(tried_twice()).gauges}
+    found = {gauge.name: gauge for gauge in drawn(tried_twice()).gauges}
 
-    assert gauges["attempts"].text.startswith("2 of ")
-    assert gauges["attempts"].percent
-    assert gauges["money"].percent is None
+    assert found["attempts"].text.startswith("2 of ")
+    assert found["attempts"].percent
+    assert found["money"].percent is None
+
+
+def test_the_budget_of_an_open_run_is_that_of_its_newest_step() -> None:
+    account = {
+        "id": "order-4711",
+        "limit": {"attempts": 20},
+        "spent": {"attempts": 7, "tokens": 5, "micro_usd": 0},
+    }
+    own = [entry_of(decoded(stored(one))) for one in ("result/dep_bump", "step/calls")]
+    own.append(entry_of(decoded(stored("step/calls", account=account))))
+
+    assert next(gauge.text for gauge in gauges(own)) == "7 of 20"
 
 
 def test_what_is_not_over_goes_on_until_now() -> None:
@@ -99,3 +117,19 @@ def test_clocks_that_disagree_make_no_bar_backwards() -> None:
     found = stretches(entries, partition.clock - timedelta(days=1))
 
     assert all(isinstance(one, Stretch) and one.end >= one.begin for one in found)
+
+
+def test_between_the_steps_of_a_run_it_waits_for_its_tools_and_does_not_back_off() -> None:
+    began = moment(0)
+    own = [
+        entry_of(decoded(seen))
+        for seen in (
+            stored("attempt/retry", outcome="step", attempt=1, started_at=as_text(1_000)),
+            stored("attempt/retry", attempt=2, started_at=as_text(600_000), offset=1),
+            stored("attempt/retry", attempt=3, started_at=as_text(1_200_000), offset=2),
+        )
+    ]
+    found = stretches(own, began + timedelta(hours=1))
+
+    assert [one.kind for one in found] == ["step", "tools", "retry", "backoff", "retry", "backoff"]
+    assert "for its tools" in found[1].label
