@@ -1,6 +1,7 @@
 """`answerbus watch`: the outcomes on the bus as they come, as lines or as JSON."""
 
 import asyncio
+from collections import deque
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from services.operators.records.record_filter import RecordFilter
 from services.operators.timeline.folding import without_numbers
 from services.settings import KafkaSettings, from_environment
 
+_PERIOD_MAX = 2  # such as retries and dead letters by turns
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
 
 Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This one alone.")]
@@ -52,18 +54,18 @@ def watch(
 
 
 class Repeats:
-    """Lines that say what the one before them said, but for ids and numbers."""
+    """Lines that say what one of the two before them said, but for ids and numbers."""
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
-        self._said: object = None
+        self._said = deque[object](maxlen=_PERIOD_MAX)
         self.count = 0
 
     def is_new(self, said: object) -> bool:
         """Whether this is to be shown."""
-        if self._is_on and said == self._said:
+        if self._is_on and said in self._said:
             return False
-        self._said = said
+        self._said.append(said)
         return True
 
     def take(self) -> int:

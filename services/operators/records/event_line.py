@@ -1,7 +1,7 @@
 """One line about one record, for people; pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import timedelta
 from types import MappingProxyType
 from typing import assert_never
 
@@ -11,7 +11,7 @@ from answerbus.attempt import Attempt
 from answerbus.budget import AccountState
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.outcome import AnyResult, Origin, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import (
     KEY_BYTES,
     AccountRecord,
@@ -88,15 +88,18 @@ def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for 
             )
         case Result() as event:
             tag = event.answer.get("kind") if isinstance(event.answer, dict) else None
-            return (f"{plain_line(tag)}, " if isinstance(tag, str) else "") + result_text(event)
+            told = f"{plain_line(tag)}, " if isinstance(tag, str) else ""
+            return " ".join((told + result_text(event), *_bar(event.account)))
         case UnvalidatedResult() as event:
-            return f"{len(event.problems)} problems, {result_text(event)}"
+            told = f"{len(event.problems)} problems, {result_text(event)}"
+            return " ".join((told, *_bar(event.account)))
         case Refusal() as event:
-            return f"by the {event.by}: {plain_line(event.reason)}"
+            took = event.finished_at - event.requested_at
+            return f"by the {event.by}: {plain_line(event.reason)}{_so_far(took, event.account)}"
         case RetryRequest() as event:
-            return f"{retry_text(event)}{_so_far(event.origin, event.at, event.account)}"
+            return f"{retry_text(event)}{_so_far(_since(event), event.account)}"
         case DeadLetter() as event:
-            return f"{cause_text(event.cause)}{_so_far(event.origin, event.at, event.account)}"
+            return f"{cause_text(event.cause)}{_so_far(_since(event), event.account)}"
         case Replayed() as event:
             return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:
@@ -117,10 +120,21 @@ def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for 
             assert_never(other)
 
 
-def _so_far(origin: Origin | None, at: datetime, account: AccountState | None) -> str:
+def _since(event: RetryRequest | DeadLetter) -> timedelta | None:
+    """The time since its request was written."""
+    return event.at - event.origin.timestamp if event.origin else None
+
+
+def _so_far(took: timedelta | None, account: AccountState | None) -> str:
     """How long it has taken, and how much of its attempts is spent, as a bar."""
-    parts = [f"{(at - origin.timestamp).total_seconds():.1f} s"] if origin else []
-    if account is not None and 0 < account.limit.attempts <= _BAR_MAX:
-        spent = min(account.spent.attempts, account.limit.attempts)
-        parts.append("▰" * spent + "▱" * (account.limit.attempts - spent))
-    return f" ({' '.join(parts)})" if parts else ""
+    parts = [] if took is None else [f"{took.total_seconds():.1f} s"]
+    said = " ".join([*parts, *_bar(account)])
+    return f" ({said})" if said else ""
+
+
+def _bar(account: AccountState | None) -> tuple[str, ...]:
+    """Attempts of an account that are spent; none where there is no account, or too many."""
+    if account is None or not 0 < account.limit.attempts <= _BAR_MAX:
+        return ()
+    spent = min(account.spent.attempts, account.limit.attempts)
+    return ("▰" * spent + "▱" * (account.limit.attempts - spent),)

@@ -58,19 +58,19 @@ def words(record: DecodedRecord) -> str:
             "result             order-4711 "
             + REQUEST_ID
             + " plan_proposal.v1 dep_bump, attempt 2, "
-            "gpt-5-mini-2025-08-07, 812 + 64 tokens, $0.0003, 2.8 s",
+            "gpt-5-mini-2025-08-07, 812 + 64 tokens, $0.0003, 2.8 s ▰▰▱",
         ),
         (
             "result/text",
             (
                 "result             greeting-1 0199e7a4-6c1f-7000-8000-000000000001 text "
-                "attempt 1, gpt-5-mini-2025-08-07, 2.8 s"
+                "attempt 1, gpt-5-mini-2025-08-07, 2.8 s ▰▱▱"
             ),
         ),
         (
             "refusal/by_model",
             "refusal            order-4711 " + REQUEST_ID + " plan_proposal.v1 by the model: The "
-            "advisory has no fixed release.",
+            "advisory has no fixed release. (2.8 s ▰▱▱)",
         ),
         (
             "dead_letter/budget_exhausted_tokens",
@@ -95,7 +95,7 @@ def words(record: DecodedRecord) -> str:
             (
                 "unvalidated_result api-explorer-17 0199e7a4-6c1f-7a31-9d52-000000000002 inline "
                 "search_endpoint 1 problems, attempt 3, gpt-5-mini-2025-08-07, 812 + 64 tokens, "
-                "$0.0003, 2.8 s"
+                "$0.0003, 2.8 s ▰▰▰"
             ),
         ),
     ],
@@ -144,7 +144,7 @@ def test_no_text_from_outside_commands_the_terminal() -> None:
 
     assert "\x1b" not in line
     assert "\x07" not in line
-    assert line.endswith(r"\u001b[2Jgone\u000d\nnext [bold]line")
+    assert r"\u001b[2Jgone\u000d\nnext [bold]line" in line
 
 
 def test_data_are_the_event_as_it_is_on_the_wire() -> None:
