@@ -40,6 +40,11 @@ def crowd() -> list[Stored]:
     return sorted(found, key=lambda one: one.at_ms)
 
 
+def long_run() -> list[Stored]:
+    """One workflow: three runs that ended, and one of many steps that awaits approval."""
+    return list(_of_runs(list(_long_run())))
+
+
 def crowd_in(here: Site) -> None:
     """What the broker says of it."""
     polled = here.context.poller.results
@@ -90,7 +95,6 @@ def _operated() -> Iterator[Stored]:
 
 
 def _long_run() -> Iterator[Event]:
-    """Of one workflow: three runs that ended, and one that goes on and awaits approval."""
     for turn in range(3):
         name, second = f"turn-{turn}", turn * 10.0
         yield asked(name, agent={"name": "support"})

@@ -7,7 +7,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser, async_playwright
 
 from answerbus.topics import REQUESTS
 from infra.browser import chromium
@@ -15,10 +15,12 @@ from services.console.guard import COOKIE
 from services.console.tasks.polling import WorkerStatus
 from services.operators.dead_letters.moment import as_text
 from services.operators.records.stored import Stored
+from tests.browser.crowded import long_run
 from tests.browser.looks import DESKTOP
 from tests.browser.made_up import INVALID, letter
 from tests.integration.bus import ROOT
 from tests.unit.console.context import OPERATOR, Site, site
+from tests.unit.operators.runs.events import WORKFLOW
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
 FOLDER = ROOT / "docs" / "console"
@@ -30,6 +32,7 @@ PICTURES = {
     "workflow": "/workflow?id=order-450",
 }
 MINUTES = 60
+RUN = f"/workflow?id={WORKFLOW}"
 OUTAGE = range(26, 34)  # minutes, of claude's provider
 LANES = 12
 MODELS = {
@@ -139,21 +142,27 @@ def plant(here: Site) -> None:
 
 async def take() -> None:
     """One file for each page."""
-    async with site(*busy_hour()) as here, async_playwright() as playwright:
-        plant(here)
+    async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=chromium(), args=["--no-sandbox"]
         )
-        context = await browser.new_context(
-            viewport=DESKTOP, base_url=here.url, color_scheme="light"
-        )
-        cookie = await here.log_in(OPERATOR)
-        await context.add_cookies([{"name": COOKIE, "value": cookie, "url": here.url}])
-        page = await context.new_page()
-        for name, path in PICTURES.items():
-            await page.goto(path)
-            await page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
+        async with site(*busy_hour()) as here:
+            plant(here)
+            for name, path in PICTURES.items():
+                await _take(browser, here, path, name, full_page=True)
+        async with site(*long_run()) as here:
+            await _take(browser, here, RUN, "run", full_page=False)
         await browser.close()
+
+
+async def _take(browser: Browser, here: Site, path: str, name: str, *, full_page: bool) -> None:
+    context = await browser.new_context(viewport=DESKTOP, base_url=here.url, color_scheme="light")
+    cookie = await here.log_in(OPERATOR)
+    await context.add_cookies([{"name": COOKIE, "value": cookie, "url": here.url}])
+    page = await context.new_page()
+    await page.goto(path)
+    await page.screenshot(path=FOLDER / f"{name}.png", full_page=full_page)
+    await context.close()
 
 
 if __name__ == "__main__":

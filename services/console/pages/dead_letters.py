@@ -1,6 +1,7 @@
 """Dead letters, in groups and one by one."""
 
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -14,15 +15,16 @@ from services.console.pages.render import page
 from services.console.views.chips import chips_of
 from services.console.views.seen_ends import seen_ends
 from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
-from services.operators.dead_letters.row import STATUSES, DeadLetterRow
-from services.operators.dead_letters.selection import select
+from services.operators.dead_letters.row import STATUSES
+from services.operators.dead_letters.selection import Order, in_order
 
+_Name = TypeVar("_Name", bound=str)
 PAGE_LETTERS = 50
 # Paths of problems may hold words of an answer, which viewers do not see.
 BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
 OPERATORS_KEYS = frozenset({"why"})
 
-LETTER_SORTS = ("oldest", "newest", "spent")  # the first is how they are selected
+LETTER_SORTS: tuple[Order, ...] = ("oldest", "newest", "spent")
 
 
 async def groups(request: web.Request) -> web.Response:
@@ -58,12 +60,7 @@ async def listed(request: web.Request) -> web.Response:
     filters = filters_in(request, "page", "sort", "again")
     sort = _sort(request, LETTER_SORTS)
     letters = request.app[CONTEXT].feed.state.dead_letters
-    if sort == "spent":
-        found = sorted(filters.selection.of(letters), key=_unspent)
-    else:
-        found = select(letters, filters.selection)
-        if sort == "newest":
-            found.reverse()
+    found = filters.selection.of(letters)
     number, last = page_number(request, len(found), PAGE_LETTERS)
     again = [(name, value) for name, value in request.query.items() if name == "again"]
     beside = [("sort", sort), *again]
@@ -79,7 +76,7 @@ async def listed(request: web.Request) -> web.Response:
         sorts=LETTER_SORTS,
         sort=sort,
         count=len(found),
-        shown=found[number * PAGE_LETTERS :][:PAGE_LETTERS],
+        shown=in_order(found, sort, number * PAGE_LETTERS, PAGE_LETTERS),
         seen=seen_ends(letters.ends),
         number=number,
         last=last,
@@ -103,14 +100,10 @@ def _offered(request: web.Request) -> Sequence[str]:
     return [key for key in KEYS if key not in OPERATORS_KEYS]
 
 
-def _unspent(letter: DeadLetterRow) -> int:
-    """What cost most comes first."""
-    return -((letter.spent and letter.spent.micro_usd) or 0)
-
-
-def _sort(request: web.Request, sorts: Collection[str]) -> str:
+def _sort(request: web.Request, sorts: Collection[_Name]) -> _Name:
     """The order that is asked for; by default the first. Raises HTTPBadRequest."""
-    sort = request.query.get("sort", next(iter(sorts)))
-    if sort not in sorts:
-        raise web.HTTPBadRequest(text=f"sort={sort!r} is none of {', '.join(sorts)}.")
+    asked = request.query.get("sort", next(iter(sorts)))
+    sort = next((name for name in sorts if name == asked), None)
+    if sort is None:
+        raise web.HTTPBadRequest(text=f"sort={asked!r} is none of {', '.join(sorts)}.")
     return sort

@@ -1,7 +1,7 @@
 // Charts by keyboard and pointer: arrows between columns, a tip, a brushed time. Optional.
 "use strict";
 
-(() => {
+afterPaint(() => {
   const TIP_GAP_PX = 12;
   const tip = document.createElement("p");
   tip.className = "tip";
@@ -104,4 +104,4 @@
 
   document.addEventListener("fresh", (event) => prepare(event.target));
   prepare(document);
-})();
+});

@@ -1,7 +1,17 @@
-// Choosing all letters of a page at once; without this file, one chooses them one by one.
+// First of the three files that are joined as scripts.js.
 "use strict";
 
-(() => {
+// What they do is no part of the first paint, which would wait for it.
+const afterPaint = (start) => {
+  if (document.hidden) {
+    start(); // nothing is painted of a page that is hidden
+  } else {
+    requestAnimationFrame(() => setTimeout(start));
+  }
+};
+
+// Choosing all letters of a page at once; without scripts, one chooses them one by one.
+afterPaint(() => {
   const all = document.getElementById("choose-all");
   if (all !== null) {
     all.closest("label").hidden = false;
@@ -11,10 +21,10 @@
       }
     });
   }
-})();
+});
 
 // Shortcuts, the list of places, and what the browser alone knows; without it, all pages work.
-(() => {
+afterPaint(() => {
   const YEAR_S = 31536000;
   const NEXT_MS = 1500; // between the keys of one shortcut
   const KEPT = "answerbus-one-key";
@@ -117,4 +127,4 @@
       act();
     }
   });
-})();
+});

@@ -1,9 +1,9 @@
 // Live parts of a page come as server-sent events; without this file, reloading does it.
 "use strict";
 
-(() => {
+afterPaint(() => {
   const AGAIN_MS = 5000;
-  const PAINTED_MS = 1000; // the page is painted first: what a stream begins with is the page again
+  const SOON_MS = 1000; // a stream begins with the page again, which is new for a while
   const LOOK_MS = 1000;
   const READING_MS = 5000; // for so long after the last move of pointer or key the part is being read
   const OWN = new Set(["open", "tabindex", "data-ready"]); // what readers and scripts have set
@@ -155,5 +155,5 @@
     if (source === null && !document.hidden) {
       connect();
     }
-  }, PAINTED_MS);
-})();
+  }, SOON_MS);
+});
