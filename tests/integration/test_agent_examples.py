@@ -174,9 +174,9 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
         await tools.create("files")
         reader = Reader(bus, tools)
         server, asking = assistant["python"]
-        reader.serve(assistant[""][0], server)
         agents = "".join((*journey["toml"], *assistant["toml"]))
-        await asyncio.to_thread(bus.start_worker, bus.config(RULES, profiles=agents))
+        bus.start_worker(bus.config(RULES, profiles=agents))
+        reader.serve(assistant[""][0], server)
         await tools.announced("files")
         said = await reader.run(journey["python"][0], asking)
         tree = await reader.tree("journey-1")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from answerbus.topics import RESULTS
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS, STEPS
+from services.commands.workflow import runs_of
+from services.operators.timeline.timeline import timeline
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (
     DelegatingStage,
@@ -15,10 +17,11 @@ from tests.unit.worker.lane.delegating import (
     finish,
     wrapped,
 )
-from tests.unit.worker.lane.run_checks import cause
+from tests.unit.worker.lane.run_checks import cause, stored_in
+from tests.unit.worker.lane.run_world import WORKFLOW
 from tests.unit.worker.lane.test_resumed_runs import repeated, replay
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import done, events, until
+from tests.unit.worker.lane.world import done, events, final_account, until
 
 pytestmark = pytest.mark.wide
 
@@ -131,3 +134,20 @@ def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_commi
 
     for number in range(0, 60, 10):
         run(story(0.017 * number))
+
+
+def test_what_the_nodes_of_a_tree_cost_is_what_its_account_was_charged() -> None:
+    async def main() -> None:
+        stage = await died()
+        await stage.end()
+        entries = timeline(WORKFLOW, stored_in(stage, ATTEMPTS, RESULTS, DEAD_LETTERS, STEPS))
+        (root,) = runs_of(entries)
+
+        spent = final_account(stage.broker)["spent"]
+        assert root.whole.model_dump() == spent
+        assert (root.own.attempts, root.whole.attempts) == (7, BUDGET)
+        assert spent["tokens"] > 0
+        below = [child for call in root.calls for child in call.children]
+        assert [child.whole.attempts for child in below] == [1, 1, 2, 1]
+
+    run(main())
