@@ -1,7 +1,7 @@
 """What runs had done when they died, read from their steps; the topic is gone through once."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -69,8 +69,7 @@ class PastRuns:
 @asynccontextmanager
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """Of these dead letters; where none is of a run, nothing is read. Raises BusUnavailable."""
-    died = (one.request_id for one in letters if one.agent and one.request_id)
-    runs = frozenset(first for name in died for first in _firsts(name))
+    runs = runs_of_interest(one.request_id for one in letters if one.agent and one.request_id)
     found = PastRuns()
     present = await bus.present(STEPS, TOOLSETS) if runs else ()
     if not present:
@@ -83,6 +82,12 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         yield found
 
 
+def runs_of_interest(died: Iterable[str]) -> frozenset[str]:
+    """Whose steps are read: of these runs, and of those that they go on from."""
+    return frozenset(first for name in died for first in _firsts(name))
+
+
 def _firsts(name: str) -> tuple[str, ...]:
-    """A run, and for a replay also the run that it goes on from: what it asked is taken over."""
-    return tuple(dict.fromkeys((name, name.partition(".replay.")[0])))
+    """A run, that which a replay goes on from, and that which ids of a child's children name."""
+    above = (name, name.partition(".replay.")[0], name.partition(OF_A_CALL)[0])
+    return tuple(dict.fromkeys(above))

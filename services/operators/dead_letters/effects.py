@@ -15,7 +15,6 @@ Deliveries = Mapping[str, Delivery]
 """How each tool is called, by qualified name, as its card says."""
 
 OF_A_CALL = ".call."  # stands in the id of a call between that of its run and its own place
-_DELEGATE = "delegate"  # no server runs it: a child answers
 _NOT_KNOWN = outcomes.CallTimedOut(after_s=0, ran="unknown")
 
 
@@ -36,13 +35,18 @@ def _effects(
     calls: Sequence[ResumedCall], below: Sequence[ResumedCall], deliveries: Deliveries
 ) -> Iterator[ResumedCall]:
     for call in calls:
-        if call.tool == _DELEGATE:
+        if _asks_child(call):
             own = [one for one in below if _is_of_child(one, call)]
             yield from _effects(own, below, deliveries)
             if not own and call.args.get("agent") and _was_asked(call.outcome):
                 yield call
         elif deliveries.get(call.tool) != "at_least_once" and may_have_run(call.outcome):
             yield call
+
+
+def _asks_child(call: ResumedCall) -> bool:
+    """Whether no server runs the tool: it has no toolset before it, such as `delegate`."""
+    return "." not in call.tool
 
 
 def _is_of_child(one: ResumedCall, call: ResumedCall) -> bool:

@@ -28,7 +28,6 @@ RESUMED_BYTES_MAX = 320 * KIB  # of the steps that a replay takes over, where al
 RejectionCode = Literal[
     "no_request", "has_request", "edit", "invalid", "too_large", "cut", "gone", "unreadable",
     "rounds", "unknown_profile", "unknown_contract", "schema", "no_budget", "steps",
-    "child",
 ]  # fmt: skip
 
 
@@ -180,10 +179,6 @@ def _prepared(
     request = _read(to_json({**body, "replay": replay.model_dump(mode="json")}))
     if isinstance(request, Rejection):
         return request
-    if request.parent is not None and not order.force:
-        said = f"The run {request.parent.request_id} asked it, and hears of it no more"
-        edit = '[{"op":"remove","path":"/parent"}]'
-        return Rejection("child", f"{said}: replay that run, or --edit '{edit}'", forcible=True)
     replayed = Replayed(
         dead_letter_id=replay.dead_letter_id,
         request_id=request.request_id,

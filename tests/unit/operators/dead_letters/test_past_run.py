@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answerbus.call_outcome import CallOk, ResultTooLarge
-from answerbus.dead_letter import DeadLetter, PatchOperation
+from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX, STEP_CALLS_MAX
 from answerbus.step import ToolEnded
 from services.operators.dead_letters.edit import Edits, replacing
@@ -195,21 +195,6 @@ def test_a_step_that_asked_for_more_calls_than_run_is_taken_over() -> None:
     request = prepared(of=letter(1, len(calls)), found=found).request
     assert request.resumed is not None
     assert len(request.resumed.steps[0].calls) == len(calls)
-
-
-def test_a_child_is_held_back_unless_it_becomes_a_request_of_its_own() -> None:
-    """Its run has gone on without it; in a lane it would die as `unknown_parent`."""
-    asked_by = {"request_id": "r-0", "call_id": "r-0.call.1.0", "depth": 1}
-    child = letter(request={"parent": asked_by})
-    held_back = prepare_replay(child, ORDER, NOW, past())
-    free = ReplayOrder("ops", "", Edits((PatchOperation(op="remove", path="/parent"),)))
-
-    assert isinstance(held_back, Rejection)
-    assert (held_back.code, held_back.forcible) == ("child", True)
-    assert "The run r-0 asked it" in held_back.text
-    assert prepared(free, of=child).request.parent is None
-    forced = prepared(ReplayOrder("ops", "", force=True), of=child).request
-    assert forced.parent is not None
 
 
 def test_a_tool_that_was_told_not_to_run_has_had_no_effect() -> None:

@@ -1,0 +1,82 @@
+"""Which steps are read for the replay of a run: its own, and those of the runs below it."""
+
+import pytest
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import encode
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import TOOLSETS
+from services.operators.adapters.past_runs import PastRuns, runs_of_interest
+from services.operators.records.stored import Stored
+from tests.unit.console.context import Shelf
+from tests.unit.operators.audit.test_step_verification import AT_MS, chained
+from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.runs.events import AGENT, call, ended, step
+
+CARD = ToolsetCard.model_validate(
+    {
+        "toolset": "orders",
+        "tools": [
+            {"name": "get_order", "args_schema": {"type": "object"}},
+            {"name": "pay", "args_schema": {"type": "object"}, "delivery": "at_most_once"},
+        ],
+    }
+)
+
+
+def a_tree() -> list[Stored]:
+    """A run with a child that pays; and another run with such a child."""
+    records = []
+    for name in ("r-1", "r-11"):
+        child = f"{name}.call.1.0"
+        records += [
+            step(name, 1, call(name, 1, tool="delegate", args={"agent": "payer"})),
+            step(child, 1, call(child, 1, tool="orders.pay"), call(child, 1, 1)),
+            ended(f"{child}.call.1.0", request_id=child),
+            ended(f"{child}.call.1.1", request_id=child),
+            ended(child),
+        ]
+    return chained(records)
+
+
+def letter(request_id: str) -> DeadLetter:
+    run = {"agent": AGENT, "steps": 1, "tool_calls": 1}
+    return letter_event(request_id=request_id, run=run, request={"agent": {"name": "support"}})
+
+
+@pytest.mark.parametrize("other", [(), ("r-11",)])
+async def test_the_effects_of_children_are_found_for_their_own_run_alone(
+    other: tuple[str, ...],
+) -> None:
+    records = a_tree()
+    card = Stored(TOOLSETS, 0, 0, AT_MS, b"orders", encode(CARD).value, ())
+    found = PastRuns(Shelf(records))
+    found.take([card, *records], runs_of_interest(["r-1", *other]))
+    past = await found.of(letter("r-1"))
+
+    assert past.fault is None
+    assert [one.call_id for one in past.effects] == ["r-1.call.1.0.call.1.0"]
+
+
+def test_of_a_replay_the_run_before_it_is_read_too() -> None:
+    """What that one asked of children is among the steps that are taken over."""
+    assert runs_of_interest(["r-1.replay.2"]) == {"r-1.replay.2", "r-1"}
+
+
+async def test_a_child_that_died_has_children_of_its_own() -> None:
+    child, deeper = "r-1.call.2.0", "r-1.call.2.0.call.1.0"
+    asked = call(child, 1, tool="delegate", args={"agent": "payer"})
+    records = chained(
+        [
+            step(child, 1, asked),
+            step(deeper, 1, call(deeper, 1, tool="orders.pay")),
+            ended(f"{deeper}.call.1.0", request_id=deeper),
+            ended(deeper, request_id=child),
+        ]
+    )
+    found = PastRuns(Shelf(records))
+    found.take(records, runs_of_interest([child]))
+    past = await found.of(letter(child))
+
+    assert past.fault is None
+    assert [one.call_id for one in past.effects] == [f"{deeper}.call.1.0"]
