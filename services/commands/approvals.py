@@ -1,15 +1,17 @@
 """`answerbus approvals`: which tool calls await a person, and what that person decides."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Annotated, Literal, assert_never
 
 import typer
 from rich.table import Table
 
+from answerbus.client import Client, PublishedControl
 from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
-from services.commands.client_of import client_of
+from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
 from services.escaping import json_line, json_lines, plain_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -22,9 +24,6 @@ from services.operators.runs.run_words import cut
 from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
-
-EXIT_NOT_DONE = 1
-EFFECT_S_MAX = 30.0
 
 app = typer.Typer(help="Tool calls that await a person's approval.", no_args_is_help=True)
 
@@ -68,7 +67,17 @@ def _command(name: str, decision: Decision, said: str) -> None:
         as_json: AsJson = False,
         config: Config = None,
     ) -> None:
-        _decide(decision, call, reason, workflow, by, yes=yes, as_json=as_json, config=config)
+        settings, who = from_environment(config).kafka, operator(by)
+        asked = asyncio.run(_load(settings, workflow)).get(call, now())
+        if asked is None:
+            awaited = f"No call {plain_line(call)} awaits approval."
+            stderr().print(awaited, style="red", markup=False)
+            raise typer.Exit(EXIT_NOT_DONE)
+        if not yes:
+            _show(asked)
+            word = "Approve" if decision == "approved" else "Deny"
+            confirm(f"{word} this call of {plain_line(asked.tool)} as {plain_line(who)}?")
+        _decide(settings, decision, asked, who, reason, as_json=as_json)
 
 
 _command("approve", "approved", "Let the call run, once, with the arguments it has now.")
@@ -76,29 +85,23 @@ _command("deny", "denied", "Refuse the call; its run is told, and goes on.")
 
 
 def _decide(
+    settings: KafkaSettings,
     decision: Decision,
-    call_id: str,
+    asked: ApprovalRequested,
+    who: str,
     reason: str,
-    workflow: str | None,
-    by: str | None,
     *,
-    yes: bool,
     as_json: bool,
-    config: Config,
 ) -> None:
-    settings, who = from_environment(config).kafka, operator(by)
-    asked = asyncio.run(_load(settings, workflow)).get(call_id, now())
-    if asked is None:
-        stderr().print(f"No call {plain_line(call_id)} awaits approval.", style="red", markup=False)
-        raise typer.Exit(EXIT_NOT_DONE)
-    if not yes:
-        _show(asked)
-        word = "Approve" if decision == "approved" else "Deny"
-        confirm(f"{word} this call of {plain_line(asked.tool)} as {plain_line(who)}?")
-    published, applied = asyncio.run(_publish(settings, decision, asked, who, reason))
+    def send(client: Client) -> Awaitable[PublishedControl]:
+        say = client.approve if decision == "approved" else client.deny
+        return say(asked, by=who, reason=reason)
+
+    published, applied = asyncio.run(controlled(settings, send))
     if as_json:
+        place = {"partition": published.partition, "offset": published.offset}
         effect = applied and applied.effect
-        typer.echo(json_lines({"call_id": call_id, "effect": effect, **published}))
+        typer.echo(json_lines({"call_id": asked.call_id, "effect": effect, **place}))
     else:
         stdout().print(plain_line(_said(asked, applied)), markup=False)
     if applied is None or applied.effect != decision:
@@ -114,10 +117,7 @@ def _show(asked: ApprovalRequested) -> None:
 
 def _said(asked: ApprovalRequested, applied: ControlApplied | None) -> str:
     if applied is None:
-        return (
-            f"The decision about {asked.call_id} is written; no worker has read it within "
-            f"{EFFECT_S_MAX:g} s. `answerbus workflow {asked.workflow_id}` shows what comes of it."
-        )
+        return not_read(f"The decision about {asked.call_id}", asked.workflow_id)
     match applied.effect:
         case "approved" | "denied":
             return f"The call {asked.call_id} is {applied.effect}."
@@ -135,14 +135,3 @@ async def _load(settings: KafkaSettings, workflow_id: str | None) -> OpenApprova
             for stored in filter(may_concern_approvals, batch):
                 found.take(decoded(stored).event)
     return found
-
-
-async def _publish(
-    settings: KafkaSettings, decision: Decision, asked: ApprovalRequested, by: str, reason: str
-) -> tuple[dict[str, object], ControlApplied | None]:
-    async with client_of(settings) as client:
-        send = client.approve if decision == "approved" else client.deny
-        published = await send(asked, by=by, reason=reason)
-        applied = await client.effect_of(published, timeout_s=EFFECT_S_MAX)
-    place: dict[str, object] = {"partition": published.partition, "offset": published.offset}
-    return place, applied

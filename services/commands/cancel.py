@@ -1,18 +1,20 @@
 """`answerbus cancel`: end an open request, a run or not, or all of a workflow."""
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Annotated, assert_never
 
 import typer
 
+from answerbus.client import Client, PublishedControl
 from answerbus.client.bus import Bus
 from answerbus.control import ControlApplied
 from answerbus.limits import RUN_TTL_S_MAX
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.client_of import client_of
+from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -20,8 +22,6 @@ from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
 
-EXIT_NOT_DONE = 1
-EFFECT_S_MAX = 30.0
 REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is not open any more
 
 RequestId = Annotated[str | None, typer.Argument(metavar="REQUEST", help="The id of a request.")]
@@ -70,10 +70,7 @@ def cancel(
 
 def _said(what: str, workflow_id: str, applied: ControlApplied | None) -> str:
     if applied is None:
-        return (
-            f"The cancellation of {what} is written; no worker has read it within "
-            f"{EFFECT_S_MAX:g} s. `answerbus workflow {workflow_id}` shows what comes of it."
-        )
+        return not_read(f"The cancellation of {what}", workflow_id)
     match applied.effect:
         case "cancelled":
             count = len(applied.requests)
@@ -103,9 +100,10 @@ async def _workflow_of(bus: Bus, request_id: str) -> str | None:
 async def _cancel(
     settings: KafkaSettings, request_id: str | None, workflow_id: str, by: str, reason: str
 ) -> ControlApplied | None:
-    async with client_of(settings) as client:
+    def send(client: Client) -> Awaitable[PublishedControl]:
         if request_id is None:
-            published = await client.cancel_workflow(workflow_id, by=by, reason=reason)
-        else:
-            published = await client.cancel(request_id, workflow_id, by=by, reason=reason)
-        return await client.effect_of(published, timeout_s=EFFECT_S_MAX)
+            return client.cancel_workflow(workflow_id, by=by, reason=reason)
+        return client.cancel(request_id, workflow_id, by=by, reason=reason)
+
+    _, applied = await controlled(settings, send)
+    return applied

@@ -3,7 +3,7 @@
 from answerbus.private.runs import AgentDefinition, AskedCall, Link, RunCallRecord, RunStepRecord
 from answerbus.request import Request
 from answerbus.resumed_run import ResumedRun
-from services.worker.core.run.run import Run
+from services.worker.core.run.run import Run, named
 
 
 def begun(definition: AgentDefinition, request: Request) -> Run:
@@ -32,15 +32,7 @@ def _steps(resumed: ResumedRun, link: Link) -> tuple[RunStepRecord, ...]:
             n=n,
             attempt=step.attempt,
             said=step.said,
-            calls=tuple(
-                AskedCall(
-                    call_id=call.call_id,
-                    tool=call.tool,
-                    args=call.args,
-                    args_digest=call.args_digest,
-                )
-                for call in step.calls
-            ),
+            calls=tuple(AskedCall(**named(call)) for call in step.calls),
             link=link,
         )
         for n, step in enumerate(resumed.steps, start=1)

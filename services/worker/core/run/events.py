@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from answerbus.budget import AccountState, Usage
+from answerbus.budget import AccountState
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
 from answerbus.failure import Problem
 from answerbus.outcome import Origin
 from answerbus.private.runs import (
-    AskedCall,
     Link,
     RunCallRecord,
     RunChildRecord,
@@ -23,8 +22,7 @@ from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
-from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.schema.resolved import AcceptedStep, Chosen
+from services.worker.core.run.run import Run, ToolCall, named
 
 TOKEN_BYTES = 16
 UNHASHED = "sha256:" + "0" * 64
@@ -80,24 +78,6 @@ def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
     return linked.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
 
 
-def step_record(
-    run: Run, step: AcceptedStep, attempt: int, calls: tuple[AskedCall, ...], inputs: RunInputs
-) -> RunStepRecord:
-    """What the run keeps of a step, for what is told and asked after it."""
-    return RunStepRecord(
-        request_id=inputs.request.request_id,
-        n=len(run.steps) + 1,
-        attempt=attempt,
-        said=step.said,
-        thoughts=step.thoughts if run.definition.remember_thoughts else (),
-        calls=calls,
-        model=inputs.model,
-        frame=inputs.frame,
-        at=inputs.now,
-        link=Link(number=1, hash=UNHASHED),  # until the event says it
-    )
-
-
 def step_event(
     run: Run,
     record: RunStepRecord,
@@ -120,13 +100,7 @@ def step_event(
         attempt=record.attempt,
         said=record.said,
         calls=tuple(
-            StepCall(
-                call_id=call.call_id,
-                tool=call.tool,
-                args=call.args,
-                args_digest=call.args_digest,
-                state=state,
-            )
+            StepCall(**named(call), state=state)
             for call, state in zip(record.calls, states, strict=True)
         ),
         usage=record.usage,
@@ -138,22 +112,6 @@ def step_event(
         hash=UNHASHED,
     )
     return chained(event, run.link)
-
-
-def selected(
-    run: Run, attempt: int, usage: Usage, chosen: Chosen, account: AccountState, inputs: RunInputs
-) -> tuple[Step, Link]:
-    """The last step of a run that chose an answer: which, and why."""
-    record = RunStepRecord(
-        request_id=inputs.request.request_id,
-        n=len(run.steps) + 1,
-        attempt=attempt,
-        said=(f"{chosen.reference} was chosen: {chosen.reason}",),
-        calls=(),
-        usage=usage,
-        link=Link(number=1, hash=UNHASHED),
-    )
-    return step_event(run, record, (), account, inputs, chosen.call_id)
 
 
 def _name_of(record: RunStepRecord, composed: Composed | None) -> str:

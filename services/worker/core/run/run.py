@@ -19,6 +19,7 @@ from answerbus.private.runs import (
     ToolDefinition,
 )
 from answerbus.request import Fact
+from answerbus.resumed_run import ResumedCall
 from services.worker.core.run.agents import agent_id
 from services.worker.core.run.described_tools import described_tools
 
@@ -205,3 +206,13 @@ class Run:
             children=sum(record.children for record in self.calls.values()),
             usage=Usage().plus(used),
         )
+
+
+def named(call: AskedCall | ResumedCall) -> dict[str, Any]:
+    """What says which call it is: its id, its tool and its arguments."""
+    return {
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "args": call.args,
+        "args_digest": call.args_digest,
+    }

@@ -33,6 +33,7 @@ from services.worker.core.run.postponed_calls import (
     waits_until,
 )
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.step_record import step_record
 from services.worker.core.run.tool_outcome import outcome_of_tool
 from services.worker.core.schema.resolved import AcceptedStep
 
@@ -76,7 +77,7 @@ def take_step(
     `floor` is what the next step may cost: its children leave it to the run.
     """
     calls = asked_calls(run, step.calls, attempt, inputs)
-    record = events.step_record(run, step, attempt, calls, inputs).model_copy(
+    record = step_record(run, step, attempt, calls, inputs).model_copy(
         update={
             "usage": usage,
             "retried": None if retried == Usage() else retried,

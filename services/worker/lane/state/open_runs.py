@@ -24,11 +24,12 @@ from services.worker.core.budget.allowance import floor_after
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket, ticket_of_child
-from services.worker.core.run import events, transitions
+from services.worker.core.run import transitions
 from services.worker.core.run.children import Ended, usage_of
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import CHILD_TOOLS, Run
+from services.worker.core.run.step_record import selected
 from services.worker.core.run.transitions import Change, Written
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
@@ -102,16 +103,8 @@ class OpenRuns(Cancellations):
     ) -> list[OutRecord]:
         """A step that no model was asked for; it stands where an attempt of its number would."""
         run, inputs = _run_of(ticket), self._inputs(ticket, now)
-        change = transitions.take_step(
-            run,
-            computed.step,
-            len(run.steps) + 1,
-            Usage(),
-            Usage(),
-            account,
-            inputs,
-            computed.floor,
-        )
+        number, step, floor, free = len(run.steps) + 1, computed.step, computed.floor, Usage()
+        change = transitions.take_step(run, step, number, free, free, account, inputs, floor)
         return [self._head(ticket, run), *self._apply(ticket, change)]
 
     def selected(
@@ -122,8 +115,8 @@ class OpenRuns(Cancellations):
         if chosen is None or not isinstance(decision, Result):
             return []
         run, inputs = _run_of(call.ticket), self._inputs(call.ticket, now)
-        event, link = events.selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
-        call.ticket.run = replace(run, link=link)
+        run, event = selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
+        call.ticket.run = run
         return [records.run_event_record(event, self.partition)]
 
     def result_came(self, ticket: Ticket, result: ToolResult, now: datetime) -> list[OutRecord]:

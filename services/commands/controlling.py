@@ -1,0 +1,28 @@
+"""What a person says to open requests: written by the command line, and what came of it."""
+
+from collections.abc import Awaitable, Callable
+
+from answerbus.client import Client, PublishedControl
+from answerbus.control import ControlApplied
+from services.commands.client_of import client_of
+from services.settings import KafkaSettings
+
+EXIT_NOT_DONE = 1
+EFFECT_S_MAX = 30.0
+
+
+async def controlled(
+    settings: KafkaSettings, send: Callable[[Client], Awaitable[PublishedControl]]
+) -> tuple[PublishedControl, ControlApplied | None]:
+    """Where it was written, and its effect; None if no worker has read it in time."""
+    async with client_of(settings) as client:
+        published = await send(client)
+        return published, await client.effect_of(published, timeout_s=EFFECT_S_MAX)
+
+
+def not_read(what: str, workflow_id: str) -> str:
+    """That it is written and has no effect so far, for people."""
+    return (
+        f"{what} is written; no worker has read it within {EFFECT_S_MAX:g} s. "
+        f"`answerbus workflow {workflow_id}` shows what comes of it."
+    )
