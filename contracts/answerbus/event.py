@@ -1,7 +1,7 @@
 """The closed union of all events, and what each is called on the wire: id, key, subject, time."""
 
 from datetime import datetime
-from typing import Annotated, assert_never
+from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
@@ -42,44 +42,44 @@ Event = (
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 
 
+# Each request is told of by three events, and an arm that does not fit takes a tenth of a
+# microsecond for each class in it: so the events of plain requests stand first.
+
+
 def event_id(event: Event) -> str:
     """The id that readers dedupe by; derived from the request's, so that repeats carry the same."""
-    if isinstance(event, RunEvent):
-        return run_event.event_id(event)
     match event:
+        case Result() | Attempt() | UnvalidatedResult() | Refusal() | RetryRequest():
+            return event.event_id
+        case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return key(event)
         case Request():
             return event.request_id
-        case Result() | UnvalidatedResult() | Refusal() | RetryRequest() | Attempt():
-            return event.event_id
         case DeadLetter():
             return event.dead_letter_id
         case Replayed():
             return f"{event.dead_letter_id}.replayed.{event.round}"
         case Dismissed():
             return f"{event.dead_letter_id}.dismissed"
-        case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
-            return key(event)
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
             return tool_event.event_id(event)
         case _:
-            assert_never(event)
+            return run_event.event_id(event)
 
 
-def key(event: Event) -> str:  # noqa: C901 - one arm for each event
+def key(event: Event) -> str:
     """The record key (topics.py says of each topic which it is)."""
-    if isinstance(event, RunEvent):
-        return run_event.key(event)
     match event:
-        case Request() | Result() | UnvalidatedResult() | Refusal() | Attempt():
+        case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request():
             return event.workflow_id
+        case ClosedRecord():
+            return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
+        case AccountRecord():
+            return f"account:{event.account_id}"
         case RetryRequest():
             return event.request_id
         case DeadLetter() | Replayed() | Dismissed():
             return event.dead_letter_id
-        case AccountRecord():
-            return f"account:{event.account_id}"
-        case ClosedRecord():
-            return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
         case ClosedIdsRecord():
             return f"{CLOSED_IDS_KEY}{event.chunk}"
         case LaneRecord():
@@ -89,53 +89,57 @@ def key(event: Event) -> str:  # noqa: C901 - one arm for each event
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
             return tool_event.key(event)
         case _:
-            assert_never(event)
+            return run_event.key(event)
 
 
 def workflow_of(event: Event) -> str | None:
     """The workflow that an event belongs to, if the event knows it."""
-    if isinstance(event, RunEvent):
-        return run_event.workflow_of(event)
     match event:
+        case Result() | Attempt() | ClosedRecord() | UnvalidatedResult() | Refusal() | Request():
+            return event.workflow_id
+        case RetryRequest() | DeadLetter() | AccountRecord():
+            return event.workflow_id
+        case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress():
+            return event.workflow_id
         case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
         case ToolsetCard():
             return None
         case _:
-            return event.workflow_id
+            return run_event.workflow_of(event)
 
 
 def request_of(event: Event) -> str | None:
     """The request that an event is about, if the event knows it."""
-    if isinstance(event, RunEvent):
-        return run_event.request_of(event)
     match event:
-        case Dismissed() | AccountRecord() | ClosedRecord() | ClosedIdsRecord():
+        case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request():
+            return event.request_id
+        case ClosedRecord() | AccountRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
-        case LaneRecord() | Skipped() | ToolResult() | ToolProgress() | ToolsetCard():
+        case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
+            return event.request_id
+        case Dismissed() | ToolResult() | ToolProgress() | ToolsetCard():
             return None
         case _:
-            return event.request_id
+            return run_event.request_of(event)
 
 
 def happened_at(event: Event) -> datetime | None:
     """When it happened, if the event itself says so."""
-    if isinstance(event, RunEvent):
-        return run_event.happened_at(event)
     match event:
-        case Request() | ToolResult() | ToolProgress():
-            return None
-        case ToolCallRecord() | ToolCancel() | ToolsetCard():
-            return event.at
         case Result() | UnvalidatedResult() | Refusal():
             return event.finished_at
-        case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
-            return event.at
-        case ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
-            return event.at
         case Attempt():
             return event.started_at
+        case ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return event.at
         case AccountRecord():
             return event.updated_at
+        case Request() | ToolResult() | ToolProgress():
+            return None
+        case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
+            return event.at
+        case ToolCallRecord() | ToolCancel() | ToolsetCard():
+            return event.at
         case _:
-            assert_never(event)
+            return run_event.happened_at(event)

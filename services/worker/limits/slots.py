@@ -127,7 +127,7 @@ class Slots:
                 self._look_again_in(admitted)
                 return
             admitted.key, admitted.lane = first.key, first.lane
-            self._queue.serve(admitted, lane)
+            self._queue.serve(first, admitted)
             self.reserved += 1
             self._reserved_of[first.key] += 1
 

@@ -62,11 +62,8 @@ class WaiterQueue(Generic[T]):
         """Whether none waits, also of those that may not be served now."""
         return self._waiting.next() is None
 
-    def serve(self, gift: T, lane: int | None = None) -> None:
-        """Give the first, see there, what it waits for."""
-        waiter = self.first(lane)
-        if waiter is None:
-            raise IndexError("none is waiting")
+    def serve(self, waiter: Waiter[T], gift: T) -> None:
+        """Give what it waits for to one that `first` has named."""
         is_in_turn = waiter is self.first()
         self._passed_over = 0 if is_in_turn else self._passed_over + 1
         self._waiting.serve(waiter.key)
