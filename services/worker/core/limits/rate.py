@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 MINUTE_S = 60.0
-BURST_SHARE = 1 / 20  # of a minute's allowance may be used at once
+BURST_SHARE = 1 / 40  # of a minute's allowance may be used at once; the rest is what flows
 
 
 @dataclass(slots=True)

@@ -235,11 +235,11 @@ def test_a_place_that_was_given_out_before_the_breaker_went_off_is_no_leave_to_c
 
 def test_requests_per_minute_are_paced() -> None:
     async def main() -> None:
-        limiter = ProfileLimiter(100, requests_per_minute=60)
+        limiter = ProfileLimiter(100, requests_per_minute=120)
         waits = await asyncio.gather(*(pass_through(limiter) for _ in range(6)))
 
         assert waits[:3] == [0, 0, 0]
-        assert waits[3:] == [pytest.approx(60 / 57 * n) for n in (1, 2, 3)]
+        assert waits[3:] == [pytest.approx(60 / 117 * n) for n in (1, 2, 3)]
 
     run(main())
 
@@ -247,8 +247,8 @@ def test_requests_per_minute_are_paced() -> None:
 def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put_back() -> None:
     async def main() -> None:
         limiter = ProfileLimiter(100, tokens_per_minute=6_000)
-        for _ in range(20):  # each of 300 at worst and 15 in fact: half the bucket in all
-            async with placed(limiter, "w", 300) as place:
+        for _ in range(20):  # each of 150 at worst and 15 in fact: twice the bucket in all
+            async with placed(limiter, "w", 150) as place:
                 place.is_used = True
                 limiter.report(answered(), 0.0, place)
         assert now() == pytest.approx(1003, abs=0.5)

@@ -18,28 +18,28 @@ def taken(bucket: TokenBucket, seconds: float, cost: int = 1, began: float = 0.0
     return moments
 
 
-@pytest.mark.parametrize("per_minute", [1, 2, 7, 19, 20, 60, 600, 10_000])
+@pytest.mark.parametrize("per_minute", [1, 2, 7, 19, 20, 39, 40, 41, 60, 600, 10_000])
 def test_no_minute_has_more(per_minute: int) -> None:
     moments = taken(TokenBucket(per_minute), 5 * MINUTE_S)
 
     busiest = max(sum(1 for m in moments if at <= m < at + MINUTE_S) for at in moments[:200])
     assert busiest <= per_minute
-    assert len(moments) >= 5 * per_minute * 0.94
+    assert len(moments) >= 5 * per_minute * 0.97
 
 
-def test_a_burst_is_a_twentieth_and_the_rest_is_paced() -> None:
+def test_a_burst_is_a_fortieth_and_the_rest_is_paced() -> None:
     moments = taken(TokenBucket(600), 3.0)
 
-    assert moments[:30] == [0.0] * 30
-    gaps = [later - earlier for earlier, later in itertools.pairwise(moments[29:])]
-    assert gaps == [pytest.approx(60 / 570)] * len(gaps)
+    assert moments[:15] == [0.0] * 15
+    gaps = [later - earlier for earlier, later in itertools.pairwise(moments[14:])]
+    assert gaps == [pytest.approx(60 / 585)] * len(gaps)
 
 
 def test_rest_fills_the_bucket_and_no_further() -> None:
     bucket = TokenBucket(600)
     taken(bucket, 10.0)
 
-    assert taken(bucket, 0.001, began=1_000.0) == [1_000.0] * 30
+    assert taken(bucket, 0.001, began=1_000.0) == [1_000.0] * 15
 
 
 def test_what_costs_more_than_the_bucket_holds_is_paid_off_after() -> None:
@@ -47,16 +47,16 @@ def test_what_costs_more_than_the_bucket_holds_is_paid_off_after() -> None:
     assert bucket.wait_s(3_000, 0.0) == 0
     bucket.take(3_000, 0.0)
 
-    assert bucket.wait_s(1, 0.0) == pytest.approx(2_701 / 95)
+    assert bucket.wait_s(1, 0.0) == pytest.approx(2_851 / 97.5)
 
 
 def test_what_was_not_used_can_be_used_by_others() -> None:
     bucket = TokenBucket(6_000)
-    bucket.take(300, 0.0)
-    bucket.put_back(250, 0.0)
+    bucket.take(150, 0.0)
+    bucket.put_back(125, 0.0)
 
-    assert bucket.wait_s(250, 0.0) == 0
-    assert bucket.wait_s(251, 0.0) > 0
+    assert bucket.wait_s(125, 0.0) == 0
+    assert bucket.wait_s(126, 0.0) > 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.floats(0, 30)), max_size=60))
