@@ -127,13 +127,15 @@ class Field:
         *,
         workers: int = 1,
         forked: bool = False,
+        each: bool = False,
         agents: str = "",
         launcher: tuple[str, ...] = ("-m", "services.cli"),
         **worker: Any,
     ) -> Contestant:
         """Start workers; `forked`: one command with that many processes, if it can do that.
 
-        `agents` are tables of the settings.
+        `each`: so many calls for each worker, and not for the whole group. `agents` are tables of
+        the settings.
         """
         options: list[str] = []
         if forked and workers > 1:
@@ -141,7 +143,7 @@ class Field:
                 options, workers = ["--processes", str(workers)], 1
             else:
                 in_flight //= workers
-        config = self.config(in_flight, worker, agents)
+        config = self.config(in_flight, worker, agents, scope="worker" if each else "group")
         command = [sys.executable, *launcher, "worker", "--config", str(config), *options]
         processes = [self.start("worker", command, "health at") for _ in range(workers)]
         return Contestant("product", processes)
@@ -155,11 +157,14 @@ class Field:
         command += ["--base-url", self.rig.stub.base_url, "--in-flight", str(in_flight)]
         return Contestant(f"baseline, {sdk}", [self.start("baseline", command, "ready")])
 
-    def config(self, in_flight: int, worker: dict[str, Any], agents: str = "") -> Path:
+    def config(
+        self, in_flight: int, worker: dict[str, Any], agents: str = "", scope: str = "group"
+    ) -> Path:
         """A settings file of its own."""
         profile = (
             f'[profiles.default]\nprovider = "openai"\nmodel = "stub"\nshow_schema = false\n'
             f'base_url = "{self.rig.stub.base_url}"\nmax_in_flight = {in_flight}\n'
+            f'scope = "{scope}"\n'
         )
         self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{len(self.processes)}"
         self.bus.folder.mkdir()

@@ -29,7 +29,7 @@ Owners = Mapping[int, int]  # of each partition the process
 
 
 def _join(field: Field, workers: list[Contestant]) -> None:
-    workers.append(field.product(IN_FLIGHT))
+    workers.append(field.product(IN_FLIGHT, each=True))
 
 
 def _leave(_: Field, workers: list[Contestant]) -> None:
@@ -58,7 +58,7 @@ def measure(rig: Rig, _: Size) -> Iterator[Figure]:
         return
     field = rig.field(PARTITIONS)
     rig.begin(Latency("constant"))
-    workers = [field.product(IN_FLIGHT) for _ in range(WORKERS)]
+    workers = [field.product(IN_FLIGHT, each=True) for _ in range(WORKERS)]
     before = _owners(rig, workers)
     with watching(field.bus) as seen:
         for name, change in CHANGES.items():

@@ -38,7 +38,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
 def _steady(rig: Rig, size: Size, workers: int) -> Steady:
     field = rig.field()
     rig.begin(Latency("constant"))
-    contestant = field.product(IN_FLIGHT, workers=workers)
+    contestant = field.product(IN_FLIGHT, workers=workers, each=True)
     rig.wait(lambda: contestant.open_lanes() == PARTITIONS, "all lanes open", OPEN_LIMIT_S)
     with feeding(field, 10 * IN_FLIGHT * workers, WORKFLOWS):
         return watch(rig, contestant, size.warmup_s, size.scaling_window_s)
