@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
@@ -12,7 +12,7 @@ from answerbus.budget import Budget
 from answerbus.private.runs import BestOf, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
-from answerbus.wire import Digest
+from answerbus.wire import Digest, Wire
 from services.section import JSON_IN_VARIABLE, Section
 
 GROUP = "answerbus.agents"
@@ -20,6 +20,18 @@ GROUP = "answerbus.agents"
 
 class AgentError(Exception):
     """An agent of a distribution cannot be used; the text says in one sentence what to change."""
+
+
+def _known(table: type[Wire]) -> BeforeValidator:
+    """Events may have members that a reader does not know, and settings may not."""
+
+    def check(value: Any) -> Any:
+        unknown = set(value) - set(table.model_fields) if isinstance(value, dict) else set()
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(sorted(map(str, unknown)))}")
+        return value
+
+    return BeforeValidator(check)
 
 
 class AgentSettings(Section):
@@ -48,8 +60,8 @@ class AgentSettings(Section):
     malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
-    delegate: Annotated[Delegation | None, JSON_IN_VARIABLE] = None
-    best_of: Annotated[BestOf | None, JSON_IN_VARIABLE] = None
+    delegate: Annotated[Delegation | None, _known(Delegation), JSON_IN_VARIABLE] = None
+    best_of: Annotated[BestOf | None, _known(BestOf), JSON_IN_VARIABLE] = None
 
     @field_validator("tools")
     @classmethod

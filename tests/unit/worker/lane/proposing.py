@@ -57,8 +57,9 @@ class ProposingProvider(RunProvider):
         return await super(RunProvider, self).ask(prompt, timeout_s=timeout_s)
 
     def said_to(self, prompt: Prompt) -> Reply:
-        _, is_child, place = prompt.request_id.rpartition(".call.1.")
+        _, is_child, call = prompt.request_id.rpartition(".call.")
         if is_child:
+            place = call.partition(".")[2]
             said = self.proposals.get(place, {"title": f"Title {place}"})
             if not isinstance(said, str | dict):
                 return said
