@@ -18,7 +18,7 @@ from tests.integration.bus import Worker
 NAME = "members"
 WORKERS = 12
 PARTITIONS = 24  # so that a thirteenth has something to do
-IN_FLIGHT = 120  # of the group, which is ten for each worker
+IN_FLIGHT = 10  # each
 PER_S = 24.0  # requests, so that no core is busy
 AFTERWARDS_S = 20.0
 OPEN_LIMIT_S = 120.0

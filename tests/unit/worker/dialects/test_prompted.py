@@ -45,7 +45,7 @@ def test_arguments_that_a_tool_takes_are_left_as_they_are() -> None:
         "properties": {"kind": {"const": "refund"}},
         "required": ["kind"],
     }
-    repeat = {**refund, "properties": {"kind": {"const": "repeat"}}}
+    repeat: dict[str, JsonValue] = {**refund, "properties": {"kind": {"const": "repeat"}}}
     how: JsonValue = {"anyOf": [refund, repeat, {"type": "object"}]}
     takes_any = tool(schema={"type": "object", "properties": {"how": how}})
     wire = compile_for("prompted", step_schema(definition(takes_any)))
