@@ -27,6 +27,7 @@ def test_the_default_profile_asks_the_local_model(tmp_path: Path) -> None:
             timeout_s=120,
             max_in_flight=2,
             max_output_tokens=99,
+            context_tokens=4_096,
             show_schema=False,
         )
     }

@@ -42,7 +42,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(threading.get_ident())
         return make(*arguments, **named)
 
-    monkeypatch.setattr("services.worker.plans.resolve_step", noted)
+    monkeypatch.setattr("services.worker.step_schemas.resolve_step", noted)
     return found
 
 
