@@ -97,7 +97,11 @@ def specialist(name: str) -> Json:
 
 
 READ: Json = {"kind": "tool_call", "name": "files.read_file", "args": {"path": "package.json"}}
+REPLY: Json = {"text": "It was sent on Monday.", "promises": []}
+CHOICE: Json = {"reason": "It promises nothing.", "element_id": "call:1.1"}
 RULES: list[Json] = [
+    {"when": {"schema_name": "selection"}, "reply": {"kind": "answered", "json": CHOICE}},
+    {"when": {"contains": "order 4711"}, "reply": {"kind": "answered", "json": REPLY}},
     {"when": {"contains": "call:1.2 delegate"}, "reply": reply(finish(JOURNEY))},
     *map(specialist, FOUND),
     {
@@ -169,26 +173,33 @@ class Reader:
 async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> None:
     """One worker has the agents of all of them."""
     journey, assistant = example("A journey in three parts"), example("A repository assistant")
+    choice = example("A proposer and a selector")
     await create_topics(bus, topics=RUN_TOPICS)
     with ending(ToolBus(bus.bootstrap, bus.prefix, tmp_path)) as tools:
         await tools.create("files")
         reader = Reader(bus, tools)
         server, asking = assistant["python"]
-        agents = "".join((*journey["toml"], *assistant["toml"]))
+        agents = "".join((*journey["toml"], *assistant["toml"], *choice["toml"]))
         bus.start_worker(bus.config(RULES, profiles=agents))
         reader.serve(assistant[""][0], server)
         await tools.announced("files")
-        said = await reader.run(journey["python"][0], asking)
+        said = await reader.run(journey["python"][0], asking, choice["python"][0])
         tree = await reader.tree("journey-1")
 
     assert "train='Friday, 16:05'" in said
     assert "total_euros=812.5" in said
     assert "target_version='4.17.21'" in said
+    assert "It was sent on Monday." in said
     results = await bus.everything(RESULTS)
-    outputs = [one["answer"]["output"] for one in results if one.get("parent")]
+    children = [one["answer"] for one in results if one.get("parent")]
+    assert children.count(REPLY) == 3
+    outputs = [answer["output"] for answer in children if answer != REPLY]
     assert sorted(map(json.dumps, outputs)) == sorted(map(json.dumps, FOUND.values()))
-    ended = [e["outcome"] for e in await bus.everything(STEPS) if e["kind"] == "tool_ended"]
-    assert [outcome["kind"] for outcome in ended] == ["ok"] * 4
+    steps = await bus.everything(STEPS)
+    ended = [event["outcome"] for event in steps if event["kind"] == "tool_ended"]
+    assert [outcome["kind"] for outcome in ended] == ["ok"] * 7
+    (chosen,) = (event for event in steps if event.get("composed") == "select")
+    assert CHOICE["reason"] in chosen["said"][0]
     assert "travel v1 · 1 step · 5 attempts of 20 · 385 tokens · itself 2 attempts, 220" in tree
     assert tree.count("1 attempt · 55 tokens · answered") == 3
     assert bus.workers[-1].terminate() == 0
