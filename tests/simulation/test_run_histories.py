@@ -25,7 +25,7 @@ def test_histories_come_to_all_that_runs_do() -> None:
 
     for what in ("STEP", "TOOL_CALL", "ok", "timed_out", "invalid_args", "unknown_tool"):
         assert what in told
-    for what in ("child run-", "ASKS ", "not_run"):
+    for what in ("child run-", "ASKS ", "not_run", "child best-", "children_failed"):
         assert what in told
     for effect in ("approved", "denied", "cancelled", "remembered", "nothing"):
         assert f": {effect} " in told

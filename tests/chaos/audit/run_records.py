@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from tests.chaos.audit.history import CALL_TOPICS, Deed, Event, History, Json
 
-DELEGATE = "delegate"  # the tool whose calls are answered by children
+CHILD_TOOLS = {"delegate", "propose"}  # whose calls are answered by children
 
 _Value = TypeVar("_Value")
 

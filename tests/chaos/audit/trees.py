@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from tests.chaos.audit.accounts import OUT_OF_ATTEMPTS
 from tests.chaos.audit.canonical import moment
-from tests.chaos.audit.history import Event, History, Violation, account_of, ended_at
-from tests.chaos.audit.run_records import DELEGATE, RunRecords
+from tests.chaos.audit.history import Event, History, Json, Violation, account_of, ended_at
+from tests.chaos.audit.run_records import CHILD_TOOLS, RunRecords
 
 CLOCK_ERROR = timedelta(milliseconds=10)
 JOINED = {"refusal": "declined", "dead_letter": "dead_letter", "unvalidated_result": "dead_letter"}
@@ -56,18 +56,23 @@ def _asked_once(runs: RunRecords) -> Iterator[Violation]:
             yield Violation("A4", call_id, f"{number} children are to answer it")
     asking = Counter(c.body["parent"]["request_id"] for c in runs.history.children.values())
     for name, number in asking.items():
-        allowed = runs.definitions.get(name, {}).get("delegate") or {"children_max": 0}
-        if number > allowed["children_max"]:
-            text = f"{number} children, and its agent may ask {allowed['children_max']}"
+        allowed = _children_max(runs.definitions.get(name, {}))
+        if number > allowed:
+            text = f"{number} children, and its agent may ask {allowed}"
             yield Violation("A6", name, text)
+
+
+def _children_max(definition: Json) -> int:
+    delegate, best_of = definition.get("delegate"), definition.get("best_of")
+    return int(delegate["children_max"] if delegate else best_of["n"] if best_of else 0)
 
 
 def _asked(runs: RunRecords, name: str) -> Iterator[Violation]:
     """By a call of a committed step, within the depth that the agent of the root allows."""
     parent = runs.history.children[name].body["parent"]
     asked = runs.asked.get(parent["call_id"])
-    if not asked or asked[0][1]["tool"] != DELEGATE:
-        yield Violation("A4", name, "asked, and no committed step delegates it")
+    if not asked or asked[0][1]["tool"] not in CHILD_TOOLS:
+        yield Violation("A4", name, "asked, and no committed step asks it")
     root = [*runs.above(name)][-1:] or [parent["request_id"]]
     allowed = runs.definitions.get(root[0], {}).get("delegate")
     if allowed and parent["depth"] > allowed["depth_max"]:
@@ -143,7 +148,8 @@ def _ended_by_budget(runs: RunRecords, name: str, below: Counter[str]) -> Iterat
         return
     steps = runs.steps.get(name, [])
     if steps:
-        last = steps[-1].body["attempt"]
+        asked = [step for step in steps if not step.body.get("composed")]  # else it is no attempt
+        last = asked[-1].body["attempt"] if asked else 0
         later = [told for (_, number), told in _attempts(runs.history, name) if number > last]
         if not any(told.body["counted"] for told in later):
             text = "given up for its budget with no attempt since its last step"

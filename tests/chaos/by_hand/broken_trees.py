@@ -35,7 +35,7 @@ def floor_taken(story: TreeStory) -> None:
     story.put("runs", 0, RUN.encode(), None)
 
 
-@breaks_tree("A4", f"{RUN}.call.1.1", "no committed step delegates it")
+@breaks_tree("A4", f"{RUN}.call.1.1", "no committed step asks it")
 def child_of_no_step(story: TreeStory) -> None:
     story.delegate(place="1.1")
     name = f"{RUN}.call.1.1"

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.chaos.audit.canonical import digest
-from tests.chaos.audit.run_records import DELEGATE
 from tests.chaos.by_hand import made
 from tests.chaos.by_hand.made import Json
 from tests.chaos.by_hand.run_story import RunStory
@@ -29,7 +28,7 @@ class TreeStory(RunStory):
     def delegate(self, place: str = PLACE, cap: int | None = None, attempts: int = 9) -> None:
         """A step asks for a child; `place` is the call that it says it answers."""
         self.begin(RUN, attempts)
-        self.step(RUN, 1, DELEGATE)
+        self.step(RUN, 1, "delegate")
         at, call_id = self.tick(), f"{RUN}.call.{place}"
         parent = {"request_id": RUN, "call_id": call_id, "depth": 1, "floor": 1, "cap": cap}
         asked = {"request_id": call_id, "workflow_id": "w", "parent": parent, "ttl_s": self.ttl_s}

@@ -21,6 +21,7 @@ from answerbus.topics import (
 from services.operators.audit.verification import Verification
 from services.operators.records.stored import Stored
 from tests.chaos.audit.record import Record
+from tests.chaos.audit.run_records import CHILD_TOOLS
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.agents.model import CANARY
 from tests.simulation.agents.setting import STEPS_MAX, TOOL_CANARY, TOOLS, Json
@@ -176,7 +177,7 @@ def _results(told: RunsTold) -> Iterator[str]:
     for name, ends in told.ended.items():
         outcome = ends[0].body["outcome"]
         was_called = any(call.body["call_id"] == name for call in told.events["tool_call"])
-        is_childs = told.asked[name]["tool"] == "delegate"
+        is_childs = told.asked[name]["tool"] in CHILD_TOOLS
         if outcome["kind"] == "ok" and not is_childs and outcome not in tokens[name]:
             yield f"A4 {name} ended with what its server never said: {outcome}"
         if outcome["kind"] != "timed_out":

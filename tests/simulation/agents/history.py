@@ -9,7 +9,7 @@ from typing import Any
 from answerbus.topics import RUNS
 from tests.simulation.agents.model import RunModel
 from tests.simulation.agents.people import People
-from tests.simulation.agents.setting import CALLS, LEADS, PREFIX, SUPPORT
+from tests.simulation.agents.setting import BEST_OF, CALLS, LEADS, PREFIX, SUPPORT
 from tests.simulation.agents.tool_servers import ToolServers
 from tests.simulation.history import History
 from tests.simulation.timeline import START_S
@@ -25,7 +25,7 @@ class RunUpstream(Upstream):
 
     def _body(self, workflow: str) -> dict[str, Any]:
         body = Upstream._body(self, workflow)
-        kind = self.chance.choice(("run", "run", "run", "endless", "again", None))
+        kind = self.chance.choice(("run", "run", "run", "endless", "again", "best", "best", None))
         if kind is None or "profile" in body:
             return body
         more = {
@@ -34,6 +34,8 @@ class RunUpstream(Upstream):
             "budget": {"attempts": self.chance.choice((2, 5, 9, 33, 60))},
             "ttl_s": self.chance.choice((60, 200, 300)),
         }
+        if kind == "best":
+            more["agent"] = {"name": BEST_OF}
         if self.chance.random() < 0.05:
             more["agent"] = {"name": "nobody"}
         return body | more

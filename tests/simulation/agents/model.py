@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ class RunModel(SimProvider):
     """Plain requests are answered as in other histories. `asked` are prompts of runs, as told.
 
     Of runs, `endless-…` calls tools in each step, `again-…` the same ones, the rest as it comes.
-    Those that may delegate mostly do, and children end sooner.
+    Those that may delegate mostly do, and children end sooner. Of `best-…` one proposal is chosen.
     """
 
     asked: list[Prompt] = field(default_factory=list)
@@ -35,6 +36,8 @@ class RunModel(SimProvider):
         delay_s, reply = SimProvider._play(self, prompt)
         if prompt.request_id == POISON:
             return delay_s, reply
+        if prompt.wire.name == "selection" and isinstance(reply, Answered):
+            return delay_s, Answered(self._chosen(prompt, reply.content == INVALID), FACTS)
         if prompt.wire.name != "agent_action":
             is_part = prompt.wire.name == PART and reply == Answered(GOOD, FACTS)
             return delay_s, Answered(json.dumps(_part(prompt)), FACTS) if is_part else reply
@@ -45,6 +48,17 @@ class RunModel(SimProvider):
         answer = INVALID if reply.content == INVALID else json.dumps(_answer(chance, prompt))
         return chance.choice(WAITS_S), Answered(answer, FACTS)
 
+    def _chosen(self, prompt: Prompt, is_wrong: bool) -> str:
+        chance = random.Random(f"{self.seed} choice {prompt.request_id} {prompt.attempt}")
+        name = "call:0.0" if is_wrong else chance.choice(ids_of(prompt))
+        return json.dumps({"reason": "It is right.", "element_id": name})
+
+
+def ids_of(prompt: Prompt) -> list[str]:
+    """Of the proposals that a selector is told."""
+    found = re.findall(r"The proposals are (.*)\.", "\n".join(turn.text for turn in prompt.turns))
+    return str(found[0]).split(", ")
+
 
 def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
     is_child = ".call." in prompt.request_id
@@ -52,7 +66,8 @@ def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
     may_call = all(LAST_STEP not in turn.text for turn in prompt.turns)
     if chance.random() < 0.05:
         return actions(thinks(CANARY))
-    if not may_call or (kind == "run" and chance.random() < (0.6 if is_child else 0.35)):
+    ends = {"best": 1.0, "run": 0.6 if is_child else 0.35}
+    if not may_call or chance.random() < ends.get(kind, 0.0):
         return actions(thinks(CANARY), _end(prompt))
     if kind == "again":
         return actions(thinks(CANARY), call("orders.get", order_id="1"))

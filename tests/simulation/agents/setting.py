@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from answerbus.private.runs import AgentDefinition, Delegation, ToolDefinition
+from answerbus.private.runs import AgentDefinition, BestOf, Delegation, ToolDefinition
 from answerbus.registry import Registry
 from answerbus.topics import TOOL_RESULTS, tool_calls
 from services.worker.adapters.agents import complete
@@ -28,9 +28,10 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.pay", delivery="at_most_once", approval="always"),
     )
 }
+BEST_OF = "best-of"
 SUPPORT = ("support-1", "support-2", "support-8")  # so many calls at once
 LEADS: Mapping[str, Delegation] = {  # they delegate, also to each other
-    "lead-pool": Delegation(depth_max=2, children_max=6, agents=("lead-equal", "support-2")),
+    "lead-pool": Delegation(depth_max=2, children_max=6, agents=("lead-equal", "best-of")),
     "lead-equal": Delegation(
         depth_max=3, children_max=3, split="equal", agents=("lead-pool", "support-8")
     ),
@@ -49,10 +50,12 @@ def _agent(name: str, parallel: int, delegate: Delegation | None = None) -> Agen
     return Agent(definition, tuple(TOOLS))
 
 
+_BEST = AgentDefinition(name=BEST_OF, version=1, instructions="Help.", best_of=BestOf(n=3))
 AGENTS = Agents(
     (
         *(_agent(name, int(name.rpartition("-")[2])) for name in SUPPORT),
         *(_agent(name, 4, delegate) for name, delegate in LEADS.items()),
+        Agent(_BEST),
     )
 )
 # Compiling takes longer than all else in a history, and has nothing to do with its faults.
