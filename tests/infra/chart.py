@@ -21,6 +21,14 @@ def values_of(example: str) -> dict[str, Any]:
     return found
 
 
+def changed(example: str, **sections: Any) -> dict[str, Any]:
+    """The values of an example with other entries in some sections."""
+    values = values_of(example)
+    for name, section in sections.items():
+        values[name] = {**values.get(name, {}), **section}
+    return values
+
+
 @cache
 def rendered(example: str) -> tuple[Manifest, ...]:
     """Every manifest of an example."""

@@ -1,0 +1,71 @@
+"""Topics and users that the chart has Strimzi make, and the topics of runs."""
+
+import re
+from typing import Any
+
+import yaml
+
+from services.topics.planning.plan import needed
+from services.topics.rights.formats import Grantee
+from services.topics.rights.formats import rendered as rendered_rights
+from services.topics.rights.roles import ResourceNames, Role, rights_of
+from tests.infra.chart import Manifest, changed, of_kind, pod, render
+
+
+def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_takes() -> None:
+    topics = {one["spec"]["topicName"]: one for one in of_kind("strimzi", "KafkaTopic")}
+    wanted = needed(["orders.get"], has_agents=True)
+
+    assert topics.keys() == {topic.full_name("Acme_eu") for topic in wanted}
+    for topic in wanted:
+        made = topics[topic.full_name("Acme_eu")]
+        assert re.fullmatch(r"[a-z0-9.-]+", made["metadata"]["name"])
+        assert made["spec"]["partitions"] == (topic.partitions or 48)
+        assert made["spec"]["config"] == topic.settings()
+
+
+def test_strimzi_makes_topics_of_runs_where_agents_or_tool_servers_need_them() -> None:
+    def made(agents: Manifest, **topics: bool) -> set[str]:
+        values = changed("strimzi", settings={"agents": agents}, topics=topics)
+        del values["toolServers"]
+        kinds = (one for one in render(values) if one["kind"] == "KafkaTopic")
+        return {one["spec"]["topicName"] for one in kinds}
+
+    def named(*tools: str, has_agents: bool) -> set[str]:
+        return {topic.full_name("Acme_eu") for topic in needed(tools, has_agents=has_agents)}
+
+    assert made({}) == named(has_agents=False)
+    assert made({}, runs=True) == named(has_agents=True)
+    assert made({"helper": {"instructions": "Help."}}) == named(has_agents=True)
+    helper = {"instructions": "Help.", "tools": ["bank.pay", "bank.look", "shop.buy"]}
+    assert made({"helper": helper}) == named("bank.pay", "shop.buy", has_agents=True)
+
+
+def test_the_topics_job_makes_those_of_runs_where_it_is_told_to() -> None:
+    def words(**topics: Any) -> list[str]:
+        (job,) = (one for one in render(changed("tools", topics=topics)) if one["kind"] == "Job")
+        found: list[str] = pod(job)["containers"][0]["args"]
+        return found
+
+    assert "--runs" in words(runs=True)
+    assert "--runs" not in words()
+
+
+def test_each_kafka_user_of_strimzi_has_the_rights_of_its_role_and_no_others() -> None:
+    users = {one["metadata"]["name"]: one["spec"] for one in of_kind("strimzi", "KafkaUser")}
+    roles: dict[str, Role] = {
+        "worker": "worker",
+        "console": "console",
+        "auditor": "auditor",
+        "app": "app",
+        "tools-orders": "tools",
+    }
+    names = ResourceNames("Acme_eu", "Acme_eu.worker", "Acme_eu.app", toolset="orders")
+
+    assert users.keys() == {f"prod-{name}" for name in roles}
+    for name, role in roles.items():
+        printed = rendered_rights("strimzi", Grantee(role, name), rights_of(role, names))
+        assert (
+            users[f"prod-{name}"]["authorization"]
+            == yaml.safe_load(printed)["spec"]["authorization"]
+        )
