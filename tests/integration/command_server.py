@@ -22,7 +22,7 @@ RESET = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 
 
 def next_order(control: socket.socket) -> tuple[Mapping[str, Any], Sequence[int]] | None:
-    """What to be, and with which streams; None once nobody can ask any more."""
+    """What to be, and with which streams; None once no test can ask any more."""
     head, fds, _, _ = socket.recv_fds(control, LENGTH_BYTES, FDS)
     if not head:
         return None
@@ -34,7 +34,7 @@ def next_order(control: socket.socket) -> tuple[Mapping[str, Any], Sequence[int]
 
 def fork_for_each(control: socket.socket) -> Mapping[str, Any]:
     """Serve orders; returns only in a process that is to become a command."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system buries those that wait beside
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps those that wait beside
     while (asked := next_order(control)) is not None:
         order, (*streams, report) = asked
         if not os.fork():
@@ -55,7 +55,7 @@ def wait_beside(streams: Sequence[int], report: int) -> None:
         return
     for fd in (0, 1, 2, *streams):
         os.close(fd)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # it ends if nobody listens any more
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # it ends when its reader has ended
     os.write(report, b"%d\n" % pid)
     _, status = os.waitpid(pid, 0)
     os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))

@@ -1,4 +1,4 @@
-"""A request that a run asks: its lane keeps it, and nobody publishes it."""
+"""A request that a run asks: its lane keeps it, and it is not published."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

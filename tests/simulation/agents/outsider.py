@@ -1,4 +1,4 @@
-"""Somebody outside of the workers: reads what is committed to a topic, and writes once it can."""
+"""A client outside of the workers: it reads what is committed to a topic, and writes to it."""
 
 import asyncio
 import json
