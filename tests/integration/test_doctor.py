@@ -1,5 +1,6 @@
 """What `answerbus doctor` says about real set-ups: a good one, and several that are not."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from tests.integration.command_line import ended, start
 from tests.integration.topic_settings import change_settings
 
 pytestmark = pytest.mark.kafka
+
+READ_LIMIT_S = 60.0
 
 Said = dict[str, tuple[str, str]]
 
@@ -36,6 +39,9 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
     await bus.publish([request("r-1", "order-1")])
     await bus.terminals(1)
 
+    async with asyncio.timeout(READ_LIMIT_S):  # offsets are committed a moment after outcomes
+        while ", 0 records to be read" not in (told := (await said(bus, config))[1])["workers"][1]:
+            pass
     code, told = await said(bus, config)
 
     assert (code, wrong(told)) == (0, {})
