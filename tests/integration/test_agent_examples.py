@@ -180,9 +180,9 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
         reader = Reader(bus, tools)
         server, asking = assistant["python"]
         agents = "".join((*journey["toml"], *assistant["toml"], *choice["toml"]))
-        bus.start_worker(bus.config(RULES, profiles=agents))
         reader.serve(assistant[""][0], server)
         await tools.announced("files")
+        bus.start_worker(bus.config(RULES, profiles=agents))  # it reads what is announced first
         said = await reader.run(journey["python"][0], asking, choice["python"][0])
         tree = await reader.tree("journey-1")
 
