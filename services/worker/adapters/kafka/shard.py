@@ -45,6 +45,7 @@ PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on record
 LOG_APPEND_TIME = 1  # a timestamp that the broker has set
 # Of its past that a lane has unpacked; a worker's lanes may open all at once.
 UNPACKED_BYTES_MAX = 1024 * 1024
+FETCH_BYTES_MAX = 256 * 1024  # of each topic, packed and not yet read; a larger batch comes whole
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ class KafkaShard:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             unpacked_bytes_max=UNPACKED_BYTES_MAX,
+            max_partition_fetch_bytes=FETCH_BYTES_MAX,
         )
         await reader.start()
         reader.assign(list(self._past))
