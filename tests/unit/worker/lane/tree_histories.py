@@ -4,8 +4,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from services.worker.core.attempt.reply import Reply, Throttled, Unavailable
-from tests.unit.worker.builders import answered
+from services.worker.core.attempt.reply import Reply
 from tests.unit.worker.core.run_builders import actions, says
 from tests.unit.worker.lane.delegating import (
     DelegatingProvider,
@@ -15,11 +14,12 @@ from tests.unit.worker.lane.delegating import (
     finish,
     wrapped,
 )
-from tests.unit.worker.lane.fakes import Fault
+from tests.unit.worker.lane.troubled_histories import bad_reply, lived_through
 from tests.unit.worker.lane.virtual import EverythingWaitsError, run
 from tests.unit.worker.lane.world import done, final_account, terminals, until
 
 Json = dict[str, Any]
+KILLS_APART_S = 1.2
 PER_LEVEL = (3, 4, 4)  # 1 + 3 + 12 + 48 requests
 
 
@@ -29,25 +29,12 @@ class MoodyProvider(DelegatingProvider):
     random: Random
 
     async def ask(self, prompt: Any, *, timeout_s: float) -> Reply:
-        if ".call." in prompt.request_id and (found := self._mood()) is not None:
+        if ".call." in prompt.request_id and (found := bad_reply(self.random, 12)) is not None:
             self.calls.append((prompt.request_id, prompt.attempt, 0.0))
             await asyncio.sleep(self.random.uniform(0.01, 0.3))
             return found
         self.child_s = self.random.uniform(0.01, 0.6)
         return await super().ask(prompt, timeout_s=timeout_s)
-
-    def _mood(self) -> Reply | None:
-        match self.random.randrange(12):
-            case 0:
-                return answered("{")
-            case 1:
-                return Throttled(retry_after_s=0.2)
-            case 2:
-                return Unavailable(status=503, ran=False)
-            case 3:
-                return Unavailable(status=500, ran=True)
-            case _:
-                return None
 
 
 def moody(stage: DelegatingStage, random: Random) -> None:
@@ -56,22 +43,6 @@ def moody(stage: DelegatingStage, random: Random) -> None:
     stage.provider = provider
     stage.worker._leave()
     stage.worker = stage.new_worker()
-
-
-async def lived_through(stage: DelegatingStage, random: Random, **more: Any) -> None:
-    """The run `r-1`, up to three kills, and a commit that fails."""
-    await stage.worker.open()
-    if random.random() < 0.3:
-        place = random.randrange(12)
-        stage.broker.faults.extend([None] * place + [random.choice(list(Fault))])
-    stage.publish("r-1", **more)
-    for _ in range(random.randrange(4)):
-        await asyncio.sleep(random.uniform(0.0, 1.2))
-        await stage.crash()
-        stage.worker.assign(0)
-    await until(lambda: done(stage.broker, stage.names), 3_000)
-    await stage.end()
-    check_tree(stage)
 
 
 async def squeezed(limit: int, children: int, seed: int, ttl_s: int = 3_000) -> None:
@@ -85,7 +56,8 @@ async def squeezed(limit: int, children: int, seed: int, ttl_s: int = 3_000) -> 
     agent = {"parallel_max": random.choice([1, half, 32]) if half < 32 else 32}
     stage = DelegatingStage(steps, agent=agent, children_max=64, split=split)
     moody(stage, random)
-    await lived_through(stage, random, budget={"attempts": limit}, ttl_s=ttl_s)
+    await lived_through(stage, random, KILLS_APART_S, budget={"attempts": limit}, ttl_s=ttl_s)
+    check_tree(stage)
 
     spent = final_account(stage.broker)["spent"]["attempts"]
     assert spent <= limit
@@ -111,7 +83,8 @@ async def grown(seed: int) -> None:
 
     stage = DelegatingStage((asked(0), actions(says("Joined."))), children_max=64)
     stage.provider.fallback = answer
-    await lived_through(stage, random)
+    await lived_through(stage, random, KILLS_APART_S)
+    check_tree(stage)
 
     assert len(stage.children()) == 63
     assert set(terminals(stage.broker).values()) == {"result"}
