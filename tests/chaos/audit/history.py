@@ -113,7 +113,7 @@ class History:
     def read_at(self, place: Place, since: datetime) -> datetime | None:
         """When the record had been read by a lane that was opened then, at the latest.
 
-        Nobody notes that. But a partition is read in order, so all that is done about a record
+        It is noted nowhere. But a partition is read in order, so all that is done about a record
         tells that those before it were read.
         """
         times = (at for offset, at in self._deeds[place[0]] if offset >= place[1] and at >= since)

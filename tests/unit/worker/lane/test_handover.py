@@ -1,4 +1,4 @@
-"""A partition that moves while calls are in flight: the new owner waits, but not for ever."""
+"""A partition that moves while calls are in flight: the new owner waits, for a bounded time."""
 
 import asyncio
 
