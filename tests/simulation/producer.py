@@ -23,6 +23,25 @@ class Acknowledged:
     timestamp_type: int = LOG_APPEND_TIME
 
 
+RECORDS_MAX = 3  # of a batch: few, so that batches are full now and then
+
+
+class SimBatch:
+    """What `create_batch` gives: records for one partition."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes | None, Headers]] = []
+
+    def append(
+        self, *, timestamp: int, key: bytes, value: bytes | None, headers: Any
+    ) -> int | None:
+        """None if there is no room."""
+        if len(self.records) == RECORDS_MAX:
+            return None
+        self.records.append((key, value, _frozen(headers)))
+        return timestamp
+
+
 class SimProducer:
     """Sends are gathered and go out together; a commit waits for them, also for those that failed.
 
@@ -70,12 +89,23 @@ class SimProducer:
         headers: Any = (),
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[Acknowledged]:
+        place = self._cluster.place_of(topic, key) if partition is None else partition
+        return self._send([(topic, place, key, value, _frozen(headers))])
+
+    def create_batch(self) -> SimBatch:
+        return SimBatch()
+
+    async def send_batch(
+        self, batch: SimBatch, topic: str, *, partition: int
+    ) -> asyncio.Future[Acknowledged]:
+        return self._send([(topic, partition, *record) for record in batch.records])
+
+    def _send(self, records: list[Sent]) -> asyncio.Future[Acknowledged]:
         if self._is_fatal or self._is_stopped:
             raise IllegalOperation
         future: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_heard)
-        place = self._cluster.place_of(topic, key) if partition is None else partition
-        self._sent.append(((topic, place, key, value, _frozen(headers)), future))
+        self._sent += [(record, future) for record in records]
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush())
         return future
@@ -123,12 +153,11 @@ class SimProducer:
                     future.cancel()
                 raise
             for (_, future), failure in zip(batch, errors, strict=True):
-                if future.done():  # given up by the task that waited
-                    continue
-                if failure is None:
-                    future.set_result(Acknowledged(appended_at))
-                else:
+                if failure is not None and not future.done():  # given up by the task that waited
                     future.set_exception(failure)
+            for _, future in batch:
+                if not future.done():
+                    future.set_result(Acknowledged(appended_at))
 
     def _produce(self, sent: list[Sent]) -> tuple[int, list[KafkaError | None]]:
         cluster = self._cluster

@@ -19,6 +19,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
+from services.worker.adapters.kafka.record_batches import send_batches
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.ports import (
@@ -184,11 +185,11 @@ class KafkaShard:
             )
             return acknowledged
 
-        sent = [await send(record) for record in records if not toolset_of(record.topic)]
+        ours = [record for record in records if not toolset_of(record.topic)]
+        sent = await send_batches(producer, ours, self._names.topic, now_ms)
         await self._tool_topics.write(calls, send, sent)
         if sent:
-            # Each one: a record that the broker refused is otherwise missing from a transaction
-            # that commits all the same.
+            # Each one: a transaction commits also without a batch that the broker refused.
             told = await asyncio.gather(*sent)
             self._hear(told[-1], before_s)
         if offset is not None:

@@ -18,6 +18,7 @@ from answerbus.topics import RUNS, STEPS, Topic, tool_calls
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
 from services.worker.ports import OutRecord
+from tests.simulation.producer import SimBatch
 from tests.unit.worker.lane.virtual import VirtualClock, run
 
 SILENT = None
@@ -57,6 +58,14 @@ class Producer:
         elif said is not SILENT:
             found.set_result(RecordMetadata(topic, 0, None, 0, 1, 0, 0))
         return found
+
+    def create_batch(self) -> SimBatch:
+        return SimBatch()
+
+    async def send_batch(
+        self, batch: SimBatch, topic: str, **_: object
+    ) -> "asyncio.Future[RecordMetadata]":
+        return await self.send(topic)
 
     async def commit_transaction(self) -> None:
         self.ended += 1

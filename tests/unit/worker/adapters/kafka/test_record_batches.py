@@ -1,0 +1,76 @@
+"""Records of a transaction go out in batches, in the order of their partition, and none is lost."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.topics import LEDGER, RESULTS, Topic
+from services.worker.adapters.kafka.record_batches import send_batches
+from services.worker.ports import OutRecord
+
+BATCH_BYTES = 1_000
+Sent = list[tuple[tuple[str, int], bytes]]
+Records = defaultdict[tuple[str, int | None], list[object]]
+
+
+@dataclass
+class Producer:
+    """Takes batches of aiokafka's own kind."""
+
+    sent: Sent = field(default_factory=list)
+
+    def create_batch(self) -> BatchBuilder:
+        return BatchBuilder(BATCH_BYTES, 0, is_transactional=1)
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> "asyncio.Future[int]":
+        assert batch.record_count()
+        self.sent.append(((topic, partition), bytes(batch._build())))
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        found.set_result(len(self.sent))
+        return found
+
+
+def name(topic: Topic) -> str:
+    return topic.full_name("acme")
+
+
+def record(topic: Topic, partition: int, size: int, number: int) -> OutRecord:
+    return OutRecord(topic, partition, f"k{number}".encode(), b"v" * size, [("n", b"h")])
+
+
+places = st.tuples(
+    st.sampled_from((LEDGER, RESULTS)), st.integers(0, 2), st.sampled_from((0, 10, 400, 5_000))
+)
+
+
+@given(st.lists(places, max_size=30))
+def test_each_record_is_in_one_batch_of_its_partition_in_order(
+    drawn: list[tuple[Topic, int, int]],
+) -> None:
+    records = [record(*place, number) for number, place in enumerate(drawn)]
+    producer = Producer()
+    acknowledged = asyncio.run(send_batches(producer, records, name, 1_000))  # type: ignore[arg-type]
+
+    wanted: Records = defaultdict(list)
+    found: Records = defaultdict(list)
+    for one in records:
+        wanted[name(one.topic), one.partition].append((one.key, one.value, one.headers))
+    for place, batch in producer.sent:
+        found[place] += [(it.key, it.value, list(it.headers)) for it in DefaultRecordBatch(batch)]
+    assert found == wanted
+    assert len(acknowledged) == len(producer.sent)
+
+
+def test_records_of_one_partition_share_a_batch() -> None:
+    producer = Producer()
+    records = [record(LEDGER, 0, 10, number) for number in range(5)]
+    asyncio.run(send_batches(producer, records, name, 1_000))  # type: ignore[arg-type]
+
+    assert len(producer.sent) == 1
