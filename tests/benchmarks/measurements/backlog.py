@@ -24,6 +24,7 @@ STARTS: Mapping[str, Start] = {
     "baseline, bare": lambda field: field.baseline(IN_FLIGHT, "bare"),
 }
 SHARES = {"product": Bar(">=", 0.95), "product, 2 processes": Bar(">=", 0.98)}
+NEEDS_DURATION = {"in-flight efficiency", "in flight over time"}  # calls that last
 INSTANT = {"product": Bar(">=", 1_000)}
 
 
@@ -46,4 +47,6 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
             rig.say(
                 f"  {steady.share_of(IN_FLIGHT):.3f}, {steady.per_s:.0f}/s, {steady.cpu_ms:.2f} ms"
             )
-            yield from figures_of(NAME, case, who, IN_FLIGHT, steady, bars)
+            for figure in figures_of(NAME, case, who, IN_FLIGHT, steady, bars):
+                if latency.model != "instant" or figure.name not in NEEDS_DURATION:
+                    yield figure
