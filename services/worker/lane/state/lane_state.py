@@ -79,7 +79,9 @@ class LaneState(RecordedLane):
         account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
         self.queue.fund(account.id)
         decision, written = self._outcome(call, decision, account, now)
-        if call.is_counted and self.suspects.clear(ticket.request.request_id):
+        if not call.is_counted:
+            self.queue.children.uncounted(ticket)
+        elif self.suspects.clear(ticket.request.request_id):
             written.append(self._lane_record(now))
         outcome, trace = attempt_outcome(decision), call.trace(self.worker)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
@@ -120,6 +122,7 @@ class LaneState(RecordedLane):
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
+        self.queue.children.uncounted(ticket)
         self.queue.fund(spend.account_id)
         record = records.attempt_record(attempt, ticket.incoming_trace, self.partition)
         return self.writing(record, self._account(ticket))

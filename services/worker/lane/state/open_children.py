@@ -20,7 +20,7 @@ class OpenChildren:
     A request becomes a child while its run is open, and in it the call that asks. A run that has
     children waits, and does not run before they are gone, also where their calls have ended. A run
     keeps its floor from the first spend on whose answer may call tools, until one whose answer
-    cannot.
+    cannot; if that one is not counted, it keeps it again.
     """
 
     tickets: Mapping[str, Ticket]
@@ -60,6 +60,11 @@ class OpenChildren:
             keeping.pop(request.request_id, None)
         if not keeping:
             del self._keeping[request.account_id]
+
+    def uncounted(self, ticket: Ticket) -> None:
+        """Its last spend came to nothing: a run that has taken steps has to ask that one again."""
+        if ticket.run and ticket.run.steps:
+            self.keep(ticket, floor=True)
 
     def end(self, ticket: Ticket) -> Ticket | None:
         """A ticket is gone; gives the run that was waiting for it and has no other child."""

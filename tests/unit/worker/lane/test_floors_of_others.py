@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from services.worker.core.attempt.reply import Throttled
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import RunStage
@@ -22,5 +23,24 @@ def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
         await finished(stage)
 
         assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
+
+    run(main())
+
+
+def test_a_run_keeps_its_floor_while_its_last_call_was_not_counted() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call()), actions(says("Well."))))
+        await stage.worker.open()
+        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+        stage.publish("r-1", **several)
+        await until(lambda: bool(stage.tools.ran))
+        stage.provider.reply = Throttled(retry_after_s=0.5)
+        await until(lambda: len(stage.provider.prompts) == 2)
+        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+        stage.provider.reply = None
+        await until(lambda: done(stage.broker, stage.names))
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
 
     run(main())
