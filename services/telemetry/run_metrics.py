@@ -2,6 +2,12 @@
 
 from services.telemetry.metric import REQUEST_BUCKETS_S, Metric
 
+# From a tool that looks something up in memory to the longest time-out of a tool, 6 h.
+TOOL_BUCKETS_S = (
+    *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+    *(300.0, 900.0, 3_600.0, 21_600.0),
+)
+
 RUNS_OPEN = Metric(
     "answerbus_runs_open",
     "gauge",
@@ -31,6 +37,13 @@ TOOL_CALLS = Metric(
     ("tool", "end"),
     "Tool calls that have ended, by how; a tool that the agent does not have is `unknown`.",
 )
+TOOL_CALL_DURATION = Metric(
+    "answerbus_tool_call_duration_seconds",
+    "histogram",
+    ("tool",),
+    "From a tool call as it is first sent to its end; calls that were never sent are not in it.",
+    TOOL_BUCKETS_S,
+)
 UNHEARD = Metric(
     "answerbus_results_unheard_total",
     "counter",
@@ -53,5 +66,5 @@ RUN_DURATION = Metric(
 
 RUN_METRICS = (
     *(RUNS_OPEN, APPROVALS_WAITING, APPROVAL_AGE, RUN_STEPS, RUN_REPEATS, TOOL_CALLS),
-    *(UNHEARD, RUNS_ENDED, RUN_DURATION),
+    *(TOOL_CALL_DURATION, UNHEARD, RUNS_ENDED, RUN_DURATION),
 )

@@ -1,13 +1,13 @@
 """What is told what lanes do, once it is done: metrics and traces."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
+from answerbus.step import ToolEnded
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
@@ -35,6 +35,10 @@ class Observer(Protocol):
 
     def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
         """A request was ended without another call, and that is committed."""
+        ...
+
+    def call_ended(self, tool: str, end: ToolEnded) -> None:
+        """A tool call is about to have its end written; `tool` is bounded, see open_runs.py."""
         ...
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
@@ -81,6 +85,11 @@ class Observers:
         for observer in self._observers:
             observer.dead_lettered(ticket, letter)
 
+    def call_ended(self, tool: str, end: ToolEnded) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.call_ended(tool, end)
+
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """See Observer."""
         for observer in self._observers:
@@ -109,7 +118,6 @@ class WorkerCounters:
     unreadable: int = 0  # records that no client can read, each with its dead letter
     unread: int = 0  # requests that retention deleted before they were read
     unheard: int = 0  # results and controls that nothing waits for: late, double, or not readable
-    calls_ended: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and how
     held: int = 0  # retries in memory
     requests: int = 0  # in memory, as backpressure counts them
     lanes: int = 0  # that take requests in

@@ -23,8 +23,6 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
     yield run_metrics.UNHEARD, (), counters.unheard
-    for labels, ended in counters.calls_ended.items():
-        yield run_metrics.TOOL_CALLS, labels, ended
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s

@@ -190,7 +190,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             reply_topic=context.runs.reply_topic,
             chance=context.runs.chance,
             may_call=context.runs.unavailable.is_available,
-            ended=context.counters.calls_ended,
+            on_ended=context.observer.call_ended,
             put=queue.put,
             problems_of=context.planner.problems_of,
             is_taken=lambda name: name in queue.tickets or ledger.known(name) is not None,

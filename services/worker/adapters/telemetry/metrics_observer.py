@@ -11,6 +11,7 @@ from answerbus.limits import REPEATS_REMARKED
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from answerbus.step import ToolEnded
 from services.telemetry import metrics, run_metrics
 from services.telemetry.counts import Counts
 from services.worker.core.attempt.reply import kind_of
@@ -76,6 +77,12 @@ class MetricsObserver:
         _, profile = self._kind(ticket.request)
         self._ended(ticket, letter, letter.at)
         self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, profile)
+
+    def call_ended(self, tool: str, end: ToolEnded) -> None:
+        """See Observer."""
+        self.counts.add(run_metrics.TOOL_CALLS, tool, end.outcome.kind)
+        if end.took_ms is not None:
+            self.counts.observe(run_metrics.TOOL_CALL_DURATION, tool, value=end.took_ms / 1000)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """See Observer."""

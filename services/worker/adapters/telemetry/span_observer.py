@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import RetryRequest
+from answerbus.step import ToolEnded
 from services.telemetry.span import Attributes, Span
 from services.worker.core.attempt.reply import Rejected, facts_of
 from services.worker.core.budget.account import Spend
@@ -74,6 +75,9 @@ class SpanObserver:
 
     def released(self, ticket: Ticket, spend: Spend) -> None:
         """There was no call."""
+
+    def call_ended(self, tool: str, end: ToolEnded) -> None:
+        """Tool servers have spans of their own."""
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """How long a call took that died with its worker is not known."""

@@ -1,6 +1,5 @@
 """The open runs of a lane: what they write, whose time is over, and who is cancelled."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -56,6 +55,10 @@ def _nothing_taken(_: str) -> bool:
     return False
 
 
+def _untold(_: str, __: ToolEnded) -> None:
+    pass
+
+
 def _no_place(_: Ticket) -> None:
     raise RuntimeError("a lane has a queue for children")
 
@@ -66,13 +69,14 @@ class OpenRuns(Cancellations):
 
     `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
     whether calls of a toolset can be written now. `put` queues a child, `problems_of` says why a
-    request cannot be asked, `is_taken` which ids are known. `ended` counts tool calls.
+    request cannot be asked, `is_taken` which ids are known. `on_ended` is told of each
+    tool call that ends, by a name that is bounded.
     """
 
     reply_topic: str = "answerbus.tool-results.v1"
     chance: Callable[[int], bytes] = _no_chance
     may_call: Callable[[str, datetime], bool] = _always
-    ended: Counter[tuple[str, str]] = field(default_factory=Counter)
+    on_ended: Callable[[str, ToolEnded], None] = _untold
     put: Callable[[Ticket], None] = _no_place
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
     is_taken: Callable[[str], bool] = _nothing_taken
@@ -176,7 +180,7 @@ class OpenRuns(Cancellations):
             told = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in told]
             written += [self._null(key) for key in _keys(request_id, run)]
-            self._count(change)
+            self._tell_ends(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
             self.watch(ticket)
         elif ticket.request.parent:
@@ -190,7 +194,7 @@ class OpenRuns(Cancellations):
         if change is None:
             return []
         ticket.run = change.run
-        self._count(change)
+        self._tell_ends(change)
         self.watch(ticket)
         return [self._written(ticket, event) for event in change.written]
 
@@ -201,12 +205,12 @@ class OpenRuns(Cancellations):
         self.put(ticket_of_child(event, record.size_bytes, record.headers))
         return record
 
-    def _count(self, change: Change) -> None:
+    def _tell_ends(self, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
                 is_known = event.tool in change.run.tools or event.tool in CHILD_TOOLS
                 tool = event.tool if is_known else UNKNOWN_TOOL
-                self.ended[tool, event.outcome.kind] += 1
+                self.on_ended(tool, event)
 
     def _head(self, ticket: Ticket, run: Run) -> OutRecord:
         head = RunRecord(

@@ -6,6 +6,8 @@ from typing import Any
 
 from answerbus.registry import Registry
 from services.telemetry import run_metrics
+from services.telemetry.counts import Counts, Spread
+from services.telemetry.exposition import exposition
 from services.telemetry.metric import Metric
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
@@ -44,10 +46,24 @@ def gauged(stage: RunStage) -> dict[tuple[Metric, Any], float]:
     return {(metric, labels): value for metric, labels, value in gauges(judge(inputs), inputs)}
 
 
+async def observed(stage: RunStage) -> Counts:
+    """Open its worker with an observer, and give what that counts."""
+    await stage.worker.drain()
+    observer = MetricsObserver({"default"}, Registry())
+    around = replace(run_context(stage.provider), observer=observer)
+    stage.worker = RunWorker(stage.broker, around)
+    await stage.worker.open()
+    return observer.counts
+
+
+def spread_of(measures: Counts, tool: str) -> Spread | None:
+    return measures.spreads.get((run_metrics.TOOL_CALL_DURATION, (tool,)))
+
+
 def test_open_runs_are_counted_by_what_they_wait_for() -> None:
     async def main() -> None:
         stage = RunStage((actions(call("orders.pay", order_id="1")), actions(says("Paid."))))
-        await stage.worker.open()
+        measures = await observed(stage)
         stage.publish("r-1")
         await until(lambda: stage.steps("approval_requested") != [])
         await asyncio.sleep(1)
@@ -57,7 +73,7 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         assert now[run_metrics.APPROVALS_WAITING, ()] == 1
         assert 1 <= now[run_metrics.APPROVAL_AGE, ()] < 5
         await stage.crash()  # the age is that of the step, and not of the worker
-        await stage.worker.open()
+        measures = await observed(stage)
         await asyncio.sleep(60)
         now = gauged(stage)
         assert now[run_metrics.APPROVALS_WAITING, ()] == 1
@@ -69,7 +85,8 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 0
         assert now[run_metrics.APPROVALS_WAITING, ()] == 0
         assert now[run_metrics.APPROVAL_AGE, ()] == 0
-        assert now[run_metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
+        assert measures.totals[run_metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
+        assert spread_of(measures, "orders.pay") is None  # it was never sent
         await finished(stage)
 
     run(main())
@@ -77,17 +94,13 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
 
 def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
     async def main() -> None:
-        observer = MetricsObserver({"default"}, Registry())
         stage = RunStage((SAME, SAME, SAME, actions(says("Well."))))
-        await stage.worker.drain()
-        around = replace(run_context(stage.provider), observer=observer)
-        stage.worker = RunWorker(stage.broker, around)
-        await stage.worker.open()
+        measures = await observed(stage)
         stage.publish("r-1")
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
-        assert gauged(stage)[run_metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
-        counted = {(metric, labels): n for metric, labels, n in observer.counts.samples()}
+        counted = {(metric, labels): n for metric, labels, n in measures.samples()}
+        assert counted[run_metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
         assert counted[run_metrics.RUN_STEPS, ("support",)] == 3
         assert counted[run_metrics.RUN_REPEATS, ("support",)] == 1
         assert counted[run_metrics.RUNS_ENDED, ("support", "result", "none")] == 1
@@ -96,14 +109,34 @@ def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
     run(main())
 
 
+def test_the_seconds_of_a_tool_call_are_from_its_first_delivery_to_its_end() -> None:
+    async def main() -> None:
+        silent_once = iter(((), ((2.0, {"kind": "ok", "value": "done"}),)))
+        stage = RunStage((SAME, actions(says("Well."))), lambda _: next(silent_once))
+        measures = await observed(stage)
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, stage.names), 100)
+        spread = spread_of(measures, "orders.get")
+        assert spread is not None
+        assert 32 <= spread.total < 35  # the time-out of the first, and what the second took
+        place = run_metrics.TOOL_BUCKETS_S.index(60.0)
+        assert [n for n, count in enumerate(spread.buckets) if count] == [place]
+        text = exposition(measures.samples(), measures.spreads).decode()
+        assert 'answerbus_tool_call_duration_seconds_count{tool="orders.get"} 1.0' in text
+        await finished(stage)
+
+    run(main())
+
+
 def test_what_a_model_names_freely_is_no_label() -> None:
     async def main() -> None:
         stage = RunStage((actions(call("orders.none", order_id="1")), actions(says("Well."))))
-        await stage.worker.open()
+        measures = await observed(stage)
         stage.publish("r-1")
         await until(lambda: done(stage.broker, stage.names))
-        ended = {labels for metric, labels in gauged(stage) if metric is run_metrics.TOOL_CALLS}
-        assert ended <= {("unknown", "unknown_tool")}
+        ended = {labels for metric, labels in measures.totals if metric is run_metrics.TOOL_CALLS}
+        assert ended == {("unknown", "unknown_tool")}
+        assert all(metric is not run_metrics.TOOL_CALL_DURATION for metric, _ in measures.spreads)
         await finished(stage)
 
     run(main())
