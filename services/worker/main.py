@@ -195,7 +195,7 @@ async def _reading_for_runs(
         options,
         tools,
         lambda: membership.lifecycles,
-        prepare=context.planner.prepare_agents if context.runs.has_agents else None,
+        context.planner if context.runs.has_agents else None,
     )
 
 

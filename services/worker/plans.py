@@ -1,6 +1,6 @@
 """From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -36,6 +36,12 @@ from services.worker.step_schemas import StepSchema
 from services.worker.tasks.schema_compiler import Apart, SchemaCompiler, at_once
 
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
+
+CatchUp = Callable[[], Awaitable[object]]
+
+
+async def _has_caught_up() -> None:
+    """Nothing is announced where no cards are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +80,15 @@ class Planner:
     ) -> None:
         """`prompt_secret` is the deployment's, for the marks around data in prompts.
 
-        `tools` are what tool servers have announced by now; they change. The schemas of steps are
-        compiled `apart`: those of an agent with many tools take a third of a second.
+        `tools` are what tool servers have announced by now; they change. `catch_up` waits until all
+        that was announced before it is called is among them. The schemas of steps are compiled
+        `apart`: those of an agent with many tools take a third of a second.
         """
         self.backends = backends
         self.agents = agents or Agents()
         self._share: GroupShare | None = None
         self.tools: Tools = {} if tools is None else tools
+        self.catch_up: CatchUp = _has_caught_up
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
         self._compiler = SchemaCompiler(self._schemas, apart)

@@ -1,6 +1,8 @@
 """How a request is asked now: as it is, or as the next step of its run."""
 
-from answerbus.dead_letter import Cause, UnknownParent
+from contextlib import suppress
+
+from answerbus.dead_letter import Cause, MissingTools, UnknownParent
 from services.worker.compositions import compose
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.ticket import Ticket
@@ -20,7 +22,8 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
         return UnknownParent()
     if request.agent is None:
         return planner.plan(request)
-    run = ticket.run or planner.begin_run(request)
+    run = ticket.run or await _begun(lane, ticket)
+    above = lane.lane_state.queue.children.parent_of(ticket)  # it may have ended meanwhile
     if not isinstance(run, Run):
         return run
     ticket.run = run = (
@@ -33,3 +36,15 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
         return composed
     is_last = state.is_last_attempt(ticket, now)
     return await planner.plan_step(request, run, is_last_attempt=is_last)
+
+
+async def _begun(lane: Lane, ticket: Ticket) -> Run | Cause:
+    """Its tools may have been announced just before it was published, and not be heard of yet."""
+    planner = lane.context.planner
+    found = planner.begin_run(ticket.request)
+    if not isinstance(found, MissingTools):
+        return found
+    with suppress(TimeoutError):  # its time is over, or it was cancelled
+        async with lane.waits.limit(ticket, ticket.seconds_left(lane.context.clock.now())):
+            await planner.catch_up()
+    return ticket.cancelled or planner.begin_run(ticket.request)

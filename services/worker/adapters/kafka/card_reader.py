@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -22,9 +23,15 @@ ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what stands there when the worker starts
 AGAIN_AFTER_S = 2.0
 LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
+CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
 POLL_MS = 500
 
 _log = logging.getLogger(__name__)
+
+
+async def fault_apart(card: ToolsetCard) -> str | None:
+    """A card has up to 256 schemas, which are all compiled."""
+    return await asyncio.to_thread(schema_fault, card)
 
 
 class CardReader:
@@ -36,13 +43,19 @@ class CardReader:
         name_of: Callable[[Topic], str],
         known_tools: KnownTools,
         prepare: Callable[[], Awaitable[None]],
+        fault_of: Callable[[ToolsetCard], Awaitable[str | None]] = fault_apart,
     ) -> None:
-        """`prepare` does what takes time with new tools, before any run uses them."""
-        self._prepare = prepare
+        """`prepare` does what takes time with new tools, before any run uses them.
+
+        `fault_of` says what is wrong with the schemas of a card.
+        """
+        self._prepare, self._fault_of = prepare, fault_of
         self._new_consumer, self._name_of = new_consumer, name_of
         self._known_tools = known_tools
         self._place = TopicPartition(name_of(TOOLSETS), 0)
         self._is_read = asyncio.Event()
+        self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
+        self._catching_up: list[asyncio.Event] = []
         self._looked_at = 0.0  # loop time
 
     async def until_read(self) -> None:
@@ -52,6 +65,13 @@ class CardReader:
                 await self._is_read.wait()
         except TimeoutError:
             _log.warning("no card of a toolset could be read from %s yet", self._place.topic)
+
+    async def catch_up(self) -> None:
+        """Wait until all that is announced by now is read, for a bounded time."""
+        self._asked = asked = self._asked or asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CATCH_UP_S):
+                await asked.wait()
 
     async def run(self) -> None:
         """Read for ever; what fails is begun anew, from the start."""
@@ -67,16 +87,21 @@ class CardReader:
                 await bounded(consumer.stop(), ASK_TIMEOUT_S)
 
     async def _follow(self, consumer: Any) -> None:
+        self._take_asked()
         while self._place.topic not in await bounded(consumer.topics(), ASK_TIMEOUT_S):
-            self._is_read.set()  # no tool server has ever announced one
+            self._tell_that_all_is_read()  # no tool server has ever announced one
             await asyncio.sleep(AGAIN_AFTER_S)
+            self._take_asked()
         consumer.assign([self._place])
         await bounded(consumer.seek_to_beginning(self._place), ASK_TIMEOUT_S)
         ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
         while True:
+            asked = self._take_asked()
+            if asked:
+                ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
             found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
             records = found.get(self._place, ())
-            has_changed = records or self._looks_again()
+            has_changed = records or asked or self._looks_again()
             if has_changed:
                 await self._look_for_topics(consumer)
             for record in records:
@@ -84,7 +109,19 @@ class CardReader:
             if has_changed:
                 await self._prepare()
             if await bounded(consumer.position(self._place), ASK_TIMEOUT_S) >= ends[self._place]:
-                self._is_read.set()
+                self._tell_that_all_is_read()
+
+    def _take_asked(self) -> bool:
+        """Whether somebody asked for what is there now, since the end was asked for last."""
+        asked, self._asked = self._asked, None
+        if asked:
+            self._catching_up.append(asked)
+        return asked is not None
+
+    def _tell_that_all_is_read(self) -> None:
+        self._is_read.set()
+        while self._catching_up:
+            self._catching_up.pop().set()
 
     async def _look_for_topics(self, consumer: Any) -> None:
         """The tool server makes the topic of its toolset, and the topic may be deleted."""
@@ -106,7 +143,6 @@ class CardReader:
         card = decode(record.value)
         if not isinstance(card, ToolsetCard):
             return
-        # A card has up to 256 schemas, which are all compiled.
-        unusable = await asyncio.to_thread(schema_fault, card)
+        unusable = await self._fault_of(card)
         if fault := self._known_tools.settle(card, unusable):
             _log.warning("the card of the toolset %s is not taken: %s", card.toolset, fault)

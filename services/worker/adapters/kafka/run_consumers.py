@@ -1,7 +1,7 @@
 """The consumers of what people and tools say to requests, and of the cards of tools for agents."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from services.worker.adapters.kafka.card_reader import CardReader
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.lane.lifecycle import Lifecycle
+from services.worker.plans import Planner
 
 # A fetch ends with the first record, and asking for nothing costs a millisecond or two of CPU each
 # time. Questions about offsets wait behind it: at an opening, and before the end of a call's time.
@@ -25,12 +26,11 @@ async def reading_for_runs(
     options: Mapping[str, Any],
     known_tools: KnownTools,
     lifecycles: Callable[[], Mapping[int, Lifecycle]],
-    *,
-    prepare: Callable[[], Awaitable[None]] | None,
+    planner: Planner | None,
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that stand there are read.
 
-    `prepare` does what new cards ask for; None: there are no agents.
+    `planner` compiles what new cards ask for, and waits for cards; None: there are no agents.
     """
 
     def consumer(wait_ms: int) -> RecordConsumer:
@@ -45,12 +45,14 @@ async def reading_for_runs(
     def name_of(topic: Topic) -> str:
         return topic_name(settings, topic)
 
-    wait_ms = FETCH_WAIT_MS if prepare else RARE_FETCH_WAIT_MS
+    wait_ms = FETCH_WAIT_MS if planner else RARE_FETCH_WAIT_MS
     said = RunReader(partial(consumer, wait_ms), name_of, lifecycles, poll_ms=wait_ms)
-    if prepare is None:
+    if planner is None:
         return [asyncio.create_task(said.run())]
-    cards = CardReader(partial(consumer, RARE_FETCH_WAIT_MS), name_of, known_tools, prepare)
+    rarely = partial(consumer, RARE_FETCH_WAIT_MS)
+    cards = CardReader(rarely, name_of, known_tools, planner.prepare_agents)
+    planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
-    await prepare()
+    await planner.prepare_agents()
     return [reading_cards, asyncio.create_task(said.run())]

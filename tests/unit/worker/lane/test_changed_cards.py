@@ -1,17 +1,20 @@
 """A toolset announces another card, or none, while runs with its tools are open."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from answerbus.private.runs import ToolDefinition
 from services.worker.core.schema.resolved import JsonObject
+from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import TOOLS, RunStage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, terminals, until
 
+OTHER = workflow_of(0, 1)
 NUMBER: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TWICE = (actions(call(order_id="1")), actions(call(order_id="2")), actions(says("Well.")))
 OTHER_CARDS: dict[str, dict[str, ToolDefinition]] = {
@@ -69,5 +72,44 @@ def test_a_run_that_begins_afterwards_has_the_other_card() -> None:
         of_second = [one for one in stage.steps("tool_ended") if one["request_id"] == "r-2"]
         assert {one["outcome"]["kind"] for one in of_second} == {"invalid_args"}
         assert cause(stage, "r-3") == "missing_tools"
+
+    run(main())
+
+
+def test_a_run_waits_for_tools_that_were_announced_just_before_it() -> None:
+    async def main() -> None:
+        stage = RunStage(TWICE)
+        planner, came = stage.worker.context.planner, asyncio.Event()
+        planner.tools, planner.catch_up = {}, came.wait
+        await stage.worker.open()
+        stage.publish("r-1")
+        stage.publish("r-2", agent=None, answer_schema={"kind": "text"}, workflow_id=OTHER)
+        await until(lambda: done(stage.broker, ["r-2"]))  # which stands behind it
+        assert not done(stage.broker, ["r-1"])
+        planner.tools = TOOLS
+        came.set()
+        await until(lambda: done(stage.broker, ["r-1"]))
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "result", "r-2": "result"}
+
+    run(main())
+
+
+def test_a_run_that_waits_for_its_tools_ends_when_it_is_cancelled_or_late() -> None:
+    async def main() -> None:
+        stage = RunStage(TWICE)
+        planner = stage.worker.context.planner
+        planner.tools, planner.catch_up = {}, asyncio.Event().wait
+        await stage.worker.open()
+        stage.publish("r-1")
+        await asyncio.sleep(1)
+        stage.cancel("r-1")
+        await until(lambda: done(stage.broker, ["r-1"]))
+        stage.publish("r-2", ttl_s=20)
+        await until(lambda: done(stage.broker, ["r-2"]), 60)
+        await finished(stage)
+
+        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "missing_tools")
 
     run(main())
