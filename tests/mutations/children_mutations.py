@@ -18,9 +18,9 @@ def _joined_later() -> AbstractContextManager[object]:
     """The end of a call goes with the next terminal, and not with that of its own child."""
     joined, kept = LaneState._joined, dict[int, list[Any]]()
 
-    def mutated(self: LaneState, ticket: Ticket, outcome: Any, now: Any) -> Any:
+    def mutated(self: LaneState, ticket: Ticket, *ended: Any) -> Any:
         before = kept.pop(id(self), [])
-        kept[id(self)] = joined(self, ticket, outcome, now)
+        kept[id(self)] = joined(self, ticket, *ended)
         return before
 
     return mock.patch.object(LaneState, "_joined", mutated)

@@ -164,7 +164,7 @@ class RunCallRecord(Wire):
     """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent.
 
     `child` is the request that answers it; `children`, `spent` and `usage` are what that came to,
-    with all below it.
+    or what the tool asked, with all below it.
     """
 
     kind: Literal["run_call"] = "run_call"

@@ -1,6 +1,7 @@
 """Children of runs: which requests are some, what each is asked, and how its end is told; pure."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from math import ceil
@@ -38,6 +39,17 @@ from services.worker.core.run.tool_outcome import json_bytes, too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
 """What ends a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOutcome:
+    """How the child of a call ended; `spent` attempts and `usage` are of it and all below it."""
+
+    call_id: str
+    outcome: Ended
+    spent: int
+    usage: Usage
+
 
 PART = (
     "You work on one part of a larger task. The user's message says which. Where you cannot do it, "
@@ -159,13 +171,6 @@ def outcome_of(ended: Ended) -> CallOutcome:
             return ChildDeadLetter(cause=ended.cause.kind)
         case UnvalidatedResult():
             return ChildDeadLetter(cause="invalid_answer")
-
-
-def usage_of(ended: Ended, retried: Usage) -> Usage:
-    """What a child used, with all below it; `retried` are its attempts before the last."""
-    if ended.run:
-        return ended.run.usage
-    return retried if isinstance(ended, DeadLetter) else retried.plus(ended.usage)
 
 
 def _value(answer: JsonValue) -> CallOutcome:

@@ -130,6 +130,11 @@ class Run:
         """An open call by its id."""
         return next((call for call in self.open if call.asked.call_id == call_id), None)
 
+    def call_of_last_step(self, call_id: str) -> ToolCall | None:
+        """A call of the last step by its id, open or not."""
+        calls = self.calls_of(self.steps[-1]) if self.steps else ()
+        return next((call for call in calls if call.asked.call_id == call_id), None)
+
     def timeout_of(self, call: ToolCall) -> timedelta:
         """How long a tool server may be silent about the call."""
         return timedelta(seconds=self.tools[call.asked.tool].card.timeout_s)
@@ -148,8 +153,9 @@ class Run:
         )
 
     def with_call(self, record: RunCallRecord, call_id: str) -> "Run":
-        """The run with another state of one call."""
-        link = record.link or self.link
+        """The run with another state of one call; one that ended before is no end of the chain."""
+        known = [link for link in (self.link, record.link) if link]
+        link = max(known, key=lambda link: link.number, default=None)
         return self._changed(calls={**self.calls, call_id: record}, link=link)
 
     def with_step(self, step: RunStepRecord) -> "Run":
@@ -175,7 +181,10 @@ class Run:
 
     @property
     def spent_by_children(self) -> int:
-        """The counted attempts of children that have ended, and of all below them."""
+        """The counted attempts of children that have ended, and of all below them.
+
+        Also of those that its tools asked.
+        """
         return sum(record.spent for record in self.calls.values())
 
     @property

@@ -24,7 +24,7 @@ from answerbus.tool_result import ToolProgress, ToolResult
 from services.digest import text_digest
 from services.worker.core.run import events
 from services.worker.core.run.asked_calls import asked_calls, states_of
-from services.worker.core.run.children import Ended, outcome_of
+from services.worker.core.run.children import ChildOutcome, outcome_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
     is_postponed,
@@ -105,22 +105,23 @@ def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | Non
     return change.then(fill_window(change.run, inputs))
 
 
-def child_ended(
-    run: Run, call_id: str, ended: Ended, spent: int, usage: Usage, inputs: RunInputs
-) -> Change:
-    """The child that answers a call has ended; `spent` and `usage` are of it and all below it."""
-    call = run.open_call(call_id)
-    if call is None or not call.asks_child:
+def child_ended(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change:
+    """A child that a call asked has ended.
+
+    It answers a call that asks a child. What a tool asked is counted alone: the tool answers.
+    """
+    call = run.call_of_last_step(child.call_id)
+    if call is None:
         return Change(run)
-    change = _end(
-        run,
-        call,
-        outcome_of(ended),
-        inputs,
-        children=1 + (ended.run.children if ended.run else 0),
-        spent=spent,
-        usage=usage,
-    )
+    before, below = events.changed(call, inputs), child.outcome.run
+    counted: dict[str, object] = {
+        "children": before.children + 1 + (below.children if below else 0),
+        "spent": before.spent + child.spent,
+        "usage": (before.usage or Usage()).plus(child.usage),
+    }
+    if not (call.is_open and call.asks_child):
+        return _with(run, call, events.changed(call, inputs, **counted))
+    change = _end(run, call, outcome_of(child.outcome), inputs, **counted)
     return change.then(fill_window(change.run, inputs))
 
 

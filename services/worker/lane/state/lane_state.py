@@ -23,7 +23,7 @@ from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
-from services.worker.core.run.children import Ended
+from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite
@@ -31,6 +31,7 @@ from services.worker.lane.state.recorded_lane import RecordedLane
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
+FREE = Usage()
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
 
@@ -98,7 +99,7 @@ class LaneState(RecordedLane):
                 return decision, self.writing(*written, self._account(ticket))
             case _:
                 written += self.runs.selected(call, decision, account.state, now)
-                return decision, self._terminal(ticket, decision, now, *written)
+                return decision, self._terminal(ticket, decision, now, *written, last=call.usage)
 
     def take_computed(self, ticket: Ticket, computed: ComputedStep, now: datetime) -> LaneWrite:
         """Write down a step without a call; its children leave the run what its last one costs."""
@@ -186,10 +187,10 @@ class LaneState(RecordedLane):
             self.runs.stopped.append(ticket)
 
     def _terminal(
-        self, ticket: Ticket, outcome: Ended, now: datetime, *written: OutRecord
+        self, ticket: Ticket, outcome: Ended, now: datetime, *written: OutRecord, last: Usage = FREE
     ) -> LaneWrite:
-        """All that ends a request, beside the event that was `written`; its run hears of it too."""
-        joined = self._joined(ticket, outcome, now)
+        """All that ends a request, beside the event `written`; `last` is what its call used."""
+        joined = self._joined(ticket, outcome, last, now)
         closed = closed_record(
             ticket.request.request_id,
             ticket.request.workflow_id,
@@ -202,11 +203,9 @@ class LaneState(RecordedLane):
         self.queue.fund(ticket.request.account_id)
         self.suspects.clear(ticket.request.request_id)
         self._release_offset(ticket)
-        ended = (
-            [records.retry_tombstone(ticket.request.request_id, self.partition)]
-            if ticket.in_retries
-            else []
-        )
+        ended: list[OutRecord] = []
+        if ticket.in_retries:
+            ended.append(records.retry_tombstone(ticket.request.request_id, self.partition))
         if ticket.run or ticket.cancelled or ticket.request.parent:
             ended += self.runs.end(ticket, now)
         progress = self.progress_record(now)
@@ -219,13 +218,17 @@ class LaneState(RecordedLane):
             *([progress] if progress else []),
         )
 
-    def _joined(self, ticket: Ticket, outcome: Ended, now: datetime) -> list[OutRecord]:
+    def _joined(
+        self, ticket: Ticket, outcome: Ended, last: Usage, now: datetime
+    ) -> list[OutRecord]:
         children, parent = self.queue.children, ticket.request.parent
         above = children.parent_of(ticket)
         if above is None or parent is None:
             return []
         spent = children.used(ticket, self.ledger.account(ticket.request, now))
-        return self.runs.child_ended(above, ticket, outcome, spent, now)
+        usage = outcome.run.usage if outcome.run else ticket.used.plus(last)
+        ended = ChildOutcome(parent.call_id, outcome, spent, usage)
+        return self.runs.child_ended(above, ended, now)
 
     def _goes_on(self, ticket: Ticket) -> Iterator[Outgoing]:
         """A run is known by its own records: offset and entry of its request are not needed."""

@@ -24,7 +24,7 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.ticket import Ticket, ticket_of_child
 from services.worker.core.run import transitions
-from services.worker.core.run.children import Ended, usage_of
+from services.worker.core.run.children import ChildOutcome
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import CHILD_TOOLS, Run
@@ -128,16 +128,10 @@ class OpenRuns(Cancellations):
         run = _run_of(ticket)
         return self._apply(ticket, transitions.result_came(run, result, self._inputs(ticket, now)))
 
-    def child_ended(
-        self, ticket: Ticket, child: Ticket, ended: Ended, spent: int, now: datetime
-    ) -> list[OutRecord]:
+    def child_ended(self, ticket: Ticket, child: ChildOutcome, now: datetime) -> list[OutRecord]:
         """A child of the run has had its outcome, in the same transaction."""
-        run, inputs, parent = _run_of(ticket), self._inputs(ticket, now), child.request.parent
-        if parent is None:
-            return []
-        usage = usage_of(ended, child.used)
-        change = transitions.child_ended(run, parent.call_id, ended, spent, usage, inputs)
-        return self._apply(ticket, change)
+        run = _run_of(ticket)
+        return self._apply(ticket, transitions.child_ended(run, child, self._inputs(ticket, now)))
 
     def progress_came(self, ticket: Ticket, said: ToolProgress, now: datetime) -> list[OutRecord]:
         """A tool server is at work on a call; nothing where it may not be."""

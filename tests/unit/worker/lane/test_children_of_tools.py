@@ -8,7 +8,13 @@ import pytest
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
-from tests.unit.worker.lane.delegating import DelegatingStage
+from tests.unit.worker.lane.delegating import (
+    DelegatingStage,
+    check_tree,
+    delegate,
+    finish,
+    wrapped,
+)
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunProvider, RunStage
 from tests.unit.worker.lane.virtual import run
@@ -250,5 +256,71 @@ def test_a_successor_ends_a_child_whose_call_had_ended_before_its_run_goes_on() 
         last = events(stage.broker, ATTEMPTS)[-1]
         assert last["request_id"] == "r-1"
         assert last["started_at"] >= found[asked]["at"], "the run waits for its child"
+
+    run(main())
+
+
+class AskedFor(DelegatingStage):
+    """A planner whose one specialist has a part of the budget, and tools that ask requests."""
+
+    def __init__(self, calls: int) -> None:
+        first = actions(delegate("a", agent="support"), delegate("b"))
+        made = actions(*(call(order_id=str(number)) for number in range(calls)))
+        super().__init__(
+            (first, actions(says("Joined."))),
+            {FIRST: (made, finish(wrapped()))},
+            self._ask,
+            agent={"parallel_max": 1},
+            split="equal",
+        )
+
+    def _ask(self, event: Json) -> list[tuple[float, Json | None]]:
+        name = f"{event['call_id']}.asked"
+        publish(self.broker, name, event["workflow_id"], agent=None, parent=event["parent"])
+        self.names.append(name)
+        asyncio.get_running_loop().create_task(self._wait_for(name, event))
+        return []
+
+    async def _wait_for(self, name: str, event: Json) -> None:
+        await until(lambda: name in terminals(self.broker), 600)
+        self.tools.answer(event, {"kind": "ok", "value": terminals(self.broker)[name]})
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_what_children_of_tools_spent_is_part_of_the_cap_above_them(*, crashes: bool) -> None:
+    async def main() -> None:
+        stage = AskedFor(calls=5)
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 9})
+        if crashes:
+            await until(lambda: f"{FIRST}.call.1.1.asked" in terminals(stage.broker))
+            await stage.crash()
+            stage.worker.assign(0)
+        await until(lambda: done(stage.broker, ["r-1"]), 900)
+        await stage.end()
+
+        check_tree(stage)
+        assert [one["cap"] for one in stage.asked_calls()[:2]] == [4, 3]
+        asked = [name for name in terminals(stage.broker) if name.endswith(".asked")]
+        kinds = [terminals(stage.broker)[name] for name in sorted(asked)]
+        assert kinds == ["result"] * 2 + ["dead_letter"] * 3, "one attempt is left to their run"
+        (specialist,) = [one for one in stage.outcomes() if one["request_id"] == FIRST]
+        assert specialist["kind"] == "result"
+        assert specialist["run"]["children"] == 5
+
+    run(main())
+
+
+def test_what_a_child_spent_whose_call_had_ended_is_counted_too() -> None:
+    async def main() -> None:
+        stage = AskingStage(waits=False, call_s=2.0)
+        await stage.begin()
+        await finished(stage)
+
+        (result,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        assert result["run"]["children"] == 1
+        used = [one["usage"]["input_tokens"] for one in events(stage.broker, ATTEMPTS)]
+        assert len(used) == 3
+        assert result["run"]["usage"]["input_tokens"] == sum(used)
 
     run(main())
