@@ -4,14 +4,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from answerbus.agent import AgentRef
+from answerbus.cause import MissingTools, UnknownAgent
 from answerbus.dead_letter import (
     Cause,
-    HostileSchema,
     RequestTooLarge,
     RunExhausted,
     UnknownProfile,
-    UnsupportedSchema,
 )
 from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
@@ -21,6 +19,7 @@ from answerbus.request import Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
+from services.worker.core.run import child_problems
 from services.worker.core.run.agents import Agents, Tools
 from services.worker.core.run.asking import asking, told_so_far
 from services.worker.core.run.begun import begun
@@ -29,7 +28,7 @@ from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.dialects.schema_cache import Compiled, SchemaCache, compiled_for
+from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
 from services.worker.step_schemas import StepSchema
@@ -166,29 +165,35 @@ class Planner:
 
     def problems_of(self, request: Request) -> tuple[Problem, ...]:
         """Why a child cannot be asked, in words for the model that wants it; empty if it can."""
-        if request.agent and (found := self._agent_problem(request.agent)):
-            return (found,)
+        definition = self.agents.freeze(request.agent, self.tools) if request.agent else None
+        if isinstance(definition, UnknownAgent | MissingTools):
+            return (child_problems.of_agent(definition),)
         plan = self.plan(request)
-        match plan:
-            case Plan():
-                return ()
-            case HostileSchema(problems=problems) | UnsupportedSchema(problems=problems):
-                whole = Problem.of("", "schema", "a JSON Schema that can be asked for")
-                return tuple(one.under("/json_schema") for one in problems or (whole,))
-            case _:
-                return (Problem.of("/profile", plan.kind, "a profile that there is"),)
+        if not isinstance(plan, Plan):
+            return child_problems.of_plan(plan)
+        if definition is None:
+            return ()
+        if problem := child_problems.of_form(request, definition):
+            return (problem,)
+        dialect = self.backends[request.profile].dialect
+        step = self._schemas.kept(*self._first_step(definition, request), dialect)
+        return (child_problems.of_step(step.cause),) if isinstance(step, Unusable) else ()
 
     async def look_ahead(self, request: Request) -> None:
-        """Do apart from the loop what `plan` would take time for."""
-        if backend := self.backends.get(request.profile):
-            text, resolved = self._schemas.reading(request.answer_schema)
-            await self._compiler.compiled(text, resolved, backend.dialect)
+        """Do apart from the loop what `problems_of` would take time for."""
+        if (backend := self.backends.get(request.profile)) is None:
+            return
+        found = await self._compiler.compiled(
+            *self._schemas.reading(request.answer_schema), backend.dialect
+        )
+        definition = self.agents.freeze(request.agent, self.tools) if request.agent else None
+        if isinstance(definition, AgentDefinition) and not isinstance(found, Unusable):
+            step = self._first_step(definition, request)
+            await self._compiler.compiled(*step, backend.dialect)
 
-    def _agent_problem(self, agent: AgentRef) -> Problem | None:
-        found = self.agents.freeze(agent, self.tools)
-        if isinstance(found, AgentDefinition):
-            return None
-        return Problem.of("/agent", found.kind, "an agent whose tools are there")
+    def _first_step(self, definition: AgentDefinition, request: Request) -> Reading:
+        step = StepSchema.first(definition, request.answer_schema)
+        return step.text, partial(step.resolved, self._schemas)
 
     def begin_run(self, request: Request) -> Run | Cause:
         """A run of the agent that a request names, with the definition that it keeps."""

@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass
+from typing import Self
 
 from answerbus.agent import Malformed
+from answerbus.private.runs import AgentDefinition
 from answerbus.request import SchemaRef
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
@@ -20,6 +22,17 @@ class StepSchema:
     finishes: bool
     delegates: bool
     malformed: Malformed | None
+
+    @classmethod
+    def first(cls, definition: AgentDefinition, answer: SchemaRef) -> Self:
+        """That of the first step of a run that has attempts left, at its largest."""
+        return cls(
+            Run(definition),
+            answer,
+            finishes=False,
+            delegates=definition.delegate is not None,
+            malformed=None,
+        )
 
     @property
     def text(self) -> str:

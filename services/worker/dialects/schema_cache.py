@@ -18,6 +18,8 @@ CACHE_BYTES_MAX = 8 * 1024 * 1024
 _ENTRY_BYTES_MIN = 1024  # even the smallest entry holds objects of about that worth
 
 Compiled = tuple[ResolvedSchema, WireSchema] | Unusable
+Reading = tuple[str, Callable[[], ResolvedSchema | Unusable]]
+"""The text that a schema is kept under, and how it is resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,19 @@ class SchemaCache:
 
     def compiled(self, ref: SchemaRef, dialect: DialectName) -> Compiled:
         """The authority on `ref` and its wire schema in `dialect`, or why there is none."""
-        text, resolved = self.reading(ref)
+        return self.kept(*self.reading(ref), dialect)
+
+    def kept(
+        self, text: str, resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
+    ) -> Compiled:
+        """The same of what `resolved` makes, for all that say `text`."""
         found = self.find(text, dialect)
         if found is None:
             found = compiled_for(resolved, dialect)
             self.take(text, dialect, found)
         return found
 
-    def reading(self, ref: SchemaRef) -> tuple[str, Callable[[], ResolvedSchema | Unusable]]:
+    def reading(self, ref: SchemaRef) -> Reading:
         """The text that `ref` is kept under, and how it is resolved."""
         return _text(ref), partial(resolve, ref, self._registry)
 
