@@ -18,10 +18,14 @@ grant() {
 }
 
 # admin
-grant --allow-principal User:answerbus-admin --operation Create --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
+grant --allow-principal User:answerbus-admin --operation Create --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1 --topic answerbus.toolsets.v1
 grant --allow-principal User:answerbus-admin --operation Alter --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
-grant --allow-principal User:answerbus-admin --operation AlterConfigs --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
+grant --allow-principal User:answerbus-admin --operation AlterConfigs --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1 --topic answerbus.toolsets.v1
 grant --allow-principal User:answerbus-admin --operation Read --topic answerbus.ledger.v1
+grant --allow-principal User:answerbus-admin --operation Create --resource-pattern-type prefixed --topic answerbus.tools.
+grant --allow-principal User:answerbus-admin --operation Describe --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-admin --operation Describe --resource-pattern-type prefixed --topic answerbus.tools.
+grant --allow-principal User:answerbus-admin --operation AlterConfigs --resource-pattern-type prefixed --topic answerbus.tools.
 
 # worker
 grant --allow-principal User:answerbus-worker --operation Read --topic answerbus.requests.v1 --topic answerbus.retries.v1 --topic answerbus.ledger.v1 --group answerbus.worker --topic answerbus.tool-results.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.toolsets.v1

@@ -13,7 +13,7 @@ from services.command_line import AsJson, Config, stdout
 from services.doctor.examine import examined, examined_as
 from services.doctor.findings.finding import Finding, Verdict
 from services.escaping import json_lines, plain
-from services.topics.rights.roles import Role
+from services.topics.rights.roles import TOOLSET_DEFAULT, Role
 
 EXIT_WRONG = 1
 STYLES: Mapping[Verdict, str] = MappingProxyType(
@@ -30,17 +30,25 @@ Group = Annotated[
     str | None,
     typer.Option("--group", help="With --as app: the group of its subscriptions."),
 ]
+Toolset = Annotated[
+    str, typer.Option("--toolset", help="With --as tools: what the tool server serves.")
+]
 
 
 def doctor(
-    *, as_role: AsRole = None, group: Group = None, as_json: AsJson = False, config: Config = None
+    *,
+    as_role: AsRole = None,
+    group: Group = None,
+    toolset: Toolset = TOOLSET_DEFAULT,
+    as_json: AsJson = False,
+    config: Config = None,
 ) -> None:
     """Check libraries, settings, broker, topics, clocks, workers and profiles.
 
     Tries one transaction and aborts it; nothing else is written, and no reader sees any of it.
     Exit code 0: all is well, or there are warnings; 1: something is wrong.
     """
-    checks = examined_as(as_role, group, config) if as_role else examined(config)
+    checks = examined_as(as_role, group, config, toolset) if as_role else examined(config)
     found = asyncio.run(_shown(checks, as_json=as_json))
     if as_json:
         typer.echo(json_lines([asdict(finding) for finding in found]))

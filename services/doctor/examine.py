@@ -17,7 +17,7 @@ from services.profiles import Profile
 from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.planning.plan import needed
-from services.topics.rights.roles import Role, rights_of
+from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
 
@@ -47,17 +47,22 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def examined_as(role: Role, group: str | None, config: Path | None) -> AsyncIterator[Finding]:
-    """Whether our user may do what a role does; `group` is that of an app's subscriptions."""
+async def examined_as(
+    role: Role, group: str | None, config: Path | None, toolset: str = TOOLSET_DEFAULT
+) -> AsyncIterator[Finding]:
+    """Whether our user may do what a role does.
+
+    `group` is that of an app's subscriptions, `toolset` what a tool server serves.
+    """
     try:
         kafka = from_environment(config).kafka
-        names = resource_names(kafka, group or f"{kafka.topic_prefix}-{role}")
+        names = resource_names(kafka, group or f"{kafka.topic_prefix}-{role}", toolset)
         held = await held_rights(bus_of(kafka), rights_of(role, names))
     except (BusUnavailable, SetUpError) as error:
         yield Finding("broker", "wrong", str(error))
         return
     yield Finding("broker", "ok", f"Kafka at {kafka.bootstrap_servers} answers")
-    for finding in rights_findings(role, held):
+    for finding in rights_findings(role, held, toolset):
         yield finding
 
 

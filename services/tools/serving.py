@@ -2,15 +2,22 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from answerbus.tools.kafka import SESSION_MS
-from answerbus.tools.server import ServerStuckError
+from answerbus.tools.server import (
+    CONCURRENCY_DEFAULT,
+    DRAIN_S_DEFAULT,
+    ServerStuckError,
+    ToolServer,
+)
 from answerbus.tools.serving import serve_on
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import bus_of
 from services.settings import KafkaSettings, SetUpError, secret
+from services.tools.rights_check import check_rights
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
@@ -20,17 +27,30 @@ def serve_toolset(
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
     logging.basicConfig(level=logging.INFO, format=_LINE)
-    serving = serve_on(
+    try:
+        asyncio.run(serve_checked(settings, toolset, concurrency=concurrency, drain_s=drain_s))
+    except ServerStuckError as error:
+        raise SetUpError(f"The tool server ends: {error}; start it again.") from error
+
+
+async def serve_checked(
+    settings: KafkaSettings,
+    toolset: Toolset,
+    *,
+    concurrency: int = CONCURRENCY_DEFAULT,
+    drain_s: float = DRAIN_S_DEFAULT,
+    on_ready: Callable[[ToolServer], None] | None = None,
+) -> None:
+    """With all rights, or not at all. Raises BusUnavailable, SetUpError, ServerStuckError."""
+    await check_rights(settings, toolset.name)
+    await serve_on(
         bus_of(settings),
         toolset,
         concurrency=concurrency,
         drain_s=drain_s,
         session_ms=_session_ms(settings),
+        on_ready=on_ready,
     )
-    try:
-        asyncio.run(serving)
-    except ServerStuckError as error:
-        raise SetUpError(f"The tool server ends: {error}; start it again.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +86,18 @@ def serve_mcp_server(
         _set(options.bearer_variable) if options.bearer_variable else None,
     )
     served = McpToolset(options.name, place, options.approval, options.timeout_s, options.pin)
-    serving = serve_mcp(
-        bus_of(settings),
-        served,
-        concurrency=concurrency,
-        drain_s=drain_s,
-        session_ms=_session_ms(settings),
-    )
-    asyncio.run(serving)
+
+    async def serving() -> None:
+        await check_rights(settings, served.name)
+        await serve_mcp(
+            bus_of(settings),
+            served,
+            concurrency=concurrency,
+            drain_s=drain_s,
+            session_ms=_session_ms(settings),
+        )
+
+    asyncio.run(serving())
 
 
 def _set(variable: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
@@ -19,6 +20,7 @@ LOOKS_MAX = 200
 _LOOK_AGAIN_S = 0.1
 _BROKERS_DEFAULT = -1
 _SET_ON_TOPIC = 1  # Kafka's name of this source of a setting: DYNAMIC_TOPIC_CONFIG
+_ASK_DOCTOR = "; `answerbus doctor --as admin` names the rights that are missing"
 _ALREADY_THERE = 36  # TOPIC_ALREADY_EXISTS: someone else applies the same table
 
 
@@ -142,4 +144,6 @@ def _found(partitions: Sequence[Mapping[str, Any]], entries: Iterable[tuple[Any,
 def _refuse(deed: str, results: Iterable[tuple[str, int, str | None]]) -> None:
     for name, code, text in results:
         if code:
-            raise SetUpError(f"Kafka does not let us {deed} the topic {name}: {text or code}.")
+            said = str(text or code).rstrip(".")
+            advice = _ASK_DOCTOR if code == TopicAuthorizationFailedError.errno else ""
+            raise SetUpError(f"Kafka does not let us {deed} the topic {name}: {said}{advice}.")

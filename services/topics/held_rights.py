@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
+from aiokafka.admin.config_resource import ConfigResourceType
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
@@ -12,7 +13,11 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
-from aiokafka.protocol.admin import CreateTopicsRequest, DescribeGroupsRequest
+from aiokafka.protocol.admin import (
+    AlterConfigsRequest,
+    CreateTopicsRequest,
+    DescribeGroupsRequest,
+)
 from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
@@ -74,7 +79,10 @@ async def _is_held(
         case "topic" if right.operation == "Create":
             return await _may_create(client, right.name)
         case "topic":
-            return authorized.on_topic(right.name, right.operation)
+            told = authorized.on_topic(right.name, right.operation)
+            if told is None and right.operation == "AlterConfigs":
+                return await _may_set(client, right.name)
+            return told
         case "cluster":
             return None if authorized.cluster is None else right.operation in authorized.cluster
         case "group":
@@ -92,6 +100,13 @@ async def _may_create(client: AIOKafkaClient, topic: str) -> bool | None:
     question = CreateTopicsRequest([(topic, 1, 1, [], [])], ASK_TIMEOUT_MS, validate_only=True)
     answer = await _asked(client, question)
     return None if answer is None else _is_allowed(answer.topic_errors[0][1])
+
+
+async def _may_set(client: AIOKafkaClient, topic: str) -> bool | None:
+    """A broker judges a change of no setting, and changes nothing, also where no topic is."""
+    nothing: list[Any] = [(ConfigResourceType.TOPIC, topic, [])]
+    answer = await _asked(client, AlterConfigsRequest(nothing, validate_only=True))
+    return None if answer is None else _is_allowed(answer.resources[0][0])
 
 
 async def _may_use_group(client: AIOKafkaClient, right: Right) -> bool | None:

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from answerbus.client import Client, NoAnswerYet
 from answerbus.client.errors import BusUnavailable
 from answerbus.dead_letter import Dismissed, Replayed
 from answerbus.request import Context, Request, TextRef
+from answerbus.tools.echo import echo
+from answerbus.tools.server import ToolServer
 from answerbus.topics import RESULTS, RUN_TOPICS, TOOLSETS, TOPICS, tool_calls
 from services.command_line import bus_of
 from services.console.tasks.polling import Poller
@@ -24,9 +26,10 @@ from services.operators.adapters.verify import verify
 from services.operators.adapters.writer import Change, writing
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.settings import KafkaSettings, SetUpError, load
+from services.tools.serving import serve_checked
 from services.topics.broker import topics_on
 from services.topics.held_rights import resource_names
-from services.topics.planning.plan import plan
+from services.topics.planning.plan import needed, plan
 from services.topics.rights.roles import ROLES, Right, Role, rights_of
 from services.worker.adapters.kafka.rights_check import check_rights
 from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
@@ -123,29 +126,22 @@ async def audits(it: Setting) -> None:
 
 
 async def serves_tools(it: Setting) -> None:
-    prefix, servers = it.bus.prefix, {"bootstrap_servers": it.kafka.bootstrap_servers}
-    consumer = AIOKafkaConsumer(
-        f"{prefix}.tools.echo.v1",
-        group_id=f"{prefix}.tools.echo",
-        auto_offset_reset="earliest",
-        **servers,
-        **it.options,
-    )
-    with it.ours.explained():
-        try:
-            await consumer.start()
-            async with asyncio.timeout(LIMIT_S):
-                await consumer.getone()
-        finally:
-            await consumer.stop()
-        async with AIOKafkaProducer(**servers, **it.options) as producer:
-            for name in ("tool-results", "toolsets"):
-                await producer.send_and_wait(f"{prefix}.{name}.v1", b"{}")
+    """What `answerbus tools serve` does, until it has read what `prepared` has put there."""
+    ready: list[ToolServer] = []
+    serving = asyncio.create_task(serve_checked(it.kafka, echo, on_ready=ready.append))
+    try:
+        await until(
+            lambda: serving.done() or any(server.counts for server in ready), "a call is read"
+        )
+    finally:
+        for server in ready:
+            server.stop()
+        await serving
 
 
 async def applies(it: Setting) -> None:
     """Nothing is there at first: created, corrected, and given more partitions."""
-    wanted = (*TOPICS, *RUN_TOPICS)
+    wanted = needed(["echo.say"], has_agents=True)
     async with topics_on(it.ours, wanted) as topics:
         for _ in range(2):
             steps = plan(await topics.look(), PARTITIONS, topics=wanted)
@@ -167,7 +163,7 @@ ACTS: Mapping[Role, Callable[[Setting], Awaitable[None]]] = {
 
 # What these do fails at once where a right is missing, with the name of what it is to.
 REFUSED_BY_NAME: tuple[Role, ...] = (
-    *("publisher", "app", "worker", "operator", "console", "auditor"),
+    *("publisher", "app", "worker", "operator", "console", "auditor", "tools"),
 )
 
 

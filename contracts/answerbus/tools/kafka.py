@@ -10,7 +10,6 @@ from aiokafka.errors import (
     IllegalStateError,
     KafkaError,
     MessageSizeTooLargeError,
-    TopicAuthorizationFailedError,
 )
 from aiokafka.structs import OffsetAndMetadata
 
@@ -91,9 +90,10 @@ class KafkaChannel:
 
     async def answer(self, answer: Answer) -> None:
         """See `Channel`."""
-        if answer.partition not in (await self._producer.partitions_for(self._results)):
-            raise Unanswerable(f"{self._results} has no partition {answer.partition}")
         try:
+            known = await self._producer.partitions_for(self._results)
+            if answer.partition not in known:
+                raise Unanswerable(f"{self._results} has no partition {answer.partition}")
             await self._producer.send_and_wait(
                 self._results,
                 answer.value,
@@ -101,7 +101,7 @@ class KafkaChannel:
                 answer.partition,
                 headers=answer.headers,
             )
-        except (MessageSizeTooLargeError, TopicAuthorizationFailedError) as error:
+        except MessageSizeTooLargeError as error:
             raise Unanswerable(describe_error_for_log(error)) from error
         except (KafkaError, OSError) as error:
             raise ChannelUnavailable(describe_error_for_log(error)) from error

@@ -46,6 +46,7 @@ def _refuse(errors: "list[tuple[str, int, str | None]]") -> None:
     for name, code, text in errors:
         if code not in (0, _ALREADY_THERE):
             raise BusUnavailable(
-                f"There is no topic {name}, and Kafka does not let the tool server create it "
-                f"({text or code}): have an operator create it with `answerbus tools topics`."
+                f"There is no topic {name}, and Kafka does not let us create it "
+                f"({str(text or code).rstrip('.')}): let a user with the rights of the role admin "
+                "create it, with `answerbus tools topics`."
             )

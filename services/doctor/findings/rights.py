@@ -3,14 +3,17 @@
 from collections.abc import Iterator, Mapping
 
 from services.doctor.findings.finding import Finding
-from services.topics.rights.roles import Right, Role
+from services.topics.rights.roles import TOOLSET_DEFAULT, Right, Role
 
 ABOUT = "rights"
 
 
-def rights_findings(role: Role, held: Mapping[Right, bool | None]) -> Iterator[Finding]:
+def rights_findings(
+    role: Role, held: Mapping[Right, bool | None], toolset: str = TOOLSET_DEFAULT
+) -> Iterator[Finding]:
     """One line for each right that is missing, and one that says what all is well."""
-    how = f"`answerbus topics acls --role {role}` prints all"
+    of_toolset = "" if toolset == TOOLSET_DEFAULT else f" --toolset {toolset}"
+    how = f"`answerbus topics acls --role {role}{of_toolset}` prints all"
     for right, is_held in held.items():
         if is_held is False:
             verb = "needs" if right.needed else "may have"

@@ -186,6 +186,11 @@ def _admin(names: ResourceNames) -> Iterator[Right]:
     for topic in RUN_TOPICS:
         for operation in ("Create", "Alter", "AlterConfigs"):
             yield _topic(topic, operation, names, "makes the topics of runs", needed=False)
+    why, calls = "makes the topics of tools", f"{names.prefix}.tools."
+    seeing: tuple[Operation, ...] = ("Create", "Describe", "AlterConfigs")
+    for operation in seeing:
+        yield _topic(TOOLSETS, operation, names, why, needed=False)
+        yield Right("topic", calls, operation, why, is_prefix=True, needed=False)
 
 
 def _clock() -> Right:

@@ -29,6 +29,16 @@ def test_each_missing_right_is_named_and_one_that_may_be_missing_is_no_fault() -
     )
 
 
+def test_the_rights_of_a_tool_server_are_those_of_its_toolset() -> None:
+    names = ResourceNames("acme", "acme.worker", "", toolset="orders")
+    held = dict.fromkeys(rights_of("tools", names)[:1], False)
+
+    (found,) = rights_findings("tools", held, "orders")
+
+    assert "Read on the topic acme.tools.orders.v1" in found.said
+    assert found.said.endswith("`answerbus topics acls --role tools --toolset orders` prints all")
+
+
 def test_what_the_broker_does_not_say_is_no_answer() -> None:
     (found,) = rights_findings("app", dict.fromkeys(APP[:1], None))
 

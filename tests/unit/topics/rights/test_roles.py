@@ -10,6 +10,7 @@ from answerbus.topics import (
     RETRIES,
     RUN_TOPICS,
     STEPS,
+    TOOLSETS,
     TOPICS,
     Party,
 )
@@ -69,10 +70,14 @@ def test_people_and_apps_say_what_runs_shall_do_and_no_tool_server() -> None:
     assert reading == {"app", "operator", "console", "auditor"}
 
 
-def test_an_admin_makes_all_topics_but_those_of_toolsets() -> None:
-    made = {it.full_name("acme") for it in (*TOPICS, *RUN_TOPICS)}
+def test_an_admin_makes_all_topics_and_those_of_each_toolset() -> None:
+    """Those of toolsets keep their number of partitions."""
+    lanes = {it.full_name("acme") for it in (*TOPICS, *RUN_TOPICS)}
+    of_tools = {TOOLSETS.full_name("acme"), "acme.tools."}
 
-    assert may("admin", "Create") == may("admin", "Alter") == may("admin", "AlterConfigs") == made
+    assert may("admin", "Alter") == lanes
+    assert may("admin", "Describe") == of_tools
+    assert may("admin", "Create") == may("admin", "AlterConfigs") == lanes | of_tools
 
 
 def test_private_topics_are_written_by_workers_alone() -> None:
@@ -91,7 +96,11 @@ def test_nobody_but_workers_can_fence_a_lane() -> None:
         "operator": {"acme.replay"},
         "console": {"acme.replay"},
     }
-    assert prefixes == {("worker", "acme.lane."), ("worker", "acme.tools.")}
+    assert prefixes == {
+        ("worker", "acme.lane."),
+        ("worker", "acme.tools."),
+        ("admin", "acme.tools."),
+    }
 
 
 def test_who_may_spend_is_who_may_write_requests() -> None:
