@@ -36,15 +36,30 @@ Runs = Annotated[
 ]
 
 
+Toolsets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--toolset",
+        metavar="TOOLSET",
+        help="Also the topics of this toolset; may be repeated. Those of agents are always made.",
+    ),
+]
+
+
 @app.command()
 def apply(
-    *, runs: Runs = False, dry_run: DryRun = False, as_json: AsJson = False, config: Config = None
+    *,
+    runs: Runs = False,
+    toolset: Toolsets = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    config: Config = None,
 ) -> None:
     """Create missing topics and correct settings that differ; to repeat it does no harm."""
     whole = from_environment(config)
     settings, agents = whole.kafka, [*whole.agents.values(), *of_distributions().values()]
-    tools = (tool for agent in agents for tool in agent.tools)
-    topics = needed(tools, has_agents=bool(agents) or runs)
+    tools = [*(tool for agent in agents for tool in agent.tools), *(toolset or ())]
+    topics = needed(tools, has_agents=bool(agents or toolset) or runs)
     steps = asyncio.run(applied(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))

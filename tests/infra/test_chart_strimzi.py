@@ -47,8 +47,31 @@ def test_the_topics_job_makes_those_of_runs_where_it_is_told_to() -> None:
         found: list[str] = pod(job)["containers"][0]["args"]
         return found
 
+    made = ["--toolset", "bank", "--toolset", "orders"]
+    assert words()[-4:] == words(runs=True)[-4:] == made
     assert "--runs" in words(runs=True)
     assert "--runs" not in words()
+
+
+def test_a_toolset_may_have_a_name_that_kubernetes_does_not_take() -> None:
+    server = {"image": "i:1", "args": ["tools", "serve", "a:b"], "toolset": "Order_items"}
+    (job,) = (
+        one
+        for one in render(changed("minimal", toolServers={"items": server}))
+        if one["kind"] == "Job"
+    )
+    made = [*render(changed("strimzi", toolServers={"items": server}))]
+    topics = {one["spec"]["topicName"] for one in made if one["kind"] == "KafkaTopic"}
+    (user,) = (
+        one
+        for one in made
+        if one["metadata"]["name"] == "prod-tools-items" and one["kind"] == "KafkaUser"
+    )
+    resources = {acl["resource"].get("name") for acl in user["spec"]["authorization"]["acls"]}
+
+    assert pod(job)["containers"][0]["args"][-2:] == ["--toolset", "Order_items"]
+    assert "Acme_eu.tools.Order_items.v1" in topics & resources
+    assert "Acme_eu.tools.items.v1" not in topics | resources
 
 
 def test_each_kafka_user_of_strimzi_has_the_rights_of_its_role_and_no_others() -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS, TOPICS
+from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS, RUN_TOPICS, TOPICS
 from tests.integration.command_line import answerbus
 
 pytestmark = pytest.mark.kafka
@@ -19,7 +19,8 @@ async def applied(bootstrap: str, prefix: str, *options: str, **settings: str) -
     done = await answerbus(bootstrap, prefix, *command, stdin=b"", **settings)
     assert done.code == 0, done.err
     steps = json.loads(done.out)
-    assert [step["topic"] for step in steps] == [topic.full_name(prefix) for topic in TOPICS]
+    names = [step["topic"] for step in steps]
+    assert names[: len(TOPICS)] == [topic.full_name(prefix) for topic in TOPICS]
     return [step["action"] for step in steps]
 
 
@@ -64,7 +65,11 @@ async def test_topics_are_created_as_the_table_says_and_then_left_alone(
     first = await applied(kafka_bootstrap, prefix, partitions="3")
     after = await there(kafka_bootstrap, prefix)
     second = await applied(kafka_bootstrap, prefix, partitions="3")
+    tools = await applied(
+        kafka_bootstrap, prefix, "--dry-run", "--toolset", "orders", partitions="3"
+    )
 
+    assert tools == ["ok"] * 7 + ["create"] * len([*RUN_TOPICS, "toolsets", "tools.orders"])
     assert dry == first == ["create"] * 7
     assert before == {}
     assert after == {topic.full_name(prefix): (3, topic.settings()) for topic in TOPICS}

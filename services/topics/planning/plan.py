@@ -105,7 +105,7 @@ def plan(
 
 
 def needed(tools: Iterable[str], *, has_agents: bool) -> tuple[Topic, ...]:
-    """What a deployment needs whose agents have these tools, such as `orders.get_order`."""
+    """What a deployment needs with these tools, such as `orders.get_order`, or toolsets."""
     if not has_agents:
         return TOPICS
     toolsets = dict.fromkeys(tool.partition(".")[0] for tool in tools)

@@ -34,7 +34,10 @@
 {{- $files := .Files.Get "files/topics.yaml" -}}
 {{- $groups := $files | fromYaml -}}
 {{- $topics := $groups.topics -}}
-{{- $toolsets := keys (.Values.toolServers | default dict) -}}
+{{- $toolsets := list -}}
+{{- range $tool, $server := .Values.toolServers -}}
+{{- $toolsets = append $toolsets ($server.toolset | default $tool) -}}
+{{- end -}}
 {{- range .Values.settings.agents -}}
 {{- range .tools -}}
 {{- $toolsets = append $toolsets (splitList "." . | first) -}}
