@@ -10,11 +10,14 @@ from services.section import Section
 _Dialect = Literal["native", "prompted"]
 
 
+PRICE_USD_MAX = 1_000_000.0  # of a million tokens: a dollar each
+
+
 class Price(Section):
     """What a million tokens cost, in US dollars."""
 
-    input_usd: Annotated[float, Field(ge=0)]
-    output_usd: Annotated[float, Field(ge=0)]
+    input_usd: Annotated[float, Field(ge=0, le=PRICE_USD_MAX)]
+    output_usd: Annotated[float, Field(ge=0, le=PRICE_USD_MAX)]
 
 
 class _Profile(Section):

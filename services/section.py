@@ -8,9 +8,12 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class Section(BaseModel):
-    """A table of the file; unknown names are errors, so that a misspelt one does not go unseen."""
+    """A table of the file; unknown names are errors, so that a misspelt one does not go unseen.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    TOML has `inf` and `nan`; no time and no price can be computed with them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def _parsed(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """The one settings file, `answerbus.toml`, overridden by `ANSWERBUS_<SECTION>__<KEY>` variables."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from answerbus.limits import NAME_CHARS_MAX
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from services.agents import AgentSettings
@@ -19,6 +21,7 @@ from services.section import JSON_IN_VARIABLE, Section
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
 VARIABLE_PREFIX = "ANSWERBUS_"
+_NAME = re.compile(rf"[a-z0-9._\-]{{1,{NAME_CHARS_MAX}}}")
 
 
 class SetUpError(Exception):
@@ -143,12 +146,17 @@ class Settings(Section):
 
     @field_validator("profiles", "agents", mode="before")
     @classmethod
-    def _names_in_lower_case(cls, named: Any, about: ValidationInfo) -> Any:
-        """Variables cannot tell cases apart, so names of profiles and agents must not need it."""
+    def _names_can_be_asked_for(cls, named: Any, about: ValidationInfo) -> Any:
+        """Requests must be able to name a profile or an agent, and variables know no cases."""
+        what = (about.field_name or "").removesuffix("s")
         for name in named if isinstance(named, dict) else ():
             if name != name.lower():
-                what = (about.field_name or "").removesuffix("s")
                 raise ValueError(f"the {what} name {name!r} must be in lower case")
+            if not _NAME.fullmatch(name):
+                raise ValueError(
+                    f"the {what} name {name!r} must be 1 to {NAME_CHARS_MAX} of a-z, 0-9, `.`, "
+                    "`_` and `-`: no request can name another"
+                )
         return named
 
 
@@ -205,7 +213,7 @@ def otlp_endpoint(settings: TelemetrySettings) -> str | None:
 
 def _read(path: Path | None) -> dict[str, Any]:
     try:
-        return tomllib.loads((path or FILE_DEFAULT).read_text(encoding="utf-8"))
+        return tomllib.loads((path or FILE_DEFAULT).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         if path is None:
             return {}

@@ -150,6 +150,10 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
             '[profiles.Default]\nprovider = "openai"\nmodel = "m"\n',
             "'Default' must be in lower case",
         ),
+        ('[profiles."night shift"]\nprovider = "openai"\nmodel = "m"\n', "'night shift' must be 1"),
+        ('[profiles.""]\nprovider = "openai"\nmodel = "m"\n', "'' must be 1 to 128 of a-z"),
+        ('[profiles."é"]\nprovider = "openai"\nmodel = "m"\n', "no request can name another"),
+        ('[agents."a b"]\ninstructions = "x"\n', "the agent name 'a b' must be 1"),
         ("[kafka\n", "unreadable"),
         ("\ufeff\x00", "unreadable"),
     ],
@@ -354,3 +358,43 @@ def test_a_base_url_has_no_query(provider: str, end: str) -> None:
 def test_a_name_that_is_recorded_is_a_plain_one(name: str) -> None:
     with pytest.raises(ValueError, match="pattern"):
         Settings.model_validate({"console": {"operators": {name: "NIGHT"}}})
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "-inf", "1e400"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "worker.retry_first_s = {}",
+        "worker.retry_factor = {}",
+        "worker.retry_max_s = {}",
+        "worker.drain_s = {}",
+        "worker.stuck_after_s = {}",
+        "ids.remember_s = {}",
+        "profiles.default.timeout_s = {}",
+        "profiles.default.price = {{input_usd = {}, output_usd = 1.0}}",
+        "profiles.default.price = {{input_usd = 1.0, output_usd = {}}}",
+    ],
+)
+def test_no_number_is_infinite(tmp_path: Path, setting: str, number: str) -> None:
+    path = tmp_path / "answerbus.toml"
+    profile = 'profiles.default.provider = "openai"\nprofiles.default.model = "m"\n'
+    path.write_text(profile + setting.format(number))
+
+    with pytest.raises(SetUpError, match=setting.partition(" ")[0]):
+        load(path, {})
+
+
+def test_a_token_costs_a_dollar_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "answerbus.toml"
+    profile = '[profiles.default]\nprovider = "openai"\nmodel = "m"\n'
+    path.write_text(profile + "price = {input_usd = 1e308, output_usd = 0.0}\n")
+
+    with pytest.raises(SetUpError, match=r"profiles\.default\.price\.input_usd"):
+        load(path, {})
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "answerbus.toml"
+    path.write_text("[kafka]\npartitions = 6\n", encoding="utf-8-sig")
+
+    assert load(path, {}).kafka.partitions == 6
