@@ -6,6 +6,7 @@
 Exit codes: 0 every promise held in every history, 1 some did not, 2 wrong usage.
 """
 
+import gc
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +24,7 @@ from tests.simulation.judge import Verdict, judge, summary
 from tests.simulation.transitions import never_met
 from tests.unit.worker.lane.noted import Pair
 
+COLLECT_EVERY = 20_000  # new objects
 CHUNK = 16  # histories that a process takes at a time
 TIMELINES_MAX = 1  # printed in full; the others can be had by their seeds
 COMPLAINTS_MAX = 10
@@ -81,12 +83,19 @@ def _verdicts(seeds: range, processes: int, *, runs: bool) -> Iterator[Iterable[
     if processes == 1:
         yield map(told, seeds)
         return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=_collect_rarely) as pool:
         try:
             yield pool.map(told, seeds, chunksize=CHUNK)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _collect_rarely() -> None:
+    """What is imported stays, and a history leaves little that must be collected."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
 
 
 def _progress(console: Console, total: int) -> Progress:

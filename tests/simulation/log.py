@@ -4,6 +4,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
+from itertools import islice
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -31,7 +32,7 @@ class Transaction:
     @property
     def is_undecided(self) -> bool:
         """Whether readers of what is committed must wait."""
-        return self.fate in {Fate.OPEN, Fate.PREPARED}
+        return self.fate is Fate.OPEN or self.fate is Fate.PREPARED
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,8 @@ class Entry:
 class Log:
     """Offsets have gaps: markers and aborted records take theirs, compaction leaves some out.
 
-    `whole` keeps, for the audit, what compaction and retention removed.
+    `whole` keeps, for the audit, what compaction and retention removed. What stands before
+    `_decided_to` is decided, and stays so.
     """
 
     topic: str
@@ -66,6 +68,7 @@ class Log:
     end: int = 0
     entries: list[Entry] = field(default_factory=list)
     whole: list[Entry] = field(default_factory=list)
+    _decided_to: int = 0
 
     def append(
         self,
@@ -85,18 +88,31 @@ class Log:
     def read(self, position: int, most: int) -> tuple[list[Entry], int]:
         """What is committed from there on, and the position after it."""
         found: list[Entry] = []
-        for entry in self.entries[bisect_left(self.entries, position, key=_offset) :]:
-            if (entry.transaction and entry.transaction.is_undecided) or len(found) == most:
+        stop = self.stable_end()
+        if position > stop:
+            stop = self._undecided_from(position)
+        for entry in self.entries[self._place(position) : self._place(stop)]:
+            if len(found) == most:
                 return found, max(position, entry.offset)
             position = entry.offset + 1
             if entry.is_committed:
                 found.append(entry)
-        return found, max(position, self.end)
+        return found, max(position, stop)
 
     def stable_end(self) -> int:
         """Where readers of what is committed must stop for now."""
-        undecided = (e.offset for e in self.entries if e.transaction and e.transaction.is_undecided)
-        return next(undecided, self.end)
+        self._decided_to = self._undecided_from(self._decided_to)
+        return self._decided_to
+
+    def _undecided_from(self, offset: int) -> int:
+        """The first offset from there on that is not decided, else the end."""
+        for entry in islice(self.entries, self._place(offset), None):
+            if entry.transaction and entry.transaction.is_undecided:
+                return entry.offset
+        return self.end
+
+    def _place(self, offset: int) -> int:
+        return bisect_left(self.entries, offset, key=_offset)
 
     def compact(self, nulls_before: datetime | None) -> None:
         """Of each key only the last record stays; an old null may go too, once it stands alone."""
