@@ -102,7 +102,10 @@ def _called(tool: Tool, args: object, call: ToolCall) -> Outcome:
 def _failed(error: BaseException, tool: Tool, call: ToolCall) -> Outcome:
     """Also of a tool that would end its process, as `sys.exit` does."""
     if isinstance(error, ToolError):
-        return error.failure
+        try:
+            return error.failure
+        except Exception as odd:  # its words have no text, or it is of a class of the tool's own
+            error = odd
     _log.error("the tool %s failed in the call %s", tool.name, call.id, exc_info=error)
     return crashed(error)
 

@@ -115,7 +115,9 @@ class ToolServer:
                 if running := self._running.get(call_id):
                     running.task.cancel()
                 self.claims.finish(*place)
-            case Refuse(record=record, failure=failure):
+            case Refuse(record=record, failure=failure, error=error):
+                if error:
+                    _log.error("the tool %s cannot read its arguments", record.tool, exc_info=error)
                 self._begin(_Taken(received, positions, record), failure)
             case Run(record=record) as what:
                 self._begin(_Taken(received, positions, record), what)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from mcp import Client, MCPError
+from mcp import Client
 
 from answerbus.client.bus import Bus
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
@@ -45,7 +45,7 @@ async def serve_mcp(
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, and SetUpError where the server fails."""
     async with _session(served.place) as client:
-        toolset = await served.read(client)
+        toolset = await _first(served, client)
         digest = toolset.card().computed_digest()
         if reason := _refused(served, toolset, digest):
             raise SetUpError(reason)
@@ -65,6 +65,15 @@ async def serve_mcp(
             watch.end()
     if watch.fault:
         raise SetUpError(f"The MCP server of {served.name} is not served any more: {watch.fault}.")
+
+
+async def _first(served: McpToolset, client: Client) -> Toolset:
+    try:
+        return await served.read(client)
+    except Exception as error:
+        raise SetUpError(
+            f"The MCP server of {served.name} does not list its tools: {_words(error)}."
+        ) from error
 
 
 def _refused(served: McpToolset, toolset: Toolset, digest: str) -> str | None:
@@ -105,8 +114,8 @@ class _Watch:
     async def _found(self) -> str | None:
         try:
             again = await self._served.read(self._client)
-        except (MCPError, TimeoutError) as error:
-            return f"it does not answer ({type(error).__name__})"
+        except Exception as error:  # also of the SDK, at what is no list of tools
+            return f"it does not list its tools ({type(error).__name__})"
         changed = again.card().computed_digest() != self._digest
         return "its tools changed; start it again to serve what it offers now" if changed else None
 

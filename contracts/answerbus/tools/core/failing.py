@@ -32,9 +32,10 @@ class ToolError(Exception):
     @property
     def failure(self) -> ToolFailure:
         """What the server answers: the words of the tool, cut so that they fit the wire."""
-        fits = 0 < len(self.code) <= limits.NAME_CHARS_MAX and set(self.code) <= _CODE_CHARS
+        code = str(self.code)  # also that of a number
+        fits = 0 < len(code) <= limits.NAME_CHARS_MAX and set(code) <= _CODE_CHARS
         return ToolFailure(
-            code=self.code if fits else CODE_FALLBACK,
+            code=code if fits else CODE_FALLBACK,
             message=clip(str(self.message), limits.REASON_BYTES_MAX),
             retryable=bool(self.retryable),
         )

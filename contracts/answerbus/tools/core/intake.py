@@ -11,7 +11,7 @@ from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolFailure
-from answerbus.tools.core.failing import invalid_args, not_approved, unknown_tool
+from answerbus.tools.core.failing import crashed, invalid_args, not_approved, unknown_tool
 from answerbus.tools.core.tool import InvalidArgs, Tool
 
 DropReason = Literal[
@@ -44,10 +44,14 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The call is answered with a failure, and its tool does not run."""
+    """The call is answered with a failure, and its tool does not run.
+
+    `error` is what the tool's own code raised when it looked at the arguments.
+    """
 
     record: ToolCallRecord
     failure: ToolFailure
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,10 @@ def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
         return Refuse(record, not_approved())
     if problem := _too_large(record):
         return Refuse(record, invalid_args((problem,)))
-    found = tool.read_args(record.args)
+    try:
+        found = tool.read_args(record.args)
+    except (Exception, SystemExit) as error:  # of a validator that the tool's author has written
+        return Refuse(record, crashed(error), error)
     if isinstance(found, InvalidArgs):
         return Refuse(record, invalid_args(found.problems))
     return Run(record, tool, found.value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from anyio import ClosedResourceError
 from mcp import Client, MCPError
 from mcp.server import Server
 
@@ -15,10 +16,11 @@ from answerbus.tools.call import ToolCall
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.running import Outcome, TimeLimit, run
 from answerbus.tools.toolset import Toolset
+from services.settings import SetUpError
 from services.tools.mcp.bridge import ServerPlace, toolset_of
 from services.tools.mcp.mapping.answered import progress_text, value_of
 from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
-from services.tools.mcp.serving import McpToolset, _refused, _Watch
+from services.tools.mcp.serving import McpToolset, _first, _refused, _Watch
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
@@ -200,3 +202,27 @@ async def test_tools_that_change_under_their_name_are_seen() -> None:
         assert "changed" in (await watch._found() or "")
         again = await served.read(client)
         assert "pinned" in (_refused(served, again, again.card().computed_digest()) or "")
+
+
+async def no_list() -> types.ListToolsResult:
+    return types.ListToolsResult.model_validate({"tools": "none of your business"})
+
+
+async def no_connection() -> types.ListToolsResult:
+    raise ClosedResourceError
+
+
+async def no_time() -> types.ListToolsResult:
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("answer", [no_list, no_connection, no_time])
+async def test_a_server_that_lists_no_tools_any_more_is_not_served_any_more(answer: Any) -> None:
+    async with offered() as (_, client, toolset):
+        served = McpToolset("mcp", ServerPlace(), timeout_s=5.0)
+        watch = _Watch(served, client, toolset.card().computed_digest(), 0.0)
+        client.list_tools = lambda **_: answer()  # type: ignore[method-assign]
+
+        assert "does not list" in (await watch._found() or "")
+        with pytest.raises(SetUpError, match="does not list its tools"):
+            await _first(served, client)
