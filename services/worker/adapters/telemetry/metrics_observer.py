@@ -7,7 +7,7 @@ from typing import assert_never
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
-from answerbus.limits import REPEATS_REMARKED
+from answerbus.limits import REPEATS_COUNTED
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
@@ -106,7 +106,7 @@ class MetricsObserver:
             return
         agent = ticket.run.definition.name
         self.counts.add(run_metrics.RUN_STEPS, agent)
-        if repeats_at(ticket.run.steps) >= REPEATS_REMARKED:
+        if repeats_at(ticket.run.steps) >= REPEATS_COUNTED:
             self.counts.add(run_metrics.RUN_REPEATS, agent)
 
     def _ended(self, ticket: Ticket, terminal: Terminal, now: datetime) -> None:

@@ -3,7 +3,13 @@
 from answerbus.request import Message, Request
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import PromptRoom, Transcript, transcript
+from services.worker.core.run.transcript import (
+    FINISH_FORM,
+    TEXT_FORM,
+    PromptRoom,
+    Transcript,
+    transcript,
+)
 
 # The form of a call is told too: some servers enforce a schema without showing it to the model.
 WORK_IN_STEPS = (
@@ -18,7 +24,7 @@ LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 def told_so_far(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
     """What the next step is told of the run, in a prompt of so many tokens at most."""
-    end = "text_response" if request.answer_schema.kind == "text" else "`finish` action"
+    end = TEXT_FORM if request.answer_schema.kind == "text" else FINISH_FORM
     if room_tokens is None:
         return transcript(run, end)
     beside = asking(request, run, Transcript(), must_finish=False).context

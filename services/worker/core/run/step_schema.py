@@ -97,9 +97,9 @@ def _schema(validators: Validators, final: ResolvedSchema) -> JsonObject:
         place = f"{_BRANCHES}/{len(branches)}/properties/args"
         branches.append(_finish(embedded(Document(final.schema), place)))
     else:
-        branches.append(_saying("text_response", "Say something to whoever asked."))
+        branches.append(_saying("text_response", "Say something to the person who asked."))
     if final.schema is not None and validators:
-        branches.append(_saying("text_response", "Say something to whoever asked."))
+        branches.append(_saying("text_response", "Say something to the person who asked."))
     branches.append(_saying("thought", "Think aloud; nothing is done."))
     return _actions(branches)
 

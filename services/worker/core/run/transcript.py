@@ -14,12 +14,13 @@ from services.worker.core.run.delegation import call_names
 from services.worker.core.run.repeats import remark_after
 from services.worker.core.run.run import Run, ToolCall
 
-# Small models make a call again that was answered, unless they are told that they may end.
+# Small models make a call again that was answered, unless they are told in which form they end.
 RESULTS_ARE_IN = (
-    "These are the results. Answer with a {end} if they suffice; call a tool again only for what "
+    "These are the results. If they suffice, answer with {end}. Call a tool again only for what "
     "they do not tell."
 )
-END_DEFAULT = "text_response"
+TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
+FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
 REMARKS_MAX = 64  # of different texts
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
@@ -45,11 +46,11 @@ class Transcript:
     fits: bool = True
 
 
-def transcript(run: Run, end: str = END_DEFAULT, room: PromptRoom | None = None) -> Transcript:
+def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -> Transcript:
     """Each step as the model's own words, then what its calls came to, as data.
 
-    `end` is the kind of action that ends the run. It is a function of the run: the same steps are
-    told in the same words, and what was shortened once stays so.
+    `end` is the form of the answer that ends the run. The messages are a function of the run: the
+    same steps are told in the same words, and what was shortened once stays so.
     """
     draft = _Draft(run.definition.transcript_bytes_max, room)
     for count, (step, calls) in enumerate(call_names(run), start=1):
@@ -142,7 +143,7 @@ def _told(
             head = _head(run, name, call)
             text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
             yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
-    yield _remark(remark_after(run.steps[:count]) or RESULTS_ARE_IN.format(end=end)), None
+    yield _remark(remark_after(run, count, end) or RESULTS_ARE_IN.format(end=end)), None
 
 
 @lru_cache(REMARKS_MAX)

@@ -11,7 +11,12 @@ from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.asking import asking
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import RESULTS_ARE_IN, transcript
+from services.worker.core.run.transcript import (
+    FINISH_FORM,
+    RESULTS_ARE_IN,
+    TEXT_FORM,
+    transcript,
+)
 from tests.unit.worker.core.run_builders import (
     asked,
     call,
@@ -51,7 +56,7 @@ def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> 
             '{"kind": "tool_call", "name": "orders.get", "args": {"order_id": "0"}}]}'
         ),
         'user untrusted: orders.get: {"kind": "ok", "value": "done"}',
-        "user trusted: " + RESULTS_ARE_IN.format(end="text_response"),
+        "user trusted: " + RESULTS_ARE_IN.format(end=TEXT_FORM),
     ]
 
 
@@ -60,7 +65,7 @@ def test_a_run_with_a_schema_is_told_to_end_with_finish() -> None:
     run = grown(Run(definition()), 1)
     (*_, last) = asking(typed, run, must_finish=False).context.messages
 
-    assert last.content == RESULTS_ARE_IN.format(end="`finish` action")
+    assert last.content == RESULTS_ARE_IN.format(end=FINISH_FORM)
 
 
 def test_no_thought_is_in_a_later_prompt_unless_the_agent_remembers_them() -> None:
@@ -101,14 +106,29 @@ def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
 
 
 def test_the_same_calls_again_and_again_are_remarked_and_then_end() -> None:
-    run = grown(Run(definition()), 3, order="1")
-    assert "exactly these tool calls in 3 steps" in texts(run)[-1]
+    run = grown(Run(definition()), 1, order="1")
+    assert "same calls" not in texts(run)[-1]
+
+    run = grown(run, 1, order="1")
+
+    assert "the same calls in 2 steps" in texts(run)[-1]
+    assert texts(run)[-1].endswith(f"Answer now with {TEXT_FORM}.")
     assert not must_finish(run)
 
-    run = grown(run, 2, order="1")
+    run = grown(run, 3, order="1")
 
     assert must_finish(run)
     assert not must_finish(grown(run, 1, order="2"))
+
+
+def test_the_same_calls_that_end_otherwise_are_not_remarked() -> None:
+    """A model may wait for something by asking for its state."""
+    run = Run(definition())
+    for state in ("queued", "queued", "running", "done"):
+        run = grown(run, 1, state, order="1")
+    remarks = [text for text in texts(run) if "same calls" in text]
+
+    assert len(remarks) == 1, "of the two that said the same"
 
 
 # Agents.
