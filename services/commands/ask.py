@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.command_line import AsJson, Config
+from services.commands.waiting import RUN_WAIT_S_DEFAULT, WAIT_S_DEFAULT
 
 if TYPE_CHECKING:
     from services.commands.asking import How
-
-WAIT_S_DEFAULT = 120.0
 
 _Texts = list[str] | None
 Instructions = Annotated[str | None, typer.Argument(help="What the model shall do.")]
@@ -21,14 +20,20 @@ ContractName = Annotated[
 ]
 SchemaFile = Annotated[
     str | None,
-    typer.Option("--schema", metavar="FILE", help="Answer by a JSON Schema. Else, with text."),
+    typer.Option("--schema", metavar="FILE", help="Answer by a JSON Schema. Default: text."),
 ]
-Workflow = Annotated[str | None, typer.Option(metavar="ID", help="Its workflow. Else, a new one.")]
+Workflow = Annotated[
+    str | None, typer.Option(metavar="ID", help="Its workflow. Default: a new one.")
+]
 Facts = Annotated[
     _Texts,
-    typer.Option("--fact", metavar="NAME=VALUE", help="Data: name=@file, name=json or name=text."),
+    typer.Option(
+        "--fact", metavar="NAME=VALUE", help="Data: name=@file, name=json or name=text; repeatable."
+    ),
 ]
-Messages = Annotated[_Texts, typer.Option("--message", help="What the user said.")]
+Messages = Annotated[
+    _Texts, typer.Option("--message", metavar="TEXT", help="What the user said; repeatable.")
+]
 ProfileName = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
 Attempts = Annotated[int | None, typer.Option(help="The workflow's budget in attempts.")]
 Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in tokens.")]
@@ -42,7 +47,7 @@ AgentName = Annotated[
 Tools = Annotated[
     _Texts,
     typer.Option(
-        "--tool", metavar="TOOLSET.TOOL", help="Of the agent's tools only this one; repeatable."
+        "--tool", metavar="TOOLSET.TOOL", help="Of the agent's tools this one alone; repeatable."
     ),
 ]
 FollowRun = Annotated[
@@ -71,8 +76,20 @@ Policies = Annotated[
         "repeatable.",
     ),
 ]
-Labels = Annotated[_Texts, typer.Option("--label", metavar="KEY=VALUE")]
-Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for the outcome.")]
+Labels = Annotated[
+    _Texts,
+    typer.Option(
+        "--label", metavar="KEY=VALUE", help="Comes back with the outcome, unread; repeatable."
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help=f"How many seconds to wait for the outcome. [default: {WAIT_S_DEFAULT:g}, "
+        f"for a run {RUN_WAIT_S_DEFAULT:g}]",
+    ),
+]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]
 
 
@@ -94,7 +111,7 @@ def ask(
     at_last: AtLast = None,
     policy: Policies = None,
     label: Labels = None,
-    timeout: Timeout = WAIT_S_DEFAULT,
+    timeout: Timeout = None,
     no_wait: NoWait = False,
     agent: AgentName = None,
     tool: Tools = None,

@@ -23,6 +23,7 @@ from services.commands.ask_request import AskArguments, request_of_arguments, re
 from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
+from services.commands.waiting import RUN_WAIT_S_DEFAULT, WAIT_S_DEFAULT
 from services.escaping import json_line, plain, plain_json
 from services.settings import KafkaSettings, from_environment
 
@@ -33,7 +34,7 @@ def ask_once(
     arguments: AskArguments,
     request_file: str | None,
     config: Path | None,
-    timeout_s: float,
+    timeout_s: float | None,
     *,
     how: How,
     as_json: bool,
@@ -46,7 +47,8 @@ def ask_once(
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
     waiting = _follow if how == "follow" else _wait
-    terminal = asyncio.run(waiting(settings, registry, prepared, timeout_s, as_json=as_json))
+    wait_s = _wait_s(prepared) if timeout_s is None else timeout_s
+    terminal = asyncio.run(waiting(settings, registry, prepared, wait_s, as_json=as_json))
     if how == "follow" and as_json:
         pass  # its line was the last one
     elif as_json:
@@ -117,10 +119,14 @@ async def _follow(
         raise _no_answer(request, timeout_s) from None
 
 
+def _wait_s(request: Request) -> float:
+    return RUN_WAIT_S_DEFAULT if request.agent else WAIT_S_DEFAULT
+
+
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:
     stderr().print(
         f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
-        f"`answerbus watch --workflow {request.workflow_id} --from-start` shows it.",
+        f"`answerbus workflow {request.workflow_id}` shows how far it is.",
         style="yellow",
         markup=False,
     )

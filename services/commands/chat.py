@@ -5,18 +5,19 @@ from typing import Annotated
 import typer
 
 from services.command_line import AsJson, Config
+from services.commands.waiting import RUN_WAIT_S_DEFAULT
 
-TIMEOUT_S_DEFAULT = 600.0
 ATTEMPTS_DEFAULT = 1_000  # a workflow has one budget, and a conversation many turns
 
 AgentName = Annotated[
     str, typer.Argument(metavar="AGENT", help="An agent of the workers, as support or support.v3.")
 ]
 Workflow = Annotated[
-    str | None, typer.Option("--workflow", metavar="ID", help="Of all turns. Else, a new one.")
+    str | None,
+    typer.Option("--workflow", metavar="ID", help="The workflow of all turns. Default: a new one."),
 ]
 Profile = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
-Attempts = Annotated[int, typer.Option(min=1, help="Its budget in attempts, over all turns.")]
+Attempts = Annotated[int, typer.Option(min=1, help="The budget of all turns, in attempts.")]
 Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for each turn.")]
 
 
@@ -26,7 +27,7 @@ def chat(
     workflow: Workflow = None,
     profile: Profile = None,
     attempts: Attempts = ATTEMPTS_DEFAULT,
-    timeout: Timeout = TIMEOUT_S_DEFAULT,
+    timeout: Timeout = RUN_WAIT_S_DEFAULT,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:

@@ -15,8 +15,8 @@ from answerbus.event import Terminal
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from services.escaping import json_line
-from services.operators.records.run_text import run_text as event_text
 from services.operators.runs.fold import RunFold
+from services.operators.runs.lines import RunLine, lines_of
 from services.operators.runs.rendering import tree_of
 
 Show = Callable[[Followed], None]
@@ -55,7 +55,7 @@ def show_json(followed: Followed) -> None:
 
 
 class RunView:
-    """The tree of a run on a terminal, drawn anew with each event; elsewhere a line for each."""
+    """The tree of a run on a terminal, drawn anew with each event; elsewhere lines for each."""
 
     def __init__(self, console: Console, request: Request) -> None:
         self._console, self._fold = console, RunFold()
@@ -77,8 +77,9 @@ class RunView:
         self._fold.take(event)
         if self._console.is_terminal:
             self._draw()
-        elif isinstance(event, Step | ToolEnded | ApprovalRequested | ControlApplied):
-            self._console.print(event_text(event), markup=False)
+        elif isinstance(event, RunLine):
+            for line in lines_of(event, self._fold.runs()):
+                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _draw(self) -> None:
         trees = [tree_of(run, show_content=True) for run in self._fold.runs()]

@@ -12,7 +12,7 @@ from answerbus.client import BusUnavailable
 from answerbus.client.client import TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
-from services.commands.ask import WAIT_S_DEFAULT
+from services.commands.waiting import WAIT_S_DEFAULT
 from services.settings import SetUpError
 from tests.plugins.installing import write_plugin
 

@@ -6,7 +6,7 @@ from pydantic_core import to_jsonable_python
 from rich.text import Text
 from rich.tree import Tree
 
-from services.operators.runs.run_words import call_text, run_text, step_text
+from services.operators.runs.run_words import approve_text, call_text, run_text, step_text
 from services.operators.runs.tree import CallNode, RunNode, StepNode
 
 _STYLES = {"working": "cyan", "waiting": "cyan", "awaits_approval": "yellow", "ended": "bold"}
@@ -42,7 +42,7 @@ def _below(tree: Tree, run: RunNode, *, show_content: bool) -> Tree:
             style = "yellow" if call.status == "awaits_approval" else ""
             leaf = branch.add(Text(call_text(call, show_content=show_content), style))
             if call.status == "awaits_approval":
-                leaf.add(Text(f"answerbus approvals approve {call.call_id} --reason …", "dim"))
+                leaf.add(Text(approve_text(call.call_id), "dim"))
             for child in call.children:
                 line = Text(run_text(child), _STYLES[child.state])
                 _below(leaf.add(line), child, show_content=show_content)

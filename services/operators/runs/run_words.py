@@ -111,6 +111,11 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     return plain_line(f"{call.tool}{args}  {how}{value}{took}{decided}")
 
 
+def approve_text(call_id: str) -> str:
+    """The command for the person who decides."""
+    return plain_line(f"answerbus approvals approve {call_id} --reason …")
+
+
 def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
     outcome: outcomes.CallOutcome, *, show_content: bool
 ) -> str:

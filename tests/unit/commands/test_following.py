@@ -88,8 +88,25 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
     events = [json.loads(line) for line in lines["json"]]
     assert [one["event"]["kind"] for one in events] == ["step", "tool_ended", "result"]
     assert all(one["position"] for one in events)
-    assert len(lines["text"]) == 2
+    assert lines["text"] == [
+        "step 1",
+        '  said "Looking it up."',
+        '  orders.get_order {"order_id": "4711"}  called',
+        '  orders.get_order {"order_id": "4711"}  ok {"state": "shipped"}  31 ms',
+    ]
     assert "\x1b" not in str(lines)
+
+
+def test_a_pipe_is_told_how_to_approve_a_call(capsys: pytest.CaptureFixture[str]) -> None:
+    refund = call("r-1", 1, tool="orders.refund", state="awaits_approval")
+    with RunView(PlainConsole(width=40), a_chat().turn("Refund it.", "r-1")) as view:
+        for one in (step("r-1", 1, refund, said=[]), approval_asked("r-1.call.1.0")):
+            assert isinstance(one, StepEvent)
+            view.show(Followed(one, "0:0.0.0.0"))
+
+    line = '  orders.refund {"order_id": "4711"}  awaits approval'
+    approve = "    answerbus approvals approve r-1.call.1.0 --reason …"
+    assert capsys.readouterr().out.splitlines() == ["step 1", line, line, approve]
 
 
 class _Late(FakeClient):
