@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from aiokafka import TopicPartition
 
@@ -239,6 +239,16 @@ class RunStage:
         self.names: list[str] = []
         self.worker = self.new_worker()
 
+    @classmethod
+    async def opened(cls, *names: str, call_s: float | None = None, **stage: Any) -> Self:
+        """A stage whose worker has its lane, with requests of these names published."""
+        made = cls(**stage)
+        if call_s is not None:
+            made.provider.call_s = call_s
+        await made.worker.open()
+        made.publish(*names)
+        return made
+
     def new_worker(self) -> RunWorker:
         return RunWorker(self.broker, run_context(self.provider, self.agent, **self.settings))
 
@@ -261,8 +271,12 @@ class RunStage:
         body["at"] = "2026-11-21T10:00:00Z"
         say(self.broker, CONTROLS, {**body, **event})
 
-    def cancel(self, name: str) -> None:
-        self.control({"kind": "cancel", "scope": "request", "request_id": name})
+    def cancel(self, name: str, workflow_id: str = WORKFLOW) -> None:
+        said = {"kind": "cancel", "scope": "request", "request_id": name}
+        self.control({**said, "workflow_id": workflow_id})
+
+    def cancel_workflow(self) -> None:
+        self.control({"kind": "cancel", "scope": "workflow", "request_id": None})
 
     def calls(self) -> list[Json]:
         """All that were published, in no order."""

@@ -27,9 +27,7 @@ pytestmark = pytest.mark.wide
 
 def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
     async def main() -> None:
-        stage = RunStage(tooling=lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1", "r-2")
+        stage = await RunStage.opened("r-1", "r-2", tooling=lambda _: [])
         await until(lambda: len(stage.tools.ran) == 2)
         stage.cancel("r-1")
         stage.cancel("r-2")  # it stands behind the other
@@ -46,10 +44,7 @@ def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
 
 def test_a_request_whose_call_is_in_flight_ends_as_cancelled_when_it_is_home() -> None:
     async def main() -> None:
-        stage = RunStage()
-        stage.provider.call_s = 20.0
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", call_s=20.0)
         await until(lambda: stage.provider.now_running == 1)
         stage.cancel("r-1")
         await until(lambda: stage.steps("control_applied") != [])
@@ -67,8 +62,7 @@ def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
     more: dict[str, Any],
 ) -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
+        stage = await RunStage.opened()
         stage.cancel("r-1")
         await until(lambda: stage.steps("control_applied") != [])
         await stage.crash()
@@ -85,11 +79,9 @@ def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
 
 def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
     async def main() -> None:
-        stage = RunStage(tooling=lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1", "r-2", "r-3")
+        stage = await RunStage.opened("r-1", "r-2", "r-3", tooling=lambda _: [])
         await until(lambda: stage.tools.ran != [])
-        stage.control({"kind": "cancel", "scope": "workflow", "request_id": None})
+        stage.cancel_workflow()
         await finished(stage)
 
         assert set(terminals(stage.broker).values()) == {"dead_letter"}
@@ -101,9 +93,7 @@ def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
 
 def test_a_cancel_of_what_has_ended_does_nothing() -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1")
         await until(lambda: done(stage.broker, ["r-1"]))
         stage.cancel("r-1")
         await until(lambda: stage.steps("control_applied") != [])
@@ -117,10 +107,7 @@ def test_a_cancel_of_what_has_ended_does_nothing() -> None:
 
 def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended() -> None:
     async def main() -> None:
-        stage = RunStage()
-        stage.provider.call_s = 20.0
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", call_s=20.0)
         await until(lambda: stage.provider.now_running == 1)
         stage.cancel("r-1")
         await until(lambda: stage.steps("control_applied") != [])
@@ -134,10 +121,11 @@ def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended(
     run(main())
 
 
-def cancel(scope: Literal["request", "workflow"]) -> Cancel:
-    name = "r-1" if scope == "request" else None
-    said = {"scope": scope, "request_id": name, "workflow_id": WORKFLOW, "by": "ops", "reason": "y"}
-    return Cancel.model_validate({**said, "kind": "cancel", "at": NOW})
+def cancel(scope: Literal["request", "workflow"] = "request", name: str = "r-1") -> Cancel:
+    request_id = name if scope == "request" else None
+    return Cancel(
+        scope=scope, request_id=request_id, workflow_id=WORKFLOW, by="ops", reason="why", at=NOW
+    )
 
 
 @pytest.mark.parametrize("scope", ["request", "workflow"])
@@ -145,9 +133,7 @@ def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behin
     scope: Literal["request", "workflow"],
 ) -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1")
         lane = stage.worker.lane
         ledger = lane.lane_state.ledger
         await until(lambda: ledger.known("r-1") is not None, look_s=COMMIT_S / 4)
@@ -168,9 +154,7 @@ def test_a_request_that_waits_for_a_place_at_its_provider_ends_at_once_and_witho
     """A7: the place is taken by a call that lasts; the next would wait until its deadline."""
 
     async def main() -> None:
-        stage = RunStage(slots=1)
-        stage.provider.call_s = 50.0
-        await stage.worker.open()
+        stage = await RunStage.opened(slots=1, call_s=50.0)
         stage.publish("r-1", "r-2", policy={"ordering": "none"}, agent=None)
         await until(lambda: stage.provider.now_running == 1)
         await asyncio.sleep(1)
@@ -211,12 +195,10 @@ def test_a_request_that_waits_for_its_provider_to_come_back_ends_at_once() -> No
 
 def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes_later() -> None:
     async def main() -> None:
-        stage = RunStage()
-        stage.provider.call_s = 20.0
-        await stage.worker.open()
+        stage = await RunStage.opened(call_s=20.0)
         await stage.worker.crash()
         stage.publish("r-1", "r-2", agent=None)
-        stage.control({"kind": "cancel", "scope": "workflow", "request_id": None})
+        stage.cancel_workflow()
         await asyncio.sleep(1)
         stage.publish("r-3", agent=None)
         stage.worker = stage.new_worker()
@@ -233,14 +215,11 @@ def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes
 
 
 def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
-    count, asked = (
-        CANCELLED_AT_ONCE_MAX + 100,
-        Cancel(scope="workflow", workflow_id=WORKFLOW, by="ops", reason="why", at=NOW),
-    )
+    count = CANCELLED_AT_ONCE_MAX + 100
     held = {f"r-{n}": ticket(f"r-{n}", WORKFLOW) for n in range(count)}
     runs = OpenRuns()
 
-    written = runs.cancel(asked, [*held.values()], NOW, held, NOW)
+    written = runs.cancel(cancel("workflow"), [*held.values()], NOW, held, NOW)
 
     assert (len(written), len(runs.cancels)) == (1, 1)
     taken = [runs.take_stopped(64) for _ in range(count // 64 + 1)]
@@ -250,15 +229,10 @@ def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() 
 
 def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
+        stage = await RunStage.opened()
         stage.cancel("r-1")
-        stage.control(
-            {"kind": "cancel", "scope": "request", "request_id": "r-1", "workflow_id": "forged"}
-        )
-        stage.control(
-            {"kind": "cancel", "scope": "request", "request_id": "r-1", "workflow_id": OTHER}
-        )
+        stage.cancel("r-1", "forged")
+        stage.cancel("r-1", OTHER)
         await until(lambda: len(stage.steps("control_applied")) == 3)
         stage.publish("r-1", agent=None)
         await until(lambda: done(stage.broker, stage.names))
@@ -272,19 +246,15 @@ def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
 
 
 def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
-    asked = Cancel(
-        scope="request", request_id="r-1", workflow_id=WORKFLOW, by="ops", reason="why", at=NOW
-    )
     runs = OpenRuns()
-    (record,) = runs.cancel(asked, (), NOW, {}, NOW)
+    (record,) = runs.cancel(cancel(), (), NOW, {}, NOW)
     late, second = NOW + CANCELS_KEPT + timedelta(seconds=1), timedelta(seconds=1)
 
     in_time, too_late = (ticket("r-1", WORKFLOW, at=at) for at in (late - second, late))
     runs.mark(in_time)
     runs.mark(too_late)
     assert (in_time.cancelled is None, too_late.cancelled) == (False, None)
-    other = asked.model_copy(update={"request_id": "r-2"})
-    ended, _ = runs.cancel(other, (), late, {}, late)
+    ended, _ = runs.cancel(cancel(name="r-2"), (), late, {}, late)
     assert (ended.key, ended.value) == (record.key, None)
     assert len(runs.cancels) == 1
 
@@ -293,15 +263,7 @@ def test_of_too_many_cancels_the_oldest_is_forgotten_but_not_that_of_an_open_req
     runs = OpenRuns()
     is_open = {"r-0": ticket("r-0", WORKFLOW)}
     for number in range(CANCELS_MAX + 10):
-        asked = Cancel(
-            scope="request",
-            request_id=f"r-{number}",
-            workflow_id=WORKFLOW,
-            by="ops",
-            reason="why",
-            at=NOW,
-        )
-        runs.cancel(asked, (), NOW, is_open, NOW)
+        runs.cancel(cancel(name=f"r-{number}"), (), NOW, is_open, NOW)
 
     kept = [one.request_id for one in runs.cancels.values()]
     assert (len(kept), kept[:2]) == (CANCELS_MAX, ["r-0", "r-11"])

@@ -56,6 +56,11 @@ def approval(of: Change, decision: str = "approved", **more: Any) -> Approval:
     return Approval.model_validate({**body, **more})
 
 
+def called(**card: Any) -> Change:
+    """A run whose first step calls one tool, which is as its card says."""
+    return taken(Run(definition(tool(**card))), call())
+
+
 def heard(change: Change | None) -> Change:
     assert change is not None
     return change
@@ -94,7 +99,7 @@ def test_thoughts_are_kept_where_a_later_prompt_may_show_them() -> None:
 
 
 def test_a_call_says_where_its_result_is_to_go_and_the_run_keeps_the_digest_of_its_token() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
 
     (made,) = sent(change)
     (record,) = [event for event in change.written if isinstance(event, RunCallRecord)]
@@ -129,7 +134,7 @@ def test_so_many_calls_are_open_at_once_as_the_agent_allows() -> None:
 
 
 def test_a_result_ends_its_call_once() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     (made,) = sent(change)
 
     after_it = heard(transitions.result_came(change.run, result(made), inputs(2)))
@@ -148,13 +153,13 @@ def test_a_result_ends_its_call_once() -> None:
     ],
 )
 def test_only_who_could_read_the_call_can_end_it(forged: dict[str, str]) -> None:
-    change = taken(Run(definition()), call())
+    change = called()
 
     assert transitions.result_came(change.run, result(sent(change)[0], **forged), inputs()) is None
 
 
 def test_a_result_that_is_too_large_is_told_by_its_beginning() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     large = result(sent(change)[0], "x" * TOOL_RESULT_BYTES_MAX)
 
     assert ended(heard(transitions.result_came(change.run, large, inputs()))) == [
@@ -163,7 +168,7 @@ def test_a_result_that_is_too_large_is_told_by_its_beginning() -> None:
 
 
 def test_a_failure_of_a_tool_is_told_with_its_code() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     outcome = {"kind": "error", "code": "not_found", "message": "no"}
     failed = result(sent(change)[0], outcome=outcome)
 
@@ -176,7 +181,7 @@ def test_a_failure_of_a_tool_is_told_with_its_code() -> None:
 
 
 def test_notes_of_a_tool_are_kept_for_the_outcome() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     noted = result(sent(change)[0], notes=["from the archive"])
 
     assert heard(transitions.result_came(change.run, noted, inputs())).run.notes == (
@@ -185,7 +190,7 @@ def test_notes_of_a_tool_are_kept_for_the_outcome() -> None:
 
 
 def test_a_silent_tool_is_called_again_under_the_same_id_until_its_deliveries_are_used() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     first = sent(change)[0]
     found = []
     for number in range(1, TOOL_DELIVERIES_MAX + 1):
@@ -198,7 +203,7 @@ def test_a_silent_tool_is_called_again_under_the_same_id_until_its_deliveries_ar
 
 
 def test_the_result_of_an_earlier_delivery_is_taken() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     first = sent(change)[0]
     again = transitions.time_passed(change.run, inputs(TIMEOUT_S))
 
@@ -208,7 +213,7 @@ def test_the_result_of_an_earlier_delivery_is_taken() -> None:
 
 
 def test_a_tool_that_runs_at_most_once_is_never_called_again() -> None:
-    change = taken(Run(definition(tool(delivery="at_most_once"))), call())
+    change = called(delivery="at_most_once")
 
     late = transitions.time_passed(change.run, inputs(TIMEOUT_S))
 
@@ -218,7 +223,7 @@ def test_a_tool_that_runs_at_most_once_is_never_called_again() -> None:
 
 
 def test_progress_starts_the_time_out_anew() -> None:
-    change = taken(Run(definition()), call())
+    change = called()
     (made,) = sent(change)
     body = {"call_id": made.call_id, "workflow_id": made.workflow_id, "token": made.reply.token}
 
@@ -231,7 +236,7 @@ def test_progress_starts_the_time_out_anew() -> None:
 
 
 def test_what_needs_approval_is_not_called_before_it() -> None:
-    change = taken(Run(definition(tool(approval="always"))), call())
+    change = called(approval="always")
     assert sent(change) == []
 
     yes = heard(transitions.approval_came(change.run, approval(change), inputs()))
@@ -243,7 +248,7 @@ def test_what_needs_approval_is_not_called_before_it() -> None:
 
 
 def test_a_denied_call_ends() -> None:
-    change = taken(Run(definition(tool(approval="always"))), call())
+    change = called(approval="always")
 
     no = heard(transitions.approval_came(change.run, approval(change, "denied"), inputs()))
 
@@ -255,7 +260,7 @@ def test_a_denied_call_ends() -> None:
     "other", [{"args_digest": text_digest("others")}, {"call_id": "r-1.call.1.5"}]
 )
 def test_an_approval_is_for_one_call_with_its_arguments(other: dict[str, str]) -> None:
-    change = taken(Run(definition(tool(approval="always"))), call())
+    change = called(approval="always")
 
     assert transitions.approval_came(change.run, approval(change, **other), inputs()) is None
 
