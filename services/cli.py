@@ -53,7 +53,9 @@ _PARTS = {
         "Talk to an agent, a line a turn, until Ctrl-D. Exit code 1: a turn had no answer.",
     ),
     "approvals": _Part(
-        "services.commands.approvals", "app", "Tool calls that await a person's approval."
+        "services.commands.approvals",
+        "app",
+        "List, approve and deny the tool calls that await a person.",
     ),
     "cancel": _Part(
         "services.commands.cancel",
@@ -83,8 +85,14 @@ _PARTS = {
     "lanes": _Part(
         "services.commands.lanes", "app", "Show lanes, and what keeps one of them shut."
     ),
-    "tools": _Part("services.tools.command", "app", "Serve tools, list, call and check them."),
-    "contracts": _Part("services.commands.contracts", "app", "The contracts of the bus."),
+    "tools": _Part(
+        "services.tools.command",
+        "app",
+        "Serve, list, call and check tools, also those of MCP servers.",
+    ),
+    "contracts": _Part(
+        "services.commands.contracts", "app", "List, show and export the contracts of the bus."
+    ),
 }
 
 

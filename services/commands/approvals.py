@@ -25,11 +25,13 @@ from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
 
-app = typer.Typer(help="Tool calls that await a person's approval.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, approve and deny the tool calls that await a person.", no_args_is_help=True
+)
 
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as `list` says.")]
 Workflow = Annotated[
-    str | None, typer.Option("--workflow", metavar="ID", help="Of this workflow: finds it faster.")
+    str | None, typer.Option("--workflow", metavar="ID", help="Look in this one alone: faster.")
 ]
 Decision = Literal["approved", "denied"]
 

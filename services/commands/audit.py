@@ -20,7 +20,9 @@ BREAKS_SHOWN_MAX = 20
 
 app = typer.Typer(help="Verify what the topics say was spent.", no_args_is_help=True)
 
-Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This one alone.")]
+Workflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="ID", help="This workflow alone.")
+]
 
 
 @app.callback()

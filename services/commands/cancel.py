@@ -27,7 +27,11 @@ REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is 
 RequestId = Annotated[str | None, typer.Argument(metavar="REQUEST", help="The id of a request.")]
 Workflow = Annotated[
     str | None,
-    typer.Option("--workflow", metavar="ID", help="Its workflow; alone: all that it has open."),
+    typer.Option(
+        "--workflow",
+        metavar="ID",
+        help="The request's workflow. Without a request: all that is open in it.",
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ from services.command_line import AsJson, json_shown, stdout
 from services.commands.contract_facts import as_data, named, parts_of
 from services.escaping import json_lines
 
-app = typer.Typer(help="The contracts of the bus.", no_args_is_help=True)
+app = typer.Typer(help="List, show and export the contracts of the bus.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")]

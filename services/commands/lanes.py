@@ -31,7 +31,8 @@ _TOPICS = {"ledger": LEDGER, "retries": RETRIES}
 
 app = typer.Typer(help="Show lanes, and what keeps one of them shut.", no_args_is_help=True)
 
-Number = Annotated[int, typer.Option(min=0)]
+Partition = Annotated[int, typer.Option(min=0, help="The partition of the record.")]
+Offset = Annotated[int, typer.Option(min=0, help="The offset of the record.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
 By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
 OfNewer = Annotated[
@@ -43,7 +44,7 @@ OfNewer = Annotated[
 @app.command()
 def show(
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="This one alone.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="This lane alone.")] = None,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
@@ -68,9 +69,9 @@ def show(
 @app.command()
 def skip(
     *,
-    topic: Annotated[TopicName, typer.Option(help="Where it stands.")],
-    partition: Number,
-    offset: Number,
+    topic: Annotated[TopicName, typer.Option(help="The topic of the record.")],
+    partition: Partition,
+    offset: Offset,
     reason: Reason,
     by: By = None,
     newer_version: OfNewer = False,

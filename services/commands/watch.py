@@ -22,7 +22,9 @@ from services.settings import KafkaSettings, from_environment
 _PERIOD_MAX = 2  # such as retries and dead letters by turns
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)
 
-Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This one alone.")]
+Workflow = Annotated[
+    str | None, typer.Option("--workflow", metavar="ID", help="This workflow alone.")
+]
 ContractName = Annotated[
     str | None,
     typer.Option("--contract", help="A contract, as plan_proposal or plan_proposal.v1."),

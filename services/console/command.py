@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from services.command_line import stderr
+from services.command_line import Config, stderr
 from services.console.main import run
 from services.live_mask import mask_of
 from services.settings import from_environment
@@ -29,7 +28,7 @@ def console(
         list[str] | None,
         typer.Option(metavar="URL", help="A worker's health address; may be repeated."),
     ] = None,
-    config: Annotated[Path | None, typer.Option("--config", help="The settings file.")] = None,
+    config: Config = None,
     log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
 ) -> None:
     """Serve pages for operators: what goes on, dead letters, replays. Ctrl-C ends it."""

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import JsonValue
-from rich.table import Table
 
 from answerbus import json_text
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
@@ -28,14 +27,18 @@ from services.tools.showing import (
     card_data,
     ruling_data,
     ruling_line,
-    short_digest,
     show_progress,
     show_result,
+    tools_table,
 )
 
-app = typer.Typer(help="Serve tools, list, call and check them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Serve, list, call and check tools, also those of MCP servers.", no_args_is_help=True
+)
 
-TimeoutS = Annotated[float, typer.Option("--timeout-s", min=1, help="How long to wait.")]
+TimeoutS = Annotated[
+    float, typer.Option("--timeout", "--timeout-s", min=1, help="How many seconds to wait.")
+]
 Approve = Annotated[
     bool, typer.Option("--approve", help="Approve this call, where the tool wants a person to.")
 ]
@@ -87,17 +90,11 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     if as_json:
         typer.echo(json_lines([card_data(card) for card in known]))
         return
-    table = Table("tool", "delivery", "approval", "time-out", "digest", "what it does")
+    if not known:
+        stderr().print("No toolset was announced: `answerbus tools serve MODULE:NAME` serves one.")
     for card in known:
-        table.add_row(
-            card.toolset, "", "", "", short_digest(card.computed_digest()), "", style="bold"
-        )
-        for tool in card.tools:
-            words = plain_line(tool.description.partition("\n")[0])
-            short, timeout = short_digest(tool.computed_digest()), f"{tool.timeout_s:g} s"
-            name = f"{card.toolset}.{tool.name}"
-            table.add_row(name, tool.delivery, tool.approval, timeout, short, words)
-    stdout().print(table)
+        stdout().print(f"{card.toolset}  {card.computed_digest()}", style="bold", markup=False)
+        stdout().print(tools_table(card), soft_wrap=False)
 
 
 @app.command()
@@ -141,7 +138,7 @@ def call(
 @app.command()
 def check(
     toolset: Annotated[
-        str, typer.Argument(metavar="TOPIC|TOOLSET", help="Whose server is to be checked.")
+        str, typer.Argument(metavar="TOPIC|TOOLSET", help="The toolset whose server is checked.")
     ],
     *,
     sample: Annotated[
@@ -184,8 +181,9 @@ def _imported(place: str) -> Any:
     sys.path.insert(0, "")  # the user's own modules stand where they are
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, TypeError) as error:
-        raise SetUpError(f"The toolset {place} cannot be loaded: {error}.") from error
+    except Exception as error:  # the user's own module may fail in any way
+        why = plain_line(f"{type(error).__name__}: {error}")
+        raise SetUpError(f"The toolset {place} cannot be loaded: {why}") from error
     if not isinstance(found, Toolset):
         raise SetUpError(f"{place} is no Toolset but a {type(found).__name__}.")
     if not found.tools:

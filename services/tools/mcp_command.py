@@ -11,45 +11,59 @@ from services.command_line import Config
 from services.settings import from_environment
 
 Concurrency = Annotated[
-    int, typer.Option("--concurrency", min=1, max=256, help="How many tools run side by side.")
+    int, typer.Option("--concurrency", min=1, max=256, help="How many calls run side by side.")
 ]
 DrainS = Annotated[
-    float, typer.Option("--drain-s", min=0, help="How long running tools may take at the end.")
+    float, typer.Option("--drain-s", min=0, help="How many seconds running tools have to end.")
+]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="The address of a server that runs."),
 ]
 
 
 def mcp(
-    name: Annotated[str, typer.Argument(help="What the toolset is called on the bus.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the toolset on the bus.")
+    ],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What starts the server.")
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND...", help="The command that starts the server."),
     ] = None,
     *,
-    url: Annotated[str | None, typer.Option("--url", help="Of a server that runs.")] = None,
+    url: Url = None,
     pin: Annotated[
         str | None,
-        typer.Option("--pin", metavar="DIGEST", help="Serve these very tools alone."),
+        typer.Option(
+            "--pin", metavar="DIGEST", help="Serve the tools only if they have this digest."
+        ),
     ] = None,
     approval: Annotated[
-        ApprovalRule, typer.Option("--approval", help="Whether a person approves calls.")
+        ApprovalRule, typer.Option("--approval", help="Which calls a person must approve.")
     ] = "never",
     timeout_s: Annotated[
-        float, typer.Option("--tool-timeout-s", min=0.001, help="How long a tool may be silent.")
+        float,
+        typer.Option("--tool-timeout-s", min=0.001, help="How many seconds a tool may be silent."),
     ] = TOOL_TIMEOUT_S_DEFAULT,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME", help="A variable that the server gets, too."),
+        typer.Option(
+            "--env", metavar="NAME", help="A variable that the server is given; repeatable."
+        ),
     ] = None,
     bearer_env: Annotated[
         str | None,
-        typer.Option("--bearer-env", metavar="NAME", help="The variable with its bearer token."),
+        typer.Option(
+            "--bearer-env", metavar="NAME", help="The variable that holds the token for --url."
+        ),
     ] = None,
     concurrency: Concurrency = CONCURRENCY_DEFAULT,
     drain_s: DrainS = DRAIN_S_DEFAULT,
     config: Config = None,
 ) -> None:
-    """Serve the tools of an MCP server, started by a command or at a URL.
+    """Serve the tools of an MCP server, which a command starts or which runs at a URL.
 
-    What says of itself that it reads only and may be repeated runs at least once, all else at most
+    A tool that is marked as read-only and idempotent runs at least once, each other tool at most
     once. Ends if the server changes its tools.
     """
     from services.tools.serving import McpOptions, serve_mcp_server  # noqa: PLC0415 - the SDK

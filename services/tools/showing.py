@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from rich.box import SIMPLE
+from rich.table import Table
 from rich.text import Text
 
 from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
@@ -11,12 +13,23 @@ from services.escaping import plain_line
 from services.tools.check.rule import Ruling
 
 _STYLES = {"ok": "green", "wrong": "bold red", "skipped": "dim"}
-_DIGEST_SHOWN_CHARS = 19
 
 
-def short_digest(digest: str) -> str:
-    """Enough of a digest to tell it from others."""
-    return digest[:_DIGEST_SHOWN_CHARS]
+def tools_table(card: ToolsetCard) -> Table:
+    """A line for each tool, with its name whole: it is what agents and calls are given."""
+    table = Table(box=SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column("tool", overflow="fold", min_width=_longest(card))
+    for heading in ("delivery", "approval", "time-out", "what it does"):
+        table.add_column(heading, overflow="fold")
+    for tool in card.tools:
+        words = plain_line(tool.description.strip().partition("\n")[0])
+        timeout = f"{tool.timeout_s:g} s"
+        table.add_row(f"{card.toolset}.{tool.name}", tool.delivery, tool.approval, timeout, words)
+    return table
+
+
+def _longest(card: ToolsetCard) -> int:
+    return max((len(card.toolset) + len(tool.name) + 1 for tool in card.tools), default=0)
 
 
 def show_progress(progress: ToolProgress) -> None:

@@ -3,11 +3,11 @@
 import asyncio
 import signal
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from services.command_line import Config
 from services.live_mask import mask_of
 from services.settings import from_environment
 from services.settings_file import SettingsFile
@@ -19,7 +19,7 @@ PROCESSES_MAX = 64
 
 
 def worker(
-    config: Annotated[Path | None, typer.Option("--config", help="The settings file.")] = None,
+    config: Config = None,
     log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
     processes: Annotated[
         int,

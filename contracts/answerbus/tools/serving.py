@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -59,13 +59,18 @@ async def serve_on(
         card = toolset.card(name)
         await channel.announce(card.model_copy(update={"at": _now()}))
         channel.follow(server.claims)
-        _log.info("serving %d tools of %s as %s", len(toolset.tools), toolset.name, name)
+        _log.info("serving %s as %s", ", ".join(_names(toolset)), name)
         if on_ready:
             on_ready(server)
         try:
             await server.run()
         finally:
             _log.info("served: %s", dict(server.counts))
+
+
+def _names(toolset: Toolset) -> Iterator[str]:
+    """As agents name them."""
+    return (f"{toolset.name}.{name}" for name in toolset.tools)
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

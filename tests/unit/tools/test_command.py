@@ -1,0 +1,48 @@
+"""What the commands of tools print, and what they say of a toolset that cannot be loaded."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from answerbus.toolset_card import ToolCard, ToolsetCard
+from services import cli
+from services.command_line import PlainConsole
+from services.settings import SetUpError
+from services.tools.showing import tools_table
+
+LONG = "the_weather_in_a_city_by_its_name_now"
+
+
+def test_the_name_of_a_tool_is_shown_whole_on_a_narrow_terminal() -> None:
+    tool = ToolCard(name=LONG, description="The weather.\nMore.", args_schema={"type": "object"})
+    console = PlainConsole(width=80)
+    with console.capture() as capture:
+        console.print(tools_table(ToolsetCard(toolset="weather", tools=(tool,))))
+
+    (line,) = [line for line in capture.get().splitlines() if LONG in line]
+    assert line.startswith(f"weather.{LONG} ")
+    assert "More" not in capture.get()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def broken(:", "SyntaxError: "),
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("raise ValueError('no\\nstation')", "ValueError: no"),
+        ("x = 1", "AttributeError: "),
+    ],
+)
+def test_a_toolset_that_cannot_be_loaded_is_one_line(
+    text: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"broken_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli.application(), ["tools", "serve", f"{name}:weather"])
+
+    assert isinstance(done.exception, SetUpError)
+    said = str(done.exception)
+    assert said.startswith(f"The toolset {name}:weather cannot be loaded: {why}")
+    assert "\n" not in said
