@@ -92,7 +92,7 @@ def _asked_to_choose(
     final = planner.resolved(request)
     if isinstance(final, Unusable):
         return final.cause
-    asked = choosing(request, run, among)
+    asked = choosing(request, run, among, planner.room_of(profile))
     return planner.plan_as(asked, lambda: selection_schema(final, among), profile)
 
 

@@ -29,6 +29,10 @@ class Observer(Protocol):
         """The outcome of a call that ended at `now` is committed."""
         ...
 
+    def stepped(self, ticket: Ticket) -> None:
+        """A run took a step that no model was asked for, and that is committed."""
+        ...
+
     def released(self, ticket: Ticket, spend: Spend) -> None:
         """A spend was given back; its call never began."""
         ...
@@ -74,6 +78,11 @@ class Observers:
         """See Observer."""
         for observer in self._observers:
             observer.settled(call, decision, now)
+
+    def stepped(self, ticket: Ticket) -> None:
+        """See Observer."""
+        for observer in self._observers:
+            observer.stepped(ticket)
 
     def released(self, ticket: Ticket, spend: Spend) -> None:
         """See Observer."""

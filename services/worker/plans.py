@@ -155,6 +155,11 @@ class Planner:
             return found[0]
         return self._schemas.resolved(request.answer_schema)
 
+    def room_of(self, profile: str) -> int | None:
+        """How many tokens a prompt for it may have; None where that is not limited, or known."""
+        backend = self.backends.get(profile)
+        return backend.facts.input_tokens if backend else None
+
     def plan_as(
         self, step: Request, resolved: Callable[[], ResolvedSchema | Unusable], profile: str
     ) -> Plan | Cause:

@@ -30,7 +30,8 @@ def run_stretches(run: RunNode, now: datetime) -> Iterator[Stretch]:
 def step_stretches(step: StepNode) -> Iterator[Stretch]:
     """The attempt whose answer it is."""
     begin = step.at - (step.took_ms or 0) * _MS
-    yield _stretch("step", begin, step.at, f"step {step.n}, attempt {step.attempt}")
+    which = f"attempt {step.attempt}" if step.is_asked else "proposals"
+    yield _stretch("step", begin, step.at, f"step {step.n}, {which}")
 
 
 def call_stretches(

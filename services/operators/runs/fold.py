@@ -165,7 +165,17 @@ class RunFold:
             calls = tuple(self._call(found, call, children) for call in step.calls)
             took_ms = attempt.duration_ms if attempt else None
             took = spent_since(spent, before, number)
-            yield StepNode(step.n, step.attempt, step.at, took_ms, step.said, calls, took)
+            yield StepNode(
+                step.n,
+                step.attempt,
+                step.at,
+                took_ms,
+                step.said,
+                calls,
+                took,
+                step.composed,
+                step.chosen,
+            )
             before = number
 
     def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:

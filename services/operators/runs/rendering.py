@@ -52,7 +52,9 @@ def _below(tree: Tree, run: RunNode, *, show_content: bool) -> Tree:
 def _step_data(step: StepNode, *, show_content: bool) -> Mapping[str, object]:
     return {
         "n": step.n,
-        "attempt": step.attempt,
+        "attempt": step.attempt if step.is_asked else None,
+        "composed": step.composed,
+        "chosen": step.chosen,
         "at": to_jsonable_python(step.at),
         "took_ms": step.took_ms,
         "spent": step.spent.model_dump(),

@@ -14,6 +14,7 @@ from services.operators.explain import cause_text
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
 ARGS_CHARS_MAX = 200
+PROPOSE = "propose"  # the tool of the calls that ask for proposals
 _MICRO = 1_000_000
 _WAITING: Mapping[CallStatus, str] = MappingProxyType(
     {
@@ -91,7 +92,9 @@ def step_text(step: StepNode, *, show_content: bool) -> str:
     took = "" if step.took_ms is None else f"  {step.took_ms / 1000:.1f} s"
     said = "".join(f'  said "{text}"' for text in step.said) if show_content else ""
     cost = "".join(f"  {part}" for part in _cost(step.spent))
-    return plain_line(f"step {step.n}  attempt {step.attempt}{took}{cost}{said}")
+    which = f"attempt {step.attempt}" if step.is_asked else "proposals"
+    chosen = f"  chose {step.chosen}" if step.chosen else ""
+    return plain_line(f"step {step.n}  {which}{took}{cost}{chosen}{said}")
 
 
 def call_text(call: CallNode, *, show_content: bool) -> str:
@@ -108,7 +111,7 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     if call.decision is not None:
         control = call.decision.control
         decided = f"  {call.decision.effect} by {control.by}: {control.reason}"
-    return plain_line(f"{call.tool}{args}  {how}{value}{took}{decided}")
+    return plain_line(f"{call.tool}{_proposer(call)}{args}  {how}{value}{took}{decided}")
 
 
 def approve_text(call_id: str) -> str:
@@ -148,6 +151,12 @@ def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
             return f"cancelled by {outcome.by}: {outcome.reason}"
         case _:
             assert_never(outcome)
+
+
+def _proposer(call: CallNode) -> str:
+    """The profile that a proposal is asked of, which is a setting and no content."""
+    profile = call.args.get("profile") if call.tool == PROPOSE else None
+    return f" by {profile}" if isinstance(profile, str) else ""
 
 
 def cut(text: str) -> str:

@@ -13,7 +13,8 @@ def spent_by_attempt(
     attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: Terminal | None
 ) -> Mapping[int, Spent]:
     """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
-    told = {step.attempt: _spent(step.usage) for step in steps}
+    asked = (step for step in steps if step.composed != "propose")  # which has no attempt
+    told = {step.attempt: _spent(step.usage) for step in asked}
     match terminal:
         case Result() | UnvalidatedResult() | Refusal():
             told[terminal.attempt] = _spent(terminal.usage)

@@ -10,6 +10,7 @@ from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested, Cancel, ControlApplied
 from answerbus.event import Terminal
+from answerbus.step import Composed
 
 RunState = Literal["working", "waiting", "awaits_approval", "ended"]
 CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
@@ -35,7 +36,8 @@ class CallNode:
 class StepNode:
     """A step: what the model said, and which tools it called; `took_ms` is of its attempt.
 
-    `spent` is what its attempt took, with those that failed before it.
+    `spent` is what its attempt took, with those that failed before it. `composed` is there where no
+    model decided what it is; of a selection `chosen` is the call whose answer was chosen.
     """
 
     n: int
@@ -45,6 +47,13 @@ class StepNode:
     said: tuple[str, ...]
     calls: tuple[CallNode, ...]
     spent: Spent
+    composed: Composed | None = None
+    chosen: str | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a model was asked for it: else it has no attempt."""
+        return self.composed != "propose"
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class LaneRequestTask:
             await self.dead_letter(ticket.cancelled)
             return
         await here.put(here.lane_state.take_computed(ticket, computed, now))
+        lane.context.observer.stepped(ticket)
         here.lane_state.apply_decision(ticket, NextStep(computed.step))
         lane.progressed()
         lane.pump()

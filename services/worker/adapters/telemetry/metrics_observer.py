@@ -20,6 +20,7 @@ from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.repeats import repeats_at
+from services.worker.core.schema.resolved import Accepted
 
 UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
 
@@ -60,9 +61,9 @@ class MetricsObserver:
             counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
         if usage.micro_usd:
             counts.add(metrics.SPENT, profile, by=usage.micro_usd)
-        if isinstance(decision, NextStep):
-            self._stepped(call.ticket)
-        elif not isinstance(decision, Wait | RetryRequest):
+        if isinstance(decision, NextStep) or _has_chosen(call):
+            self.stepped(call.ticket)
+        if not isinstance(decision, Wait | RetryRequest | NextStep):
             self._ended(call.ticket, decision, now)
         if isinstance(decision, DeadLetter):
             counts.add(metrics.DEAD_LETTERS, decision.cause.kind, profile)
@@ -101,7 +102,8 @@ class MetricsObserver:
         """See Observer."""
         self.counts.add(metrics.TRANSACTIONS, "lost")
 
-    def _stepped(self, ticket: Ticket) -> None:
+    def stepped(self, ticket: Ticket) -> None:
+        """See Observer."""
         if ticket.run is None:
             return
         agent = ticket.run.definition.name
@@ -129,3 +131,8 @@ class MetricsObserver:
                 return request.answer_schema.kind, profile
             case _:
                 assert_never(request.answer_schema)
+
+
+def _has_chosen(call: Call) -> bool:
+    """Whether its answer was a choice among proposals, which is the last step of its run."""
+    return isinstance(call.checked, Accepted) and call.checked.chosen is not None

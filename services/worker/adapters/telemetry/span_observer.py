@@ -73,6 +73,9 @@ class SpanObserver:
     def rejected(self, letter: DeadLetter) -> None:
         """It never was a request."""
 
+    def stepped(self, ticket: Ticket) -> None:
+        """There was no call."""
+
     def released(self, ticket: Ticket, spend: Spend) -> None:
         """There was no call."""
 

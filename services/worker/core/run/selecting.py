@@ -18,6 +18,7 @@ from answerbus.request import Fact, Message, Request
 from answerbus.wire import clip
 from services.worker.core.run.proposing import Candidate
 from services.worker.core.run.run import Run
+from services.worker.core.run.transcript import BYTES_PER_TOKEN
 from services.worker.core.schema.resolved import (
     Accepted,
     Chosen,
@@ -34,35 +35,56 @@ CHOOSE = (
     "compare the proposals, say in `reason` why one of them is the best, and name it in "
     "`element_id`, letter by letter as it was given."
 )
+FRAME_BYTES = 256  # around each proposal: its name, its fence, its id in the schema
+SHARE_BYTES_MIN = 64  # of a proposal is always shown
 CHOOSE_NOW = "Choose now. The proposals are {names}."
 
 
-def choosing(request: Request, run: Run, candidates: Sequence[Candidate]) -> Request:
-    """What the selector is told: the task, what is good, and each proposal as data."""
+def choosing(
+    request: Request, run: Run, candidates: Sequence[Candidate], room_tokens: int | None = None
+) -> Request:
+    """What the selector is told: the task, what is good, and each proposal as data.
+
+    Proposals are shortened to what a prompt of `room_tokens` has room for beside the task.
+    """
     context, definition = request.context, run.definition
     criteria = definition.best_of.criteria if definition.best_of else ""
     task = f"The task:\n{definition.instructions}\n\n{context.instructions}"
     names = ", ".join(one.reference for one in candidates)
-    share = definition.transcript_bytes_max // max(len(candidates), 1)
-    shown = tuple(Fact(name=one.reference, value=_shown(one.answer, share)) for one in candidates)
     told = context.model_copy(
         update={
             "instructions": "\n\n".join(part for part in (CHOOSE, criteria, task) if part),
-            "facts": (*context.facts, *shown),
             "messages": (
                 *context.messages,
                 Message(role="user", content=CHOOSE_NOW.format(names=names), trust="trusted"),
             ),
         }
     )
+    room_bytes = definition.transcript_bytes_max
+    if room_tokens is not None:
+        beside = len(told.model_dump_json().encode()) + FRAME_BYTES * len(candidates)
+        room_bytes = min(room_bytes, room_tokens * BYTES_PER_TOKEN - beside)
+    share = max(room_bytes // max(len(candidates), 1), SHARE_BYTES_MIN)
+    shown = tuple(Fact(name=one.reference, value=_shown(one.answer, share)) for one in candidates)
+    told = told.model_copy(update={"facts": (*context.facts, *shown)})
     return request.model_copy(update={"context": told})
 
 
 def _shown(answer: JsonValue, limit: int) -> JsonValue:
     """A long proposal is told by its beginning, so that each has the same share of the prompt."""
-    text = json.dumps(answer, ensure_ascii=False)
-    size = len(text.encode())
-    return answer if size <= limit else {"bytes": size, "begins": clip(text, limit)}
+    size = _prompt_bytes(answer)
+    if size <= limit:
+        return answer
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    begins = clip(text, limit)
+    escaped = _prompt_bytes({"begins": begins})  # quotes and line ends take two bytes each
+    return {"bytes": size, "begins": clip(begins, max(limit * limit // escaped, SHARE_BYTES_MIN))}
+
+
+def _prompt_bytes(value: JsonValue) -> int:
+    """About what a value takes in a prompt, which shows it with line ends."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    return len(text.encode(errors="replace"))
 
 
 def selection_schema(

@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -223,6 +224,46 @@ def test_each_node_says_what_it_cost_and_a_run_also_what_is_below_it() -> None:
     below = data["steps"][0]["calls"][0]["children"][0]
     assert below["spent"]["own"] == {"attempts": 1, "tokens": 876, "micro_usd": 331}
     assert below["spent"]["whole"]["attempts"] == 2
+
+
+def test_proposals_are_no_attempt_and_the_tree_says_which_one_was_chosen() -> None:
+    proposed = [
+        call("r-1", 1, place, tool="propose", args={"profile": name}, state="called")
+        for place, name in enumerate(("fast", "default"))
+    ]
+    usage = {"input_tokens": 800, "output_tokens": 76, "micro_usd": 331}
+    begun = [
+        asked("r-1", agent={"name": "support"}),
+        step("r-1", 1, *proposed, composed="propose", said=[], usage={}),
+    ]
+    (run,) = folded(begun)
+    assert run.own == Spent(), "nothing was asked yet"
+    assert "step 1  proposals\n" in shown(run)
+    assert "propose by fast  called\n" in shown(run)
+
+    two = [attempt("r-1", number, outcome="retry") for number in (1, 2)]
+    chose: dict[str, Any] = {
+        "composed": "select",
+        "chosen": "r-1.call.1.1",
+        "said": ["Short."],
+        "calls": [],
+    }
+    end = [
+        step("r-1", 2, attempt=3, usage=usage, **chose),
+        result("r-1", attempt=3, usage=usage),
+    ]
+    (run,) = folded([*begun, *two, *end])
+    assert [it.spent.attempts for it in run.steps] == [0, 3]
+    assert run.own.attempts == 3
+    assert "step 2  attempt 3" in shown(run)
+    assert "chose r-1.call.1.1\n" in shown(run)
+    assert "Short." not in shown(run)
+    first, last = json.loads(json.dumps(as_data(run, show_content=False)))["steps"]
+    assert (first["attempt"], first["composed"], last["chosen"]) == (
+        None,
+        "propose",
+        "r-1.call.1.1",
+    )
 
 
 def test_what_attempts_no_longer_tell_steps_and_ends_do() -> None:

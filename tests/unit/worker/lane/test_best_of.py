@@ -1,11 +1,15 @@
 """Runs of `best_of`: proposals side by side, and one choice among their ids."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS
+from services.telemetry import run_metrics
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.reply import CallFacts, Refused, Unavailable
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.fakes import Fault
@@ -16,6 +20,7 @@ from tests.unit.worker.lane.proposing import (
     first_of,
     told,
 )
+from tests.unit.worker.lane.run_world import RunWorker, run_context
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, until
 
@@ -42,6 +47,21 @@ def test_one_of_three_proposals_is_the_answer_and_the_steps_say_why() -> None:
         assert "Short is good." in last.system
         assert "Title 0" in str(last.turns)
         assert "Title 0" not in last.system, "what was proposed is data"
+
+    run(main())
+
+
+def test_steps_without_an_attempt_are_counted_as_the_outcome_counts_them() -> None:
+    async def main() -> None:
+        stage, observer = ProposingStage(), MetricsObserver({"default"}, Registry())
+        await stage.worker.drain()
+        around = replace(run_context(stage.provider, stage.agent), observer=observer)
+        stage.worker = RunWorker(stage.broker, around)
+        result = await told(stage)
+
+        counted = {(metric, labels): n for metric, labels, n in observer.counts.samples()}
+        steps = counted[run_metrics.RUN_STEPS, ("support",)]
+        assert steps == result["run"]["steps"] == len(stage.steps("step"))
 
     run(main())
 

@@ -1,20 +1,25 @@
 """What a run proposes and chooses among, without a lane."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from answerbus.private.runs import AgentDefinition, BestOf, Delegation
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.agents import AgentSettings
+from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run.composition import Funds, ModelSteps, composition_of
 from services.worker.core.run.delegation import within
 from services.worker.core.run.proposing import Candidate, profiles_of, proposing
 from services.worker.core.run.run import Run
 from services.worker.core.run.selecting import choosing, selection_schema
+from services.worker.core.run.transcript import BYTES_PER_TOKEN
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, JsonObject, ResolvedSchema, Unusable
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.plans import Backend, Planner
 from tests.unit.worker.core.run_builders import asked, final
+from tests.unit.worker.lane.world import FakeProvider
 
 BEST_OF = BestOf(n=3)
 LONG = "x" * 5_000
@@ -75,9 +80,31 @@ def test_a_long_proposal_is_told_by_its_beginning() -> None:
 
     assert facts[0].value == "One."
     assert isinstance(facts[1].value, dict)
-    assert facts[1].value["bytes"] == len(LONG) + 2
+    assert facts[1].value["bytes"] == len(LONG)
     assert len(str(facts[1].value["begins"])) <= 1_024
     assert {fact.trust for fact in facts} == {"untrusted"}
+
+
+ODD: list[JsonValue] = ["x" * 60_000, '"\n' * 30_000, [["é"]] * 5_000, {"a": ["\\"] * 9_000}]
+
+
+@pytest.mark.parametrize("context_tokens", [2_000, 6_000])
+@pytest.mark.parametrize("answer", ODD, ids=["text", "quotes", "lists", "object"])
+def test_a_selection_stays_within_what_its_model_reads_at_once(
+    context_tokens: int, answer: JsonValue
+) -> None:
+    facts = ProfileFacts("default", "fake", "m", 500, 60.0, None, context_tokens=context_tokens)
+    backend = Backend(facts, "openai", FakeProvider(), ProfileLimiter(9))
+    among = [Candidate(f"call:1.{n}", f"r-1.call.1.{n}", "default", answer) for n in range(3)]
+    planner, run = Planner({"default": backend}, Registry()), Run(definition())
+    step = choosing(asked(), run, among, planner.room_of("default"))
+    plan = planner.plan_as(step, lambda: selection_schema(final(TextRef()), among), "default")
+
+    assert isinstance(plan, Plan)
+    prompt = plan.prompt(asked(), ())
+    text = "".join([prompt.system, prompt.wire.text, *(turn.text for turn in prompt.turns)])
+    room = (context_tokens - 500) * BYTES_PER_TOKEN
+    assert room / 2 < len(text.encode()) <= room, "and the room is used"
 
 
 @pytest.mark.parametrize(
