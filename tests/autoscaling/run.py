@@ -37,6 +37,7 @@ class Fleet:
         self.running: list[Worker] = []
         self._leaving: list[Worker] = []
         self.most = 0
+        self.saturation_max = 0.0
 
     async def scale(self, count: int) -> None:
         """Start or drain; a worker that drains is waited for at the end."""
@@ -79,6 +80,7 @@ async def control(fleet: Fleet, say: Callable[[str], None]) -> None:
     scaler = Autoscaler(WORKERS_MAX)
     while True:
         seen = seen_in(await fleet.pages())
+        fleet.saturation_max = max(fleet.saturation_max, seen.saturation or 0.0)
         count = len(fleet.running)
         desired = scaler.desired(time.monotonic(), count, seen)
         if desired != count:
@@ -130,6 +132,7 @@ async def _run(bus: Bus, fleet: Fleet, say: Callable[[str], None]) -> dict[str, 
         "calls": sum(calls.values()),
         "repeated calls": sum(calls.values()) - len(calls),
         "calls at once": most_at_once(bus),
+        "% of slots at most": round(100 * fleet.saturation_max),
         "seconds": round(time.monotonic() - began),
     }
     for name, value in figures.items():
@@ -140,6 +143,7 @@ async def _run(bus: Bus, fleet: Fleet, say: Callable[[str], None]) -> dict[str, 
     assert figures["workers at most"] == WORKERS_MAX
     assert figures["workers at the end"] == 1
     assert figures["calls at once"] <= WORKERS_MAX * ALLOWED
+    assert fleet.saturation_max <= 1
     assert set(codes) == {0}
     return figures
 

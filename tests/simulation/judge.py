@@ -192,7 +192,8 @@ def _held(history: History) -> Iterator[str]:
             continue
         name, context = worker.process.name, worker.context
         limiter = context.planner.backends["default"].limiter
-        held = (context.slots.reserved, context.slots.calling, limiter.reserved, limiter.calling)
+        slots = context.slots
+        held = (slots.reserved, slots.calling, limiter.reserved, limiter.calling, limiter.in_flight)
         if any(held):
             yield f"{name} holds slots: {held}"
         if context.counters.held:

@@ -36,7 +36,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     if ahead_s is not None:
         yield metrics.CLOCK_AHEAD, (), ahead_s
     for name, backend in inputs.context.planner.backends.items():
-        yield metrics.IN_FLIGHT, (name,), backend.limiter.calling
+        yield metrics.IN_FLIGHT, (name,), backend.limiter.in_flight
         yield metrics.PROFILE_UNHEALTHY, (name,), name in verdict.unhealthy
         yield metrics.PROFILE_REJECTED, (name,), backend.limiter.setup_fault is not None
         yield metrics.BREAKER_OPEN, (name,), backend.limiter.breaker.is_open

@@ -14,6 +14,7 @@ class CallLease:
         self._slots_reservation: Reservation | None = None
         self._limiter_since: float | None = None
         self._slots_since: float | None = None
+        self._is_calling = False
 
     async def enter(self, key: str, tokens: int, lane: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
@@ -36,6 +37,8 @@ class CallLease:
         """The call begins: what it takes of the minute is gone."""
         if self._limiter_reservation is not None:
             self._limiter_reservation.is_used = True
+        self._is_calling = True
+        self._limiter.call_begins()
 
     def report(self, reply: Reply, duration_s: float) -> None:
         """Let the profile's limits learn what the call came to."""
@@ -44,6 +47,9 @@ class CallLease:
 
     def leave(self) -> None:
         """Give back slots and places, as far as they are still held."""
+        if self._is_calling:
+            self._is_calling = False
+            self._limiter.call_ended()
         if self._slots_since is not None:
             self._slots.end_call(self._slots_since)
         if self._limiter_since is not None:

@@ -50,6 +50,8 @@ class ProfileLimiter(Slots):
         self._concurrency = Concurrency(slots)
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
         self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
+        self.in_flight = 0
+        """Calls that its provider works on; `calling` counts those too that wait for the worker."""
         self._probing = 0
         self._paced_until = float("-inf")
 
@@ -141,13 +143,17 @@ class ProfileLimiter(Slots):
     def silent_s(self) -> float:
         """How long calls have been tried without a word from the provider."""
         now = asyncio.get_running_loop().time()
-        return self.watchdog.lasts_s(now, calls=self.calling > 0)
+        return self.watchdog.lasts_s(now, calls=self.in_flight > 0)
 
-    async def begin_call(self, spend_s: float) -> float:
-        """See Slots."""
-        began = await super().begin_call(spend_s)
-        self.watchdog.called(began, others=self.calling > 1)
-        return began
+    def call_begins(self) -> None:
+        """The provider is called now; `call_ended` must follow."""
+        self.in_flight += 1
+        now = asyncio.get_running_loop().time()
+        self.watchdog.called(now, others=self.in_flight > 1)
+
+    def call_ended(self) -> None:
+        """The provider does not work on it any more, or is not waited for."""
+        self.in_flight -= 1
 
     def report(self, reply: Reply, duration_s: float, reservation: Reservation) -> None:
         """Learn from a reply to the holder of a place."""
@@ -174,7 +180,7 @@ class ProfileLimiter(Slots):
             case TimedOut() | Unavailable(status=None):
                 self.watchdog.missed(now)
             case _:
-                self.watchdog.heard(now, others=self.calling > 1)
+                self.watchdog.heard(now, others=self.in_flight > 1)
 
     def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
         """What a call used is known only afterwards; it had been taken at its worst case."""

@@ -1,0 +1,98 @@
+"""What counts as a call in flight: one that its provider works on, and not one that waits."""
+
+import asyncio
+
+import pytest
+
+from services.worker.limits.lease import CallLease
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.limits.slots import Slots
+from tests.unit.worker.builders import answered
+from tests.unit.worker.lane.virtual import run
+
+CALL_S = 10.0
+SPEND_S = 2.0  # long, so that many have a place beside those who call
+
+
+class Meter:
+    """The calls that a provider had at once, and the most that the limiter told of."""
+
+    def __init__(self, limiter: ProfileLimiter, slots: Slots) -> None:
+        self._limiter, self._slots = limiter, slots
+        self.at_provider = self.most = self.told = 0
+
+    async def call(self, number: int) -> None:
+        lease = CallLease(self._limiter, self._slots)
+        try:
+            await lease.enter(f"w-{number}", 0, 0)
+            await asyncio.sleep(SPEND_S)
+            await lease.begin_call(SPEND_S)
+            lease.call_begins()
+            self.at_provider += 1
+            self.most = max(self.most, self.at_provider)
+            await asyncio.sleep(CALL_S)
+            self.at_provider -= 1
+            lease.report(answered(), CALL_S)
+        finally:
+            lease.leave()
+
+    async def watch(self) -> None:
+        while True:
+            self.told = max(self.told, self._limiter.in_flight)
+            await asyncio.sleep(0.1)
+
+
+def test_calls_that_wait_for_the_workers_own_limit_are_not_in_flight() -> None:
+    """20 of 20, and not 26 of 20: an autoscaler divides the one by the other."""
+
+    async def main() -> None:
+        limiter, slots = ProfileLimiter(100), Slots(20)
+        meter = Meter(limiter, slots)
+        watching = asyncio.create_task(meter.watch())
+        await asyncio.gather(*(meter.call(number) for number in range(200)))
+        watching.cancel()
+
+        assert (meter.most, meter.told, limiter.in_flight, limiter.calling) == (20, 20, 0, 0)
+
+    run(main())
+
+
+def test_a_provider_that_was_not_called_is_not_silent() -> None:
+    """Its calls wait for those of another profile, which take all that the worker may have."""
+
+    async def main() -> None:
+        slow, other, slots = ProfileLimiter(1), ProfileLimiter(1), Slots(1)
+        first, second = CallLease(slow, slots), CallLease(other, slots)
+        await first.enter("w-1", 0, 0)
+        await first.begin_call(SPEND_S)
+        first.call_begins()
+        slots.limit += 1  # room for a second place, and then for none to call
+        await second.enter("w-2", 0, 0)
+        slots.limit -= 1
+        waiting = asyncio.create_task(second.begin_call(SPEND_S))
+        await asyncio.sleep(100)
+
+        assert slow.silent_s == pytest.approx(100)
+        assert other.silent_s == 0.0
+        first.leave()
+        await waiting
+        second.call_begins()
+        await asyncio.sleep(5)
+        assert other.silent_s == pytest.approx(5)
+        second.leave()
+
+    run(main())
+
+
+def test_a_lease_that_never_called_leaves_no_call() -> None:
+    async def main() -> None:
+        limiter, slots = ProfileLimiter(1), Slots(1)
+        lease = CallLease(limiter, slots)
+        await lease.enter("w-1", 0, 0)
+        await lease.begin_call(SPEND_S)
+        lease.leave()
+        lease.leave()
+
+        assert (limiter.in_flight, limiter.calling, slots.calling) == (0, 0, 0)
+
+    run(main())
