@@ -2,6 +2,7 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,3 +70,13 @@ def test_the_checklist_names_all_that_the_doctor_looks_at_and_nothing_else() -> 
     found = {one or other for one, other in re.findall(NAMES, text)}
 
     assert sorted({name for line in CHECKLIST for name in checks_of(line)}) == sorted(found)
+
+
+def test_what_is_installed_is_of_this_checkout_and_has_these_extras() -> None:
+    (line,) = re.findall(r"^   pip install (.*)$", PAGE, re.MULTILINE)
+    installed = re.findall(r"'(\S+)\[(\w+)\]'", line)
+
+    assert installed == [(".", "otlp"), ("./contracts", "client")]
+    for place, extra in installed:
+        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text(encoding="utf-8"))
+        assert extra in project["project"]["optional-dependencies"]

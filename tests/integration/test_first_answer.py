@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compose.granting import after, binding, rows_of
+from tests.compose.granting import after, binding, options_of, rows_of
 from tests.integration.bus import ROOT
 from tests.integration.rights import PASSWORD
 from tests.integration.secured import Secured
@@ -22,10 +21,10 @@ from tests.integration.secured import Secured
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 LIMIT_S = 120.0
-USERS = ("acme-admin", "acme-worker", "acme-app")
 PAGE = (ROOT / "docs/production.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## From nothing to a first answer")[2].partition("\n## ")[0]
 BLOCKS = re.findall(r"^   ```(\w+)\n(.*?)^   ```", SECTION, re.MULTILINE | re.DOTALL)
+INSTALL, VARIABLES, MAKE_USERS, GRANT, RUN = range(5)  # the blocks for bash
 # A question for a text: what is scripted is shown as it is.
 ANSWER = {"kind": "answered", "content": "Two."}
 
@@ -69,16 +68,41 @@ def shell(text: str, folder: Path, **variables: str) -> str:
     return said.read_text()
 
 
+def variables(secured: Secured) -> str:
+    """Those of the page, with our broker and password."""
+    text = block("bash", VARIABLES).replace("kafka-1:9093", secured.at("SASL_SSL"))
+    return text.replace("KAFKA_PASSWORD=…", f"KAFKA_PASSWORD={PASSWORD}").replace("…", "none")
+
+
+def noted(lines: str, program: str, folder: Path) -> list[list[str]]:
+    """What the lines tell one of Kafka's scripts, in words; they come in as the page says."""
+    notes, script = folder / f"{program}.notes", folder / program
+    script.write_text(
+        f'#!/bin/sh\nfor word; do printf "%s\\0" "$word"; done >>{notes}\necho >>{notes}\n'
+    )
+    script.chmod(0o755)
+    shell(lines, folder)
+    commands = [line.removesuffix("\0").split("\0") for line in notes.read_text().splitlines()]
+    for words in commands:
+        options = options_of(folder / after(words, "--command-config"))
+        assert options["security.protocol"] == "SASL_SSL"
+    return commands
+
+
+def make_users(secured: Secured, folder: Path) -> None:
+    """The lines of the page."""
+    lines = variables(secured) + block("bash", MAKE_USERS)
+    for words in noted(lines, "kafka-configs.sh", folder):
+        found = re.fullmatch(r"SCRAM-SHA-512=\[password=(.+)\]", after(words, "--add-config"))
+        assert found
+        assert after(words, "--bootstrap-server") == secured.at("SASL_SSL")
+        secured.set_scram_password(found[1], after(words, "--entity-name"))
+
+
 def grant(secured: Secured, folder: Path) -> None:
     """The lines of the page; what they tell `kafka-acls.sh` is done at once for all."""
-    noted = folder / "rows"
-    program = folder / "kafka-acls.sh"
-    program.write_text(
-        f'#!/bin/sh\nfor word; do printf "%s " "$word"; done >>{noted}\necho >>{noted}\n'
-    )
-    program.chmod(0o755)
-    shell(block("bash", 0), folder, BOOTSTRAP=secured.plain, ADMIN_CONFIG="admin.properties")
-    commands = [shlex.split(line) for line in noted.read_text().splitlines()]
+    lines = variables(secured) + block("bash", GRANT)
+    commands = noted(lines, "kafka-acls.sh", folder)
     bindings = [
         binding(after(words, "--allow-principal"), row)
         for words in commands
@@ -88,13 +112,11 @@ def grant(secured: Secured, folder: Path) -> None:
 
 
 async def test_the_lines_of_the_page_lead_to_an_answer(secured: Secured, tmp_path: Path) -> None:
-    for user in USERS:
-        secured.set_scram_password(PASSWORD, user)
     (tmp_path / "answerbus.toml").write_text(settings(secured, tmp_path))
+    (tmp_path / "admin.properties").write_text(block("properties"))
+    await asyncio.to_thread(make_users, secured, tmp_path)
     await asyncio.to_thread(grant, secured, tmp_path)
-
-    lines = block("bash", 1).replace("KAFKA_PASSWORD=…", f"KAFKA_PASSWORD={PASSWORD}")
-    told = await asyncio.to_thread(shell, lines, tmp_path)
+    told = await asyncio.to_thread(shell, variables(secured) + block("bash", RUN), tmp_path)
 
     assert told.splitlines()[-1] == "Two."
     assert "ok      trial" in told
