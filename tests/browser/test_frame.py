@@ -146,7 +146,7 @@ async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(
         await page.keyboard.type("order-1.step-4.dead-letter")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text(
-            "Letter order-1.step-4.dead-letter"
+            "Dead letter order-1.step-4.dead-letter"
         )
         await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
 

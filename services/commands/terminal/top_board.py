@@ -17,10 +17,11 @@ from services.console.state.schema_labels import SchemaLabels
 from services.console.views.lane_grid import LaneCell
 from services.console.views.status import BusStatus, Level, StatusFacts, bus_status
 from services.console.views.units import duration, share, short, usd
+from services.operators.dead_letters.why import why_text
 
 MINUTES = 15
 BAR_CELLS = 24
-CAUSES_SHOWN = 5
+WHYS_SHOWN = 5
 _ENDING_STYLES: Mapping[str, str] = {
     "first": "green",
     "mended": "cyan",
@@ -39,7 +40,10 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class TopFacts:
-    """What is known at one moment; `unhealthy` is why, by profile; `status` is the console's."""
+    """What is known at one moment; `status` is the console's.
+
+    `open_letters` counts by why they died, without paths; `unhealthy` is why, by profile.
+    """
 
     window: Window
     labels: SchemaLabels
@@ -166,7 +170,7 @@ def _lanes(lanes: Sequence[LaneCell]) -> Text:
 
 
 def _letters(letters: Counter[str]) -> Text:
-    named = [f"{cause.replace('_', ' ')} {n:,}" for cause, n in letters.most_common(CAUSES_SHOWN)]
+    named = [f"{why_text(why)} {n:,}" for why, n in letters.most_common(WHYS_SHOWN)]
     return Text.assemble((f"open dead letters {letters.total():,} ", "bold red"), ", ".join(named))
 
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.console.figures.letter_links import letters
+from services.console.figures.letter_links import Pairs, letters, letters_of_problem
 from services.console.state.board import Window
 from services.console.state.minute import ContractCounts, Minute
 from services.console.views.chart import Axis, Chart, columns
 from services.console.views.links import address
+from services.operators.dead_letters.why import kind_text
 
 ENDINGS: Mapping[str, str] = {
     "first": "first try",
@@ -17,7 +18,7 @@ ENDINGS: Mapping[str, str] = {
     "refused": "refused",
     "dead": "dead",
 }
-CAUSES_SHOWN = 5
+PROBLEMS_SHOWN = 5
 MINUTE_MS = 60_000
 
 
@@ -72,26 +73,24 @@ def outcomes_figure(window: Window, path: str) -> Figure:
     return Figure(chart, tuple(legend))
 
 
-def deaths_figure(window: Window, span: tuple[tuple[str, str], ...]) -> Figure:
-    """Dead letters by cause, and where some were replayed; a click leads to those letters."""
-    total = window.total.causes
-    shown = [cause for cause, _ in total.most_common(CAUSES_SHOWN)]
-    words = {f"cause-{n}": cause.replace("_", " ") for n, cause in enumerate(shown)}
-    series = {
-        f"cause-{n}": [step.causes[cause] for step in window.steps] for n, cause in enumerate(shown)
-    }
-    rest = [sum(_left_out(step.causes, shown).values()) for step in window.steps]
+def deaths_figure(window: Window, span: Pairs) -> Figure:
+    """Dead letters by why they died, and where some were replayed; a click leads to them."""
+    total = _died(window.total)
+    shown = [problem for problem, _ in total.most_common(PROBLEMS_SHOWN)]
+    steps = [_died(step) for step in window.steps]
+    words = {f"cause-{n}": kind_text(problem) for n, problem in enumerate(shown)}
+    series = {f"cause-{n}": [step[problem] for step in steps] for n, problem in enumerate(shown)}
+    rest = [step.total() - sum(step[problem] for problem in shown) for step in steps]
     if any(rest):
-        series["cause-rest"], words["cause-rest"] = rest, "other causes"
+        series["cause-rest"], words["cause-rest"] = rest, "other problems"
     base = axis_of(window, "/letters/list")
-    axis = Axis(base.starts_ms, base.step_ms, letters)
-    chart = columns(axis, series, words=words)
+    chart = columns(Axis(base.starts_ms, base.step_ms, letters), series, words=words)
     legend = [
-        LegendEntry(f"cause-{n}", words[f"cause-{n}"], total[cause], letters(span, cause=cause))
-        for n, cause in enumerate(shown)
+        LegendEntry(name, words[name], total[problem], letters_of_problem(span, problem))
+        for name, problem in zip(series, shown, strict=False)
     ]
     if any(rest):
-        legend.append(LegendEntry("cause-rest", "other causes", sum(rest)))
+        legend.append(LegendEntry("cause-rest", words["cause-rest"], sum(rest)))
     if window.total.replayed:
         legend.append(LegendEntry("replayed", "replayed then", window.total.replayed))
     return Figure(_with_replays(chart, [step.replayed for step in window.steps]), tuple(legend))
@@ -108,8 +107,12 @@ def spend_figure(window: Window, path: str) -> Figure:
     return Figure(chart, tuple(legend))
 
 
-def _left_out(causes: Counter[str], shown: Sequence[str]) -> Mapping[str, int]:
-    return {cause: count for cause, count in causes.items() if cause not in shown}
+def _died(minute: Minute) -> Counter[str]:
+    """Dead letters of all contracts by their last failure, or by their cause where none failed."""
+    found = Counter[str]()
+    for counts in minute.contracts.values():
+        found.update(counts.died)
+    return found
 
 
 def _with_replays(chart: Chart, replayed: Sequence[int]) -> Chart:

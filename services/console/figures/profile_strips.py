@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from services.console.figures.outcome_charts import Figure, LegendEntry, axis_of
 from services.console.state.board import AWAY, Window
@@ -21,11 +22,15 @@ CLASSES: Mapping[str, str] = {
 _UNUSABLE = frozenset({"malformed", "invalid", "truncated"})
 _EDGE_STEP = 3  # buckets of a row of the heat map
 CALLS_PX, LATENCY_PX = 90, 70
+_NONE_REPORTED: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """What a profile did in all of a time; its name is the key of its counts."""
+    """What a profile did in all of a time; its name is the key of its counts.
+
+    `reported` is what workers say is wrong with it now.
+    """
 
     name: str
     made: int
@@ -33,6 +38,7 @@ class ProfileRow:
     p50_ms: float | None
     p95_ms: float | None
     away_now: bool
+    reported: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +51,32 @@ class ProfileStrip:
     heat: HeatMap
 
 
-def profile_rows(window: Window, health: HealthHistory) -> list[ProfileRow]:
-    """Those that were called in this time: first those that are away, then the busiest."""
+def profile_rows(
+    window: Window, health: HealthHistory, reported: Mapping[str, str] = _NONE_REPORTED
+) -> list[ProfileRow]:
+    """Those that were called in this time or are unhealthy now; these first, then the busiest."""
     last, end_ms = window.steps[-1:], window.end_ms
     rows = []
-    for name, total in window.total.profiles.items():
+    for name in {**window.total.profiles, **reported}:
+        total = window.total.profiles.get(name, ProfileCounts())
         p50_ms, p95_ms = (total.took.quantile_ms(share) for share in (0.5, 0.95))
         now = [step.profiles.get(name, ProfileCounts()) for step in last]
-        reported = health.was_unhealthy(name, window.starts_ms[-1], end_ms)
-        away = any(_band(step, reported=reported) == "away" for step in now)
-        rows.append(ProfileRow(name, total.made, total.answered, p50_ms, p95_ms, away))
-    return sorted(rows, key=lambda row: (not row.away_now, -row.made))
+        was_reported = health.was_unhealthy(name, window.starts_ms[-1], end_ms)
+        away = any(_band(step, reported=was_reported) == "away" for step in now)
+        why = reported.get(name)
+        rows.append(ProfileRow(name, total.made, total.answered, p50_ms, p95_ms, away, why))
+    return sorted(rows, key=lambda row: (not row.reported, not row.away_now, -row.made))
 
 
-def profile_strips(window: Window, health: HealthHistory, path: str) -> list[ProfileStrip]:
+def profile_strips(
+    window: Window,
+    health: HealthHistory,
+    path: str,
+    reported: Mapping[str, str] = _NONE_REPORTED,
+) -> list[ProfileStrip]:
     """The same profiles over time."""
     axis = axis_of(window, path)
-    return [_strip(row, window, axis, health) for row in profile_rows(window, health)]
+    return [_strip(row, window, axis, health) for row in profile_rows(window, health, reported)]
 
 
 def call_classes(counts: ProfileCounts) -> Mapping[str, int]:

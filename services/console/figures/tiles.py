@@ -54,7 +54,9 @@ def tiles(inputs: TileInputs) -> list[Tile]:
 def _waiting(inputs: TileInputs) -> Tile:
     ages = [lane.age_ms for lane in inputs.lanes if lane.age_ms is not None]
     oldest = max(ages, default=0)
-    note = f"the oldest for {duration(oldest)}" if oldest else "nothing waits"
+    unknown = "not known yet" if inputs.lag is None else "since when is unknown"
+    note = unknown if inputs.lag != 0 else "nothing waits"
+    note = f"the oldest for {duration(oldest)}" if oldest else note
     value = "unknown" if inputs.lag is None else f"{inputs.lag:,}"
     level: Level = level_of(oldest, AGE_WARN_MS, AGE_BAD_MS) if inputs.lag is not None else "plain"
     return Tile("Requests waiting", value, level, note, href="/lanes")

@@ -8,7 +8,7 @@ from services.console.figures.profile_strips import profile_strips
 from services.console.figures.spend_rows import by_contract, by_label, by_model
 from services.console.form import known_names
 from services.console.pages.render import page
-from services.console.pages.window import asked_time, lanes_now
+from services.console.pages.window import asked_time, lanes_now, unhealthy_now
 from services.console.views.lane_grid import LEVEL_WORDS
 from services.console.views.time_range import TITLES
 
@@ -20,14 +20,15 @@ async def profiles(request: web.Request) -> web.Response:
     """A strip for each profile that was called."""
     asked = asked_time(request)
     health = request.app[CONTEXT].poller.results.health
+    strips = profile_strips(asked.window, health, "/profiles", unhealthy_now(request))
     return page(
         request,
         "profiles.html",
         time_range=asked.time_range,
         range_titles=TITLES,
         step=asked.step,
-        strips=profile_strips(asked.window, health, "/profiles"),
-        strips_open=STRIPS_OPEN,
+        strips=strips,
+        strips_open=[one.row.name for one in strips if one.row.made][:STRIPS_OPEN],
     )
 
 

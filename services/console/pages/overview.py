@@ -10,7 +10,7 @@ from services.console.figures.profile_strips import profile_rows
 from services.console.figures.spend_rows import by_model
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.render import page
-from services.console.pages.window import asked_time, lanes_now
+from services.console.pages.window import asked_time, lanes_now, unhealthy_now
 from services.console.views.lane_grid import LEVEL_WORDS, longest_waiting
 from services.console.views.time_range import TITLES, span_pairs
 
@@ -48,7 +48,7 @@ async def overview(request: web.Request) -> web.Response:
         lanes=longest_waiting(lanes, LANES_SHOWN),
         lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
         age_words=LEVEL_WORDS,
-        profiles=profile_rows(window, poll_results.health),
+        profiles=profile_rows(window, poll_results.health, unhealthy_now(request)),
         models=by_model(window.total),
         rows_shown=ROWS_SHOWN,
         waiting=state.board.waiting.most_common(),

@@ -1,5 +1,6 @@
 """The time that a page asks for, and what the board has of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from services.console.state.board import KEPT_MINUTES, Window
 from services.console.state.minute import Minute
 from services.console.views.filters import FilterFault
 from services.console.views.lane_grid import LaneCell
+from services.console.views.status import unhealthy_profiles
 from services.console.views.time_range import MINUTE_MS, NAMES, TimeRange, time_range_of
 
 
@@ -57,3 +59,9 @@ def lanes_now(request: web.Request) -> list[LaneCell]:
         state.board.waits.oldest_ms,
     )
     return lane_cells(inputs, int(context.now() * 1000))
+
+
+def unhealthy_now(request: web.Request) -> Mapping[str, str]:
+    """By profile, what workers say is wrong with it."""
+    context = request.app[CONTEXT]
+    return unhealthy_profiles(context.poller.results.profiles, int(context.now() * 1000))

@@ -31,9 +31,12 @@ class RequestTimes:
                 self._thin()
 
     def written_ms(self, offset: int) -> int | None:
-        """About when the request of that offset was written; None if that is not known."""
+        """About when it was written, or the first one after it; None if no request was read.
+
+        A group that never committed stands at 0, and older records may be gone by then.
+        """
         at = bisect_right(self._offsets, offset)
-        return self._at_ms[at - 1] if at else None
+        return self._at_ms[max(0, at - 1)] if self._at_ms else None
 
     def _thin(self) -> None:
         old, kept = len(self._offsets) - NEWEST, [0]

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from services.console.views.chart import Axis, Column
 from services.console.views.scale import Tick
 from services.console.views.units import duration
+from services.console.views.words import count_text
 
 LEVELS = 6
-ROW_PX = 20
+ROW_PX, ROW_PX_MAX = 20, 34  # of a row: few of them are higher
+HEIGHT_PX = 200  # of few rows together
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class HeatMap:
 
     height: int
     columns: tuple[Column, ...]
+    row_px: int
     cells: tuple[Cell, ...]
     y_ticks: tuple[Tick, ...]
     x_ticks: tuple[Tick, ...]
@@ -43,6 +46,7 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
     used = [n for n in range(len(edges_ms)) if any(step[n] for step in counts)]
     first, last = (used[0], used[-1]) if used else (0, 0)
     rows = last - first + 1
+    row_px = min(ROW_PX_MAX, max(ROW_PX, HEIGHT_PX // rows))
     highest = max((count for step in counts for count in step), default=0)
     cells, columns = [], []
     for number, step in enumerate(counts):
@@ -50,14 +54,15 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
         column = axis.column(number, _told(found, edges_ms))
         columns.append(column)
         cells += [
-            Cell(column.x, (last - n) * ROW_PX, column.width, _level(count, highest))
+            Cell(column.x, (last - n) * row_px, column.width, _level(count, highest))
             for n, count in found
         ]
     every = max(1, rows // 5)
     ticks = tuple(
-        Tick((last - n) * ROW_PX, duration(edges_ms[n])) for n in range(first, last + 1, every)
+        Tick((last - n) * row_px + (row_px - ROW_PX) / 2, duration(edges_ms[n]))
+        for n in range(first, last + 1, every)
     )
-    return HeatMap(rows * ROW_PX, tuple(columns), tuple(cells), ticks, axis.ticks)
+    return HeatMap(rows * row_px, tuple(columns), row_px, tuple(cells), ticks, axis.ticks)
 
 
 def _level(count: int, highest: int) -> int:
@@ -72,4 +77,5 @@ def _told(found: Sequence[tuple[int, int]], edges_ms: Sequence[float]) -> str:
     bucket, most = max(found, key=lambda pair: pair[1])
     count = sum(count for _, count in found)
     longest = duration(edges_ms[found[-1][0]])
-    return f"{count:,} calls, {most:,} in up to {duration(edges_ms[bucket])}, all in {longest}"
+    usual = duration(edges_ms[bucket])
+    return f"{count_text(count, 'call')}, {most:,} in up to {usual}, all in {longest}"

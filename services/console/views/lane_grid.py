@@ -11,7 +11,10 @@ LEVEL_WORDS = ("nothing waits", "under 10 s", "under 1 min", "under 5 min", "5 m
 
 @dataclass(frozen=True, slots=True)
 class LaneCell:
-    """One lane; `level` is 0 (nothing waits) to 4, `age_ms` None where nothing is known to wait."""
+    """One lane; `level` is 0 (nothing waits) to 4, `age_ms` that of its oldest request, if known.
+
+    With a lag and no age something waits, and nothing more is known of it.
+    """
 
     partition: int
     worker: str | None
@@ -24,12 +27,16 @@ class LaneCell:
     @property
     def level(self) -> int:
         """Of its colour."""
-        return sum((self.age_ms or 0) >= step for step in AGE_STEPS_MS)
+        if self.age_ms is None:
+            return 1 if self.lag else 0
+        return sum(self.age_ms >= step for step in AGE_STEPS_MS)
 
     @property
     def age(self) -> str:
         """Of its oldest request, in words."""
-        return "nothing waits" if self.age_ms is None else duration(self.age_ms)
+        if self.age_ms is None:
+            return "age unknown" if self.lag else "nothing waits"
+        return duration(self.age_ms)
 
     @property
     def label(self) -> str:
@@ -41,5 +48,7 @@ class LaneCell:
 
 def longest_waiting(cells: Sequence[LaneCell], count: int) -> list[LaneCell]:
     """At most so many, those whose oldest request has waited longest, in their order."""
-    oldest = sorted(cells, key=lambda cell: (-(cell.age_ms or 0), cell.partition))[:count]
+    oldest = sorted(cells, key=lambda cell: (-(cell.age_ms or 0), -cell.level, cell.partition))[
+        :count
+    ]
     return sorted(oldest, key=lambda cell: cell.partition)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from services.console.views.run_stretches import call_stretches, run_stretches, step_stretches
 from services.console.views.scale import Tick
@@ -81,7 +81,7 @@ def _tree(run: RunNode, now: datetime, *, operator: bool) -> RunTree:
 
 def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterator[_Node]:
     open_id = None if run.state == "ended" else run.request_id
-    line = RunLine(depth, "run", run_text(run), open_id=open_id)
+    line = RunLine(depth, "run", run_text(run, UTC), open_id=open_id)
     yield _Node(line, tuple(run_stretches(run, now)))
     for step in run.steps:
         line = RunLine(depth + 1, "step", step_text(step, show_content=operator))

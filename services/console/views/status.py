@@ -1,7 +1,7 @@
 """One status for the top of every page: how bad it is, and why in one sentence each; pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -25,6 +25,16 @@ _WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "check_failed": ("Profile {} cannot be used", "{} profiles cannot be used"),
         "failing": ("The provider of profile {} fails", "The providers of {} profiles fail"),
         "silent": ("No word from profile {}", "No word from {} profiles"),
+    }
+)
+# The same in a table, beside the name of the profile.
+_SHORT_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "no_connection": "no connection",
+        "rejected": "turned down by the provider",
+        "check_failed": "cannot be used",
+        "failing": "the provider fails",
+        "silent": "no word",
     }
 )
 _UNANSWERED = ("Profile {} gives no answers", "{} profiles give no answers")
@@ -103,6 +113,16 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
         yield StatusFinding("amber", "The topics are being read", said)
 
 
+def unhealthy_profiles(profiles: Iterable[ProfileStatus], now_ms: int) -> Mapping[str, str]:
+    """By name, what workers say is wrong: `no connection since 11:58 UTC; 23 requests waiting`."""
+    return {
+        one.name: f"{_SHORT_WORDS.get(one.problem, 'unhealthy')}{_since([one], now_ms)}"
+        f"{_held([one], now_ms)}"
+        for one in sorted(profiles, key=lambda one: one.name)
+        if one.problem
+    }
+
+
 def _profiles(facts: StatusFacts) -> Iterator[StatusFinding]:
     """One finding for each kind of problem, with all profiles that have it."""
     by_problem = defaultdict[str, list[ProfileStatus]](list)
@@ -113,10 +133,15 @@ def _profiles(facts: StatusFacts) -> Iterator[StatusFinding]:
         headline, names = _named(
             *_WORDS.get(problem, _OTHER), [profile.name for profile in profiles]
         )
-        since = min((one.since_ms for one in profiles if one.since_ms is not None), default=None)
-        told = "" if since is None else f" since {clock_text(since, facts.now_ms)}"
         whys = tuple(dict.fromkeys(one.text for one in profiles if one.text))
-        yield StatusFinding("red", headline, f"{told}{names}{_held(profiles, facts.now_ms)}", whys)
+        rest = f"{_since(profiles, facts.now_ms)}{names}{_held(profiles, facts.now_ms)}"
+        yield StatusFinding("red", headline, rest, whys)
+
+
+def _since(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
+    """When the first of them became unhealthy."""
+    since_ms = min((one.since_ms for one in profiles if one.since_ms is not None), default=None)
+    return "" if since_ms is None else f" since {clock_text(since_ms, now_ms)}"
 
 
 def _held(profiles: Sequence[ProfileStatus], now_ms: int) -> str:

@@ -21,6 +21,7 @@ _AT = " at "
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
         "malformed": "the answer is no JSON",
+        "invalid": "the answer breaks its schema",
         "truncated": "the answer was cut at the output limit",
         "refused": "the model or its provider declined",
         "throttled": "the provider was busy",
@@ -92,12 +93,17 @@ def without_path(value: str) -> str:
     return value.partition(_AT)[0]
 
 
+def kind_text(kind: str) -> str:
+    """A kind of failure, or of cause, in words for people."""
+    return _WORDS.get(kind, kind.replace("_", " "))
+
+
 def why_text(value: str) -> str:
     """A `str(Why)` in words for people: `/actions/0/args is no JSON`."""
     head, _, path = value.partition(_AT)
     kind, _, code = head.partition(": ")
     words = _PROBLEM_WORDS.get(code)
-    said = _WORDS.get(kind, kind.replace("_", " "))
+    said = kind_text(kind)
     if kind == "invalid":
         return f"{path or 'the answer'} {words or f'breaks the rule {code}'}"
     if not code:

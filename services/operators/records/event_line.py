@@ -46,6 +46,7 @@ STYLES: Mapping[str, str] = MappingProxyType(
     }
 )
 _KIND_WIDTH = max(map(len, STYLES))
+SECONDS_MAX = 120  # a longer wait is told in minutes
 _BAR_MAX = 12  # attempts that a bar can show
 
 
@@ -74,9 +75,15 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
 
 
 def retry_text(retry: RetryRequest) -> str:
-    """Which attempt is next, when, and why."""
-    why = failure_text(retry.failure)
-    return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, since {why}"
+    """Which attempt is next, how long it waits, and why."""
+    return f"{next_text(retry)}, since {failure_text(retry.failure)}"
+
+
+def next_text(retry: RetryRequest) -> str:
+    """Which attempt is next, and how long it waits, which is the same in all time zones."""
+    wait_s = max(0.0, (retry.not_before - retry.at).total_seconds())
+    wait = f"{wait_s:.1f} s" if wait_s < SECONDS_MAX else f"{wait_s / 60:.0f} min"
+    return f"attempt {retry.next_attempt} in {wait}"
 
 
 def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event

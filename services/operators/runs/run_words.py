@@ -1,6 +1,7 @@
 """What a run, a step and a call say of themselves in a tree, in words for people; pure."""
 
 from collections.abc import Iterator, Mapping
+from datetime import tzinfo
 from types import MappingProxyType
 from typing import assert_never
 
@@ -15,6 +16,7 @@ from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
 ARGS_CHARS_MAX = 200
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
+MILLISECONDS_MAX = 1_000  # what takes longer is told in seconds
 _MICRO = 1_000_000
 _WAITING: Mapping[CallStatus, str] = MappingProxyType(
     {
@@ -26,10 +28,11 @@ _WAITING: Mapping[CallStatus, str] = MappingProxyType(
 )
 
 
-def run_text(run: RunNode) -> str:
+def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
     """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`.
 
     What it cost is told with all below it; then what it took itself, if something is below it.
+    Times are those of `zone`, or of this machine.
     """
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
     if run.agent:
@@ -45,15 +48,15 @@ def run_text(run: RunNode) -> str:
     if any(call.children for call in run.calls):
         own = (_count(run.own.attempts, "attempt"), *_cost(run.own))
         parts.append(f"itself {', '.join(own)}")
-    parts.append(state_text(run))
+    parts.append(state_text(run, zone))
     if run.cancel:
         parts.append(f"cancelled by {run.cancel.by}: {run.cancel.reason}")
     return plain_line(" · ".join(parts))
 
 
-def state_text(run: RunNode) -> str:
+def state_text(run: RunNode, zone: tzinfo | None = None) -> str:
     """How it stands, and since when."""
-    since = f" since {run.since.astimezone():%Y-%m-%d %H:%M:%S}" if run.since else ""
+    since = f" since {run.since.astimezone(zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
     match run.state:
         case "working":
             return f"works on its next step{since}"
@@ -89,12 +92,16 @@ def _ended(run: RunNode) -> str:
 
 def step_text(step: StepNode, *, show_content: bool) -> str:
     """Which attempt it was, how long it took, what it cost, and what the model said."""
-    took = "" if step.took_ms is None else f"  {step.took_ms / 1000:.1f} s"
-    said = "".join(f'  said "{text}"' for text in step.said) if show_content else ""
-    cost = "".join(f"  {part}" for part in _cost(step.spent))
     which = f"attempt {step.attempt}" if step.is_asked else "proposals"
-    chosen = f"  chose {step.chosen}" if step.chosen else ""
-    return plain_line(f"step {step.n}  {which}{took}{cost}{chosen}{said}")
+    parts = [f"step {step.n}", which]
+    if step.took_ms is not None:
+        parts.append(_took(step.took_ms))
+    parts += _cost(step.spent)
+    if step.chosen:
+        parts.append(f"chose {step.chosen}")
+    if show_content:
+        parts += [f'said "{text}"' for text in step.said]
+    return plain_line(" · ".join(parts))
 
 
 def call_text(call: CallNode, *, show_content: bool) -> str:
@@ -106,12 +113,13 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     value = ""
     if show_content and isinstance(call.outcome, outcomes.CallOk):
         value = f" {cut(json_line(call.outcome.value))}"
-    took = "" if call.took_ms is None else f"  {call.took_ms:,} ms"
-    decided = ""
+    parts = [f"{call.tool}{_proposer(call)}{args}", f"{how}{value}"]
+    if call.took_ms is not None:
+        parts.append(_took(call.took_ms))
     if call.decision is not None:
         control = call.decision.control
-        decided = f"  {call.decision.effect} by {control.by}: {control.reason}"
-    return plain_line(f"{call.tool}{_proposer(call)}{args}  {how}{value}{took}{decided}")
+        parts.append(f"{call.decision.effect} by {control.by}: {control.reason}")
+    return plain_line(" · ".join(parts))
 
 
 def approve_text(call_id: str) -> str:
@@ -162,6 +170,10 @@ def _proposer(call: CallNode) -> str:
 def cut(text: str) -> str:
     """At most so many characters; a longer text shows that it is cut."""
     return text if len(text) <= ARGS_CHARS_MAX else f"{text[: ARGS_CHARS_MAX - 1]}…"
+
+
+def _took(ms: int) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= MILLISECONDS_MAX else f"{ms} ms"
 
 
 def _cost(spent: Spent) -> Iterator[str]:

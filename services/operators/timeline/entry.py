@@ -30,7 +30,7 @@ from services.escaping import plain, plain_line
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
-from services.operators.records.event_line import result_text, retry_text
+from services.operators.records.event_line import next_text, result_text, retry_text
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.tool_text import tool_text
@@ -177,7 +177,7 @@ def _failed(retry: RetryRequest) -> str | None:
     """What `retry_text` would say, if it would quote the model."""
     if not isinstance(retry.failure, Refused):
         return None
-    return f"attempt {retry.next_attempt} at {retry.not_before.astimezone():%H:%M:%S}, declined"
+    return f"{next_text(retry)}, declined"
 
 
 def _without_words(text: str, failure: object) -> str:

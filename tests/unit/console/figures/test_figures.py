@@ -15,12 +15,16 @@ from services.console.state.board import Board
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary
 from services.console.state.request_times import RequestTimes
+from services.console.views.lane_grid import longest_waiting
+from services.console.views.profile_status import ProfileStatus
+from services.console.views.status import unhealthy_profiles
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
 SPAN = (("from", "a"), ("to", "b"))
 DIGEST = body_of("result/dep_bump")["schema"]["digest"]
+MODEL = {"provider": "openai", "model": "m", "dialect": "openai"}
 USAGE = {"input_tokens": 10, "output_tokens": 5, "micro_usd": 7}
 
 
@@ -62,12 +66,14 @@ def test_outcomes_are_columns_by_how_requests_ended() -> None:
     assert now.href.startswith("/?from=")
 
 
-def test_dead_letters_are_columns_by_cause_that_lead_to_them() -> None:
+def test_dead_letters_are_columns_by_why_they_died_that_lead_to_them() -> None:
     figure = deaths_figure(lived().window(NOON_MS, 2, 2), SPAN)
 
     assert [(entry.name, entry.count) for entry in figure.legend] == [
-        ("unknown profile", 2), ("deadline passed", 1), ("replayed then", 1),
+        ("unknown profile", 2), ("the provider did not answer in time", 1), ("replayed then", 1),
     ]  # fmt: skip
+    assert "cause=unknown_profile" in str(figure.legend[0].href)
+    assert "failure=timed_out" in str(figure.legend[1].href)
     now = figure.chart.columns[1]
     assert now.mark == 1
     assert now.label.endswith("; 1 replayed")
@@ -135,14 +141,13 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
 
 def test_profiles_that_are_away_stand_before_the_busiest() -> None:
     away = {"kind": "unavailable", "status": None}
-    model = {"provider": "openai", "model": "m", "dialect": "openai"}
     called = (("busy", None), ("busy", None), ("quiet", None), ("gone", away))
     board = board_of(
         *(
             stored(
                 f"attempt/{'retry' if failure else 'result'}",
                 failure=failure,
-                model={"profile": name, **model},
+                model={"profile": name, **MODEL},
             )
             for name, failure in called
         )
@@ -156,6 +161,29 @@ def test_profiles_that_are_away_stand_before_the_busiest() -> None:
     health.take(NOON_MS, ["quiet"])
     rows = profile_rows(board.window(NOON_MS, 4, 4), health)
     assert [row.name for row in rows if row.away_now] == ["quiet", "gone"]
+
+
+def test_profiles_that_workers_call_unhealthy_stand_first_with_why_and_without_a_call() -> None:
+    called = stored("attempt/result", model={"profile": "busy", **MODEL})
+    window = board_of(called).window(NOON_MS, 4, 4)
+    told = unhealthy_profiles(
+        [
+            ProfileStatus("gone", "no_connection", "10.0.0.9 refuses", NOON_MS - 95_000, 23, None),
+            ProfileStatus("new", "a word of a later version"),
+            ProfileStatus("busy"),
+        ],
+        NOON_MS,
+    )
+
+    rows = profile_rows(window, HealthHistory(), told)
+    assert [(row.name, row.made, row.reported) for row in rows] == [
+        ("gone", 0, "no connection since 11:58 UTC; 23 requests waiting"),
+        ("new", 0, "unhealthy"),
+        ("busy", 1, None),
+    ]
+    strip, *_ = profile_strips(window, HealthHistory(), "/profiles", told)
+    assert strip.heat.is_empty
+    assert strip.calls.legend == ()
 
 
 def test_money_is_told_by_contract_model_and_label_with_what_repairs_cost() -> None:
@@ -192,6 +220,30 @@ def test_a_lane_is_as_old_as_its_oldest_request(
     (cell,) = lane_cells(LaneInputs(lanes, {}, lag, {0: 20}, {0: times}, retry_ms), NOON_MS)
 
     assert (cell.level, cell.age) == (level, age)
+
+
+def test_a_lane_with_a_lag_is_never_idle_even_if_nothing_is_known_of_its_requests() -> None:
+    idle, behind = lane_cells(LaneInputs([], {}, {0: 0, 1: 762}, {}, {}, {}), NOON_MS)
+
+    assert (idle.level, idle.age) == (0, "nothing waits")
+    assert (behind.level, behind.age) == (1, "age unknown")
+    assert longest_waiting([idle, behind], 1) == [behind]
+    window = lived().window(NOON_MS, 1, 1)
+    for lag, note in (
+        (762, "since when is unknown"),
+        (0, "nothing waits"),
+        (None, "not known yet"),
+    ):
+        (waiting, *_) = tiles(TileInputs(window, None, [behind], lag, 1, 2, 3, SPAN))
+        assert waiting.note == note
+
+
+def test_the_oldest_request_of_a_group_that_never_committed_is_the_first_that_is_kept() -> None:
+    times = RequestTimes()
+    times.take(1_000, NOON_MS - 90_000)  # those before it were deleted by retention
+    (cell,) = lane_cells(LaneInputs([], {}, {0: 5}, {}, {0: times}, {}), NOON_MS)
+
+    assert cell.age == "1 min 30 s"
 
 
 def test_tiles_say_what_is_out_of_order() -> None:

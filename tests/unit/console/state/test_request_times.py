@@ -3,13 +3,14 @@
 from services.console.state.request_times import OLD_STEP_MS, SAMPLES_MAX, STEP_MS, RequestTimes
 
 
-def test_a_request_is_as_old_as_the_sample_before_it() -> None:
+def test_a_request_is_as_old_as_the_sample_before_it_or_as_the_first_that_is_kept() -> None:
     times = RequestTimes()
+    assert times.written_ms(0) is None
     for offset, at_ms in ((10, 0), (11, 10), (12, STEP_MS), (20, 9 * STEP_MS)):
         times.take(offset, at_ms)
 
     assert [times.written_ms(offset) for offset in (9, 10, 11, 12, 19, 99)] == [
-        None, 0, 0, STEP_MS, STEP_MS, 9 * STEP_MS,
+        0, 0, 0, STEP_MS, STEP_MS, 9 * STEP_MS,
     ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from services.console.views.chart import Axis, Part, columns, lines
 from services.console.views.flow import NODE_MIN_PX, FlowCount, flow
-from services.console.views.heat_map import LEVELS, ROW_PX, heat_map
+from services.console.views.heat_map import LEVELS, ROW_PX, ROW_PX_MAX, heat_map
 from services.console.views.lane_grid import LaneCell, longest_waiting
 from services.console.views.scale import time_ticks, top_of, value_ticks
 from services.console.views.shares import shares, sparks
@@ -76,8 +76,9 @@ def test_a_heat_map_has_rows_only_where_something_is_and_the_longest_above() -> 
     found = heat_map(axis(2), [[0, 1, 0, 0], [0, 0, 100, 0]], [10, 100, 1_000, 10_000])
 
     short_one, long_one = found.cells
-    assert found.height == 2 * ROW_PX
-    assert (short_one.y, long_one.y) == (ROW_PX, 0)
+    assert found.height == 2 * found.row_px
+    assert ROW_PX <= found.row_px <= ROW_PX_MAX
+    assert (short_one.y, long_one.y) == (found.row_px, 0)
     assert short_one.level < long_one.level == LEVELS
     assert found.columns[1].label.endswith("100 calls, 100 in up to 1.0 s, all in 1.0 s")
 

@@ -115,7 +115,7 @@ def test_a_retry_says_which_attempt_is_next_and_why() -> None:
     line = words(seen("retry_request/invalid"))
 
     assert line.startswith(
-        f"retry_request      order-4711 {REQUEST_ID} plan_proposal.v1 attempt 2 at"
+        f"retry_request      order-4711 {REQUEST_ID} plan_proposal.v1 attempt 2 in 0.7 s"
     )
     assert line.endswith(
         "since the answer breaks its schema: /manifest_path: a relative path below the working "

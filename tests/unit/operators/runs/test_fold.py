@@ -4,6 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterable
+from datetime import UTC, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from answerbus.budget import Spent
 from answerbus.event import Event
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data, tree_of
+from services.operators.runs.run_words import state_text
 from services.operators.runs.tree import RunNode
 from tests.unit.operators.runs.events import (
     BEGAN,
@@ -84,14 +86,25 @@ def test_it_is_shown_as_a_tree_without_what_was_said() -> None:
 
     assert "r-1 support v3 · 2 steps · 3 attempts of 20" in text
     assert "waits for approval since" in text
-    assert "── step 1  attempt 1  2.1 s  876 tokens  $0.0003\n" in text
-    assert "── orders.get_order  ok  31 ms\n" in text
-    assert "── orders.refund  awaits approval\n" in text
+    assert "── step 1 · attempt 1 · 2.1 s · 876 tokens · $0.0003\n" in text
+    assert "── orders.get_order · ok · 31 ms\n" in text
+    assert "── orders.refund · awaits approval\n" in text
     assert "answerbus approvals approve r-1.call.2.0" in text
     assert "Looking it up." not in text
     assert "4711" not in text
     assert 'said "Looking it up."' in whole
     assert 'orders.get_order {"order_id":"4711"}' in whole.replace(": ", ":")
+
+
+def test_times_are_those_of_the_zone_that_is_asked_for() -> None:
+    (run,) = folded(a_run())
+    east = timezone(timedelta(hours=5, minutes=30))
+    utc, there = (state_text(run, zone) for zone in (UTC, east))
+
+    assert run.since is not None
+    assert utc == f"waits for approval since {run.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    assert there == f"waits for approval since {run.since.astimezone(east):%Y-%m-%d %H:%M:%S}"
+    assert utc != there
 
 
 def test_programs_get_the_same_tree() -> None:
@@ -137,7 +150,7 @@ def test_a_run_that_ended_says_how_and_leaves_nothing_to_be_approved() -> None:
     text = shown(run)
     assert "dead letter: " in text
     assert "cancelled by ops@acme: order withdrawn" in text
-    assert "── orders.refund  ended\n" in text
+    assert "── orders.refund · ended\n" in text
 
 
 def test_a_letter_about_another_record_of_that_id_ends_no_run() -> None:
@@ -218,7 +231,7 @@ def test_each_node_says_what_it_cost_and_a_run_also_what_is_below_it() -> None:
     assert root.steps[0].spent == took(2), "with the attempt that failed before it"
     text = shown(root)
     assert " · 3,504 tokens · $0.0013 · itself 2 attempts, 1,752 tokens, $0.0007 · " in text
-    assert "step 1  attempt 2  2.1 s  1,752 tokens  $0.0007\n" in text
+    assert "step 1 · attempt 2 · 2.1 s · 1,752 tokens · $0.0007\n" in text
     assert "r-1.call.2.0.call.1.0 · 1 attempt · 876 tokens · $0.0003 · answered" in text
     data = json.loads(json.dumps(as_data(root, show_content=False)))
     below = data["steps"][0]["calls"][0]["children"][0]

@@ -59,7 +59,7 @@ def test_a_request_that_is_tried_twice_and_asked_again(partition: Partition) -> 
         ("retry_ended", "r-1", "taken off the list of retries"),
         ("closed", "r-1", "closed in the ledger as result; later copies are dropped"),
     ]
-    assert entries[2].text.startswith("to be tried again: attempt 2 at ")
+    assert entries[2].text.startswith("to be tried again: attempt 2 in ")
     assert entries[2].text.endswith("since no answer within 9 s")
     assert [one.at for one in entries] == sorted(one.at for one in entries)
     assert entries[0].place == partition.stored[0].place
