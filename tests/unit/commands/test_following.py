@@ -92,7 +92,7 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
         "step 1",
         '  said "Looking it up."',
         '  orders.get_order {"order_id": "4711"}  called',
-        '  orders.get_order {"order_id": "4711"}  ok {"state": "shipped"}  31 ms',
+        '  orders.get_order {"order_id": "4711"} · ok {"state": "shipped"} · 31 ms',
     ]
     assert "\x1b" not in str(lines)
 
@@ -104,7 +104,7 @@ def test_a_pipe_is_told_how_to_approve_a_call(capsys: pytest.CaptureFixture[str]
             assert isinstance(one, StepEvent)
             view.show(Followed(one, "0:0.0.0.0"))
 
-    line = '  orders.refund {"order_id": "4711"}  awaits approval'
+    line = '  orders.refund {"order_id": "4711"} · awaits approval'
     approve = "    answerbus approvals approve r-1.call.1.0 --reason …"
     assert capsys.readouterr().out.splitlines() == ["step 1", line, line, approve]
 

@@ -251,8 +251,8 @@ def test_proposals_are_no_attempt_and_the_tree_says_which_one_was_chosen() -> No
     ]
     (run,) = folded(begun)
     assert run.own == Spent(), "nothing was asked yet"
-    assert "step 1  proposals\n" in shown(run)
-    assert "propose by fast  called\n" in shown(run)
+    assert "step 1 · proposals\n" in shown(run)
+    assert "propose by fast · called\n" in shown(run)
 
     two = [attempt("r-1", number, outcome="retry") for number in (1, 2)]
     chose: dict[str, Any] = {
@@ -268,7 +268,7 @@ def test_proposals_are_no_attempt_and_the_tree_says_which_one_was_chosen() -> No
     (run,) = folded([*begun, *two, *end])
     assert [it.spent.attempts for it in run.steps] == [0, 3]
     assert run.own.attempts == 3
-    assert "step 2  attempt 3" in shown(run)
+    assert "step 2 · attempt 3" in shown(run)
     assert "chose r-1.call.1.1\n" in shown(run)
     assert "Short." not in shown(run)
     first, last = json.loads(json.dumps(as_data(run, show_content=False)))["steps"]
