@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
@@ -12,10 +19,13 @@ from answerbus.budget import Budget
 from answerbus.private.runs import BestOf, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
-from answerbus.wire import Digest, Wire
+from answerbus.wire import Digest, Name, Wire, at_most_bytes
 from services.section import JSON_IN_VARIABLE, Section
 
 GROUP = "answerbus.agents"
+
+
+_NAME = TypeAdapter[str](Name)
 
 
 class AgentError(Exception):
@@ -38,11 +48,11 @@ class AgentSettings(Section):
     """`[agents.NAME]`: what an agent is told, which tools it has, and how far it may go.
 
     `tools` is all that exists for it. `approvals` are rules for some of them that take the place of
-    those on their cards; `pins` fix the digest of the card of a toolset.
+    those on their cards; `pins` fix the digest of the card of a toolset that some of them are of.
     """
 
     version: Annotated[int, Field(ge=1)] = 1
-    instructions: Annotated[str, Field(min_length=1)]
+    instructions: Annotated[str, Field(min_length=1), at_most_bytes(limits.DEFINITION_BYTES_MAX)]
     tools: Annotated[
         tuple[QualifiedTool, ...], JSON_IN_VARIABLE, Field(max_length=limits.AGENT_TOOLS_MAX)
     ] = ()
@@ -71,6 +81,16 @@ class AgentSettings(Section):
         return tools
 
     @model_validator(mode="after")
+    def _rules_are_for_its_tools(self) -> "AgentSettings":
+        """A misspelt one would rule nothing, and its tool would go without."""
+        if unknown := sorted(self.approvals.keys() - set(self.tools)):
+            raise ValueError(f"`approvals` of what is not among `tools`: {', '.join(unknown)}")
+        toolsets = {tool.partition(".")[0] for tool in self.tools}
+        if unknown := sorted(self.pins.keys() - toolsets):
+            raise ValueError(f"`pins` of toolsets that `tools` has none of: {', '.join(unknown)}")
+        return self
+
+    @model_validator(mode="after")
     def _one_composition(self) -> "AgentSettings":
         if self.best_of and (self.tools or self.delegate):
             raise ValueError(
@@ -91,7 +111,7 @@ def _loaded() -> Iterator[tuple[str, AgentSettings]]:
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
         try:
             table: Any = entry.load()
-            yield entry.name, AgentSettings.model_validate(table)
+            yield _NAME.validate_python(entry.name), AgentSettings.model_validate(table)
         except ValidationError as error:
             first = problems_of(error, table)[0]
             raise _error(entry.name, f"{first.path}: {first.expected}") from None

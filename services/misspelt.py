@@ -43,8 +43,9 @@ def _inside(
     tags = here.get("discriminator", {}).get("mapping", {})
     if part in tags:
         return _resolved({"$ref": tags[part]}, definitions), True
-    inside = here.get("properties", {}).get(part) or here.get("additionalProperties") or {}
-    return _resolved(inside, definitions), False
+    named = next(iter(here.get("patternProperties", {}).values()), None)  # names of our choice
+    inside = here.get("properties", {}).get(part) or named or here.get("additionalProperties")
+    return _resolved(inside or {}, definitions), False
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from answerbus.limits import NAME_CHARS_MAX
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
+from answerbus.wire import Name
 from services.agents import AgentSettings
 from services.console_settings import ConsoleSettings
 from services.misspelt import first_unknown
@@ -118,7 +119,7 @@ class Settings(Section):
     telemetry: TelemetrySettings = TelemetrySettings()
     console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
-    agents: Annotated[dict[str, AgentSettings], Field(max_length=1_000)] = {}
+    agents: Annotated[dict[Name, AgentSettings], Field(max_length=1_000)] = {}
 
     @property
     def longest_call_s(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from answerbus.agent import AgentRef
+from answerbus.limits import DEFINITION_BYTES_MAX
 from services import agents
 from services.agents import AgentError, of_distributions
 from services.settings import SetUpError, load
@@ -48,14 +49,23 @@ def test_an_agent_of_the_settings_is_known_with_its_limits(tmp_path: Path) -> No
     [
         ('tools = ["get_order"]', "agents.support.tools.0"),
         ('tools = ["a.b", "a.b"]', "each tool once"),
+        ('tools = ["a.b"]\napprovals = {"a.c" = "always"}', "approvals.* not among .*a.c"),
+        ('tools = ["a.b"]\npins = {b = "sha256:%s"}' % ("0" * 64), "pins.* toolsets .*: b"),
         ("steps_max = 101", "agents.support.steps_max"),
         ("stepps_max = 1", "did you mean `steps_max`"),
+        ("version = 0", "agents.support.version"),
         ('malformed = "guess"', "agents.support.malformed"),
     ],
 )
 def test_a_wrong_setting_of_an_agent_is_named(tmp_path: Path, wrong: str, said: str) -> None:
     with pytest.raises(SetUpError, match=said):
         settings_of(tmp_path, f'[agents.support]\ninstructions = "x"\n{wrong}\n')
+
+
+@pytest.mark.parametrize("name", ['"a b"', '""', '"a/b"', '"%s"' % ("a" * 200)])
+def test_a_name_that_no_request_can_say_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SetUpError, match="agent"):
+        known_agents(settings_of(tmp_path, f'[agents.{name}]\ninstructions = "x"\n').agents)
 
 
 def test_names_of_agents_are_in_lower_case(tmp_path: Path) -> None:
@@ -88,3 +98,19 @@ def test_an_agent_of_a_distribution_that_cannot_be_used_is_named(
         of_distributions()
     with pytest.raises(SetUpError, match="'research'"):
         known_agents({})
+
+
+def test_instructions_that_no_record_of_a_run_could_hold_are_refused(tmp_path: Path) -> None:
+    text = f'[agents.support]\ninstructions = "{"x" * (DEFINITION_BYTES_MAX + 1)}"\n'
+    with pytest.raises(SetUpError, match="instructions"):
+        settings_of(tmp_path, text)
+
+
+def test_the_name_of_a_distributions_agent_is_one_that_requests_can_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = EntryPoint("re search", f"{__name__}:RESEARCH", agents.GROUP)
+    monkeypatch.setattr(agents, "entry_points", lambda group: [entry] if group else [])
+
+    with pytest.raises(AgentError, match="re search"):
+        of_distributions()

@@ -11,7 +11,7 @@ ONE, OTHER = ("sha256:" + digit * 64 for digit in "12")
 
 
 def agent(digest: str) -> AgentSettings:
-    return AgentSettings(instructions="Help.", pins={"orders": digest})
+    return AgentSettings(instructions="Help.", tools=("orders.get",), pins={"orders": digest})
 
 
 def test_agents_of_distributions_pin_too(monkeypatch: pytest.MonkeyPatch) -> None:
