@@ -91,7 +91,7 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
     assert lines["text"] == [
         "step 1",
         '  said "Looking it up."',
-        '  orders.get_order {"order_id": "4711"}  called',
+        '  orders.get_order {"order_id": "4711"} · called',
         '  orders.get_order {"order_id": "4711"} · ok {"state": "shipped"} · 31 ms',
     ]
     assert "\x1b" not in str(lines)
