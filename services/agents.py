@@ -1,6 +1,6 @@
 """`[agents.NAME]`: the agents that a worker knows, from the settings and from distributions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -97,6 +97,22 @@ class AgentSettings(Section):
                 "`best_of`, or `tools` and `delegate`: with it no model calls anything"
             )
         return self
+
+
+def unknown_names(agents: Mapping[str, AgentSettings], profiles: Collection[str]) -> Iterator[str]:
+    """In a sentence each, the names in `delegate` and `best_of` of agents and profiles to ask.
+
+    Such a one is never asked: a model that chooses it is told so, and a selection ends its run.
+    """
+    for name, agent in sorted(agents.items()):
+        delegate, best_of = agent.delegate or Delegation(), agent.best_of or BestOf()
+        selectors = (best_of.selector,) if best_of.selector else ()
+        for kind, wanted, known in (
+            ("agent", delegate.agents, agents),
+            ("profile", (*delegate.profiles, *best_of.profiles, *selectors), profiles),
+        ):
+            for one in sorted(set(wanted) - set(known)):
+                yield f"the agent {name!r} names the {kind} {one!r}, and there is none of that name"
 
 
 def of_distributions() -> Mapping[str, AgentSettings]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import RETRIES, TOPICS, Topic
 from services import plugins
-from services.agents import AgentError, AgentSettings, of_distributions
+from services.agents import AgentError, AgentSettings, of_distributions, unknown_names
 from services.command_line import bus_of
 from services.doctor import broker, machine, workers
 from services.doctor.findings.finding import Finding
@@ -37,7 +37,9 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     agents, fault = _agents(settings)
     if fault:
         yield fault
-    tools = [tool for agent in agents for tool in agent.tools]
+    if unknown := list(unknown_names(agents, settings.profiles)):
+        yield Finding("agents", "warning", "; ".join(unknown))
+    tools = [tool for agent in agents.values() for tool in agent.tools]
     of_runs = needed(tools, has_agents=bool(agents))[len(TOPICS) :]
     async for finding in _broker(settings.kafka, of_runs):
         yield finding
@@ -90,13 +92,12 @@ def _contracts() -> Finding:
     return Finding("contracts", "ok", f"{count}, with those of plugins")
 
 
-def _agents(settings: Settings) -> tuple[Sequence[AgentSettings], Finding | None]:
+def _agents(settings: Settings) -> tuple[Mapping[str, AgentSettings], Finding | None]:
     """Those of the settings and of distributions; and what is wrong with the latter."""
-    known = [*settings.agents.values()]
     try:
-        return [*known, *of_distributions().values()], None
+        return {**of_distributions(), **settings.agents}, None
     except AgentError as error:
-        return known, Finding("agents", "wrong", str(error))
+        return settings.agents, Finding("agents", "wrong", str(error))
 
 
 async def _broker(settings: KafkaSettings, run_topics: Sequence[Topic]) -> AsyncIterator[Finding]:

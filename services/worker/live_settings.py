@@ -7,7 +7,7 @@ from collections.abc import Callable
 from answerbus.masking import Mask
 from services.settings import Settings, SetUpError
 from services.worker.adapters import backends
-from services.worker.adapters.agents import known_agents, pins_of
+from services.worker.adapters.agents import advice_on, known_agents, pins_of
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.context import Context
@@ -62,7 +62,7 @@ class LiveSettings:
         self._tools.pin(pins_of(wanted.agents))
         self._set_limits(wanted)
         self.current = wanted
-        for sentence in (*said, *wanted.advice):
+        for sentence in (*said, *wanted.advice, *advice_on(wanted)):
             _log.warning(sentence)
 
     async def stop(self) -> None:

@@ -22,7 +22,7 @@ from services.settings import KafkaSettings, Settings
 from services.telemetry.counts import Counts
 from services.telemetry.exporter import exporter_of
 from services.worker.adapters import backends, garbage_collector
-from services.worker.adapters.agents import complete, known_agents, pins_of
+from services.worker.adapters.agents import advice_on, complete, known_agents, pins_of
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import broker_check
@@ -89,7 +89,7 @@ async def run(
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
         shared = BackendContext(clock, mask or mask_of(settings))
         profiles, advice = await backends.started(settings.profiles, shared)
-        for sentence in (*advice, *settings.advice):
+        for sentence in (*advice, *settings.advice, *advice_on(settings)):
             _log.warning(sentence)
         planner = Planner(profiles, registry, secret, agents, tools.tools, asyncio.to_thread)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)

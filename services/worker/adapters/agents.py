@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import chain
 
 from answerbus.private.runs import AgentDefinition
-from services.agents import AgentError, AgentSettings, of_distributions
-from services.settings import SetUpError
+from services.agents import AgentError, AgentSettings, of_distributions, unknown_names
+from services.settings import Settings, SetUpError
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
 
@@ -31,6 +31,11 @@ def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
                     "digests: give both the one of the card that they shall have."
                 )
     return {toolset: digest for toolset, (_, digest) in pins.items()}
+
+
+def advice_on(settings: Settings) -> list[str]:
+    """What agents name and what there is not."""
+    return [*unknown_names(dict(_all(settings.agents)), settings.profiles)]
 
 
 def _all(settings: Mapping[str, AgentSettings]) -> Iterator[tuple[str, AgentSettings]]:
