@@ -26,6 +26,8 @@ from services.worker.core.attempt.reply import (
     Unavailable,
 )
 
+Members = Mapping[Any, Any]  # of a JSON object
+
 # Compatible servers pass on the words of what they stand in front of (Gemini, Mistral, proxies).
 _CUT = {"length", "max_tokens", "model_length"}
 _FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
@@ -56,6 +58,10 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     document = json_in(body)
     match document:
+        case {"error": {**error}} if error:
+            return _error_inside(error, status, body)
+        case {"choices": [{"error": {**error}}, *_]} if error:
+            return Unavailable(status, ran=True)  # the model began: the content is what came of it
         case {"choices": [{**choice}, *_]}:
             pass
         case _:
@@ -70,23 +76,27 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     match choice.get("message"):
         case {"refusal": str(refusal)} if refusal.strip():
             return Refused(clip(refusal, REASON_BYTES_MAX), facts)
-        case {"content": str(content)}:
-            return _finished(finish, content, facts, status, limit)
+        case {**members}:
+            return _finished(finish, _content(members), facts, status, limit)
         case _:
             return _finished(finish, None, facts, status, limit)
 
 
 def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
+    facts = CallFacts(request_id=_request_id(headers))
+    return _of_error(status, body, facts, retry_after_s(headers, now))
+
+
+def _of_error(status: int, body: bytes, facts: CallFacts, wait_s: float | None) -> Reply:
     codes = _codes(body)
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
-        facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
     if status == 400 and _NO_SCHEMAS in _words(body):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
-    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
+    return of_status(status, codes, wait_s, _PROFILE_CODES)
 
 
 def _finished(
@@ -101,6 +111,38 @@ def _finished(
     if content is None or word in _BROKEN_OFF:
         return Unavailable(status, ran=True)
     return Answered(content, facts)
+
+
+def _content(message: Members) -> str | None:
+    """The text of a message; None where there is none, such as in a call of a tool."""
+    match message.get("content"):
+        case str(content):
+            return content if content or not message.get("tool_calls") else None
+        case [*parts]:  # Mistral's models that think, and servers that pass on what they get
+            texts = [text for part in parts if (text := _text(part)) is not None]
+            return "".join(texts) if texts else None
+        case _:
+            return None
+
+
+def _text(part: Any) -> str | None:
+    """The text of a part of the answer; None for thoughts and for what is no text."""
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case _:
+            return None
+
+
+def _error_inside(error: Members, status: int, body: bytes) -> Reply:
+    """An error under a status of success, as gateways send it: their code is the true status."""
+    code = error.get("code")
+    if type(code) is int and code // 100 in {4, 5}:
+        return _of_error(code, body, CallFacts(), None)
+    codes = _codes(body)
+    if not _PROFILE_CODES.isdisjoint(codes):
+        return Rejected("profile", status, codes[0])
+    return Unavailable(status, ran=True)
 
 
 def _codes(body: bytes) -> tuple[str, ...]:
