@@ -32,6 +32,7 @@ from services.worker.lane.state.machine import State
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
+PORTION_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
 SPEAKING = (TOOL_RESULTS, CONTROLS)
@@ -124,7 +125,7 @@ class RunReader:
                 continue
             asked = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
             for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
-                self._hand_over(place, records)
+                await self._hand_over(place, records)
             await self._ask_for_ends(consumer)
             await self._tell_who_has_heard(consumer)
 
@@ -192,12 +193,14 @@ class RunReader:
     def _places(self, number: int) -> list[TopicPartition]:
         return [TopicPartition(name, number) for name in self._topics]
 
-    def _hand_over(self, place: TopicPartition, records: Sequence[Record]) -> None:
+    async def _hand_over(self, place: TopicPartition, records: Sequence[Record]) -> None:
         here, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
         if not records or here is None or life is None:
             return
         self._next[place] = records[-1].offset + 1
-        for together in self._portions(place, records):
+        for number, together in enumerate(self._portions(place, records)):
+            if number:
+                await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
             try:
                 life.lane.hear_said(here, [self._heard(place, record) for record in together])
             except Exception as error:
@@ -209,11 +212,18 @@ class RunReader:
     def _portions(
         self, place: TopicPartition, records: Sequence[Record]
     ) -> Iterator[Sequence[Record]]:
-        """All at once; one by one up to where something failed before."""
-        alone = [record for record in records if record.offset < self._alone_until.get(place, 0)]
-        yield from ([record] for record in alone)
-        if len(alone) < len(records):
-            yield records[len(alone) :]
+        """As many as are not too large; one by one up to where something failed before."""
+        alone_until = self._alone_until.get(place, 0)
+        together: list[Record] = []
+        size = 0
+        for record in records:
+            size += _size(record)
+            if together and (together[-1].offset < alone_until or size > PORTION_BYTES_MAX):
+                yield together
+                together, size = [], _size(record)
+            together.append(record)
+        if together:
+            yield together
 
     def _is_to_blame(self, place: TopicPartition, together: Sequence[Record]) -> None:
         """A bug: a record that fails by itself is passed by, so that its lane does not stop."""
@@ -225,6 +235,10 @@ class RunReader:
         found = heard(self._topics[place.topic], place, record)
         is_passed_by = (place, record.offset) in self._passed_by
         return replace(found, said=None) if is_passed_by else found
+
+
+def _size(record: Record) -> int:
+    return 0 if isinstance(record, Unreadable) else len(record.value or b"")
 
 
 def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:

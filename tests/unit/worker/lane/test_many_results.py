@@ -1,0 +1,54 @@
+"""Results that come all at once, as after a while without a worker: their writes stay small."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from services.worker.lane.outbox import BATCH_BYTES_MAX
+from services.worker.ports import OutRecord
+from tests.unit.worker.builders import workflow_of
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.fakes import FakeShard
+from tests.unit.worker.lane.run_checks import finished
+from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, terminals, until
+
+RUNS = 150
+VALUE = "x" * 60_000
+
+
+def test_many_large_results_at_once_are_written_in_transactions_of_bounded_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    commit = FakeShard.commit
+
+    async def measured(self: FakeShard, records: Sequence[OutRecord], offset: int | None) -> None:
+        sizes.append(sum(record.size_bytes for record in records))
+        await commit(self, records, offset)
+
+    monkeypatch.setattr(FakeShard, "commit", measured)
+
+    async def main() -> None:
+        held: list[Any] = []
+
+        def hold(event: Any) -> list[Any]:
+            held.append(event)
+            return []
+
+        stage = RunStage((actions(call()), actions(says("Well."))), hold)
+        await stage.worker.open()
+        for number in range(RUNS):
+            stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        await until(lambda: len(held) == RUNS, 25)
+        for event in held:
+            stage.tools.answer(event, {"kind": "ok", "value": VALUE})
+        await until(lambda: done(stage.broker, stage.names))
+        await finished(stage)
+
+        assert set(terminals(stage.broker).values()) == {"result"}
+        assert max(sizes) <= BATCH_BYTES_MAX
+
+    run(main())
