@@ -16,6 +16,9 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
 from services.worker.ports import OutRecord
 
+OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
+OVERDUE_BYTES_MAX = 2 * 1024 * 1024
+
 Said = ToolResult | ToolProgress | Approval | Cancel
 
 
@@ -42,11 +45,15 @@ def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) ->
 
 
 def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
-    """The ends of calls whose time was over by `until`."""
+    """The ends of calls whose time was over by `until`; where they are many, of the first ones."""
     written: list[OutRecord] = []
+    size = 0
     for ticket, found in lane_state.runs.time_passed(until, now):
         written += found
+        size += sum(record.size_bytes for record in found)
         lane_state.release_if_answered(ticket)
+        if len(written) >= OVERDUE_RECORDS_MAX or size >= OVERDUE_BYTES_MAX:
+            break  # the others are due when the lane looks again, which is at once
     return lane_state.writing(*written) if written else None
 
 
