@@ -5,14 +5,13 @@ from collections.abc import Awaitable
 from typing import Annotated, Literal, assert_never
 
 import typer
-from rich.table import Table
 
 from answerbus.client import Client, PublishedControl
 from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
-from services.escaping import json_line, json_lines, plain_line
+from services.escaping import json_lines, plain_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.runs.open_approvals import (
@@ -20,7 +19,7 @@ from services.operators.runs.open_approvals import (
     OpenApprovals,
     may_concern_approvals,
 )
-from services.operators.runs.run_words import cut
+from services.operators.runs.run_words import approval_lines
 from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
@@ -46,14 +45,12 @@ def list_approvals(
     if as_json:
         typer.echo(json_lines([asked.model_dump(mode="json") for asked in waiting]))
         return
-    table = Table("since", "call", "tool", "arguments", "workflow", "until", box=None)
     for asked in waiting:
-        since, until = (f"{at.astimezone():%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
-        cells = (asked.call_id, asked.tool, cut(json_line(asked.args)), asked.workflow_id)
-        table.add_row(since, *map(plain_line, cells), until)
-    if waiting:
-        stdout().print(table)
-    else:
+        first, *rest = approval_lines(asked)
+        stdout().print(first, style="bold", markup=False)
+        for line in rest:
+            stdout().print(f"  {line}", markup=False)
+    if not waiting:
         stderr().print("No call awaits approval.")
 
 

@@ -54,9 +54,8 @@ def cancel(
         said = f"No request {plain_line(request or '')} is kept: name its --workflow."
         stderr().print(said, style="red", markup=False)
         raise typer.Exit(EXIT_NOT_DONE)
-    what = f"the request {request}" if request else f"all open requests of the workflow {found}"
     if not yes:
-        confirm(f"Cancel {plain_line(what)} as {plain_line(who)}?")
+        confirm(f"Cancel {plain_line(_what(request, found))} as {plain_line(who)}?")
     applied = asyncio.run(_cancel(settings, request, found, who, reason))
     if as_json:
         data = {
@@ -67,24 +66,37 @@ def cancel(
         }
         typer.echo(json_lines(data))
     else:
-        stdout().print(plain_line(_said(what, found, applied)), markup=False)
+        stdout().print(plain_line(said_of(request, found, applied)), markup=False)
     if applied is None or applied.effect not in ("cancelled", "remembered"):
         raise typer.Exit(EXIT_NOT_DONE)
 
 
-def _said(what: str, workflow_id: str, applied: ControlApplied | None) -> str:
+def said_of(request_id: str | None, workflow_id: str, applied: ControlApplied | None) -> str:
+    """What came of a cancellation, for people; without a request it is of the whole workflow."""
+    what = _what(request_id, workflow_id)
     if applied is None:
         return not_read(f"The cancellation of {what}", workflow_id)
     match applied.effect:
         case "cancelled":
             count = len(applied.requests)
             return f"{count:,} request{'' if count == 1 else 's'} cancelled."
+        case "remembered" if request_id is None:
+            return (
+                f"The workflow {workflow_id} has no open request. One that was published before, "
+                "and that no worker has read yet, is cancelled as soon as one does."
+            )
         case "remembered":
             return "No worker has read the request yet: it is cancelled as soon as one does."
         case "nothing" | "approved" | "denied":
-            return f"Nothing was open of {what}."
+            return f"Nothing is cancelled: {what} ended before, or was cancelled before."
         case _:
             assert_never(applied.effect)
+
+
+def _what(request_id: str | None, workflow_id: str) -> str:
+    if request_id is not None:
+        return f"the request {request_id}"
+    return f"all open requests of the workflow {workflow_id}"
 
 
 async def _workflow_of(bus: Bus, request_id: str) -> str | None:

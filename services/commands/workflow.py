@@ -74,7 +74,7 @@ def workflow(
         typer.echo(json_lines(data))
     else:
         for run in runs:
-            stdout().print(tree_of(run, show_content=show_content))
+            stdout().print(tree_of(run, show_content=show_content), soft_wrap=False)
         picture = None if tree else waterfall(entries, moment(int(time.time() * 1000)))
         for line in bars(picture) if picture else ():
             stdout().print(line)

@@ -6,7 +6,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
+from answerbus.tool_result import NOT_APPROVED, ToolFailure, ToolOk, ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 from services.command_line import json_shown, stderr, stdout
 from services.escaping import plain_line
@@ -44,6 +44,8 @@ def show_result(result: ToolResult) -> None:
             stdout().print(json_shown(value))
         case ToolFailure() as failed:
             stderr().print(f"{failed.code}: {failed.message}", style="red", markup=False)
+            if failed.code == NOT_APPROVED:
+                stderr().print("`--approve` approves this call.", style="dim", markup=False)
             for problem in failed.problems:
                 place = problem.path or "all of it"
                 stderr().print(f"  {place}: {problem.expected}", style="red", markup=False)

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from answerbus import call_outcome as outcomes
 from answerbus.budget import Spent
+from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -120,6 +121,16 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
         control = call.decision.control
         parts.append(f"{call.decision.effect} by {control.by}: {control.reason}")
     return plain_line(" · ".join(parts))
+
+
+def approval_lines(asked: ApprovalRequested) -> tuple[str, ...]:
+    """What a person decides on, for whom, until when, and how; ids are whole, to be copied."""
+    since, until = (f"{at.astimezone():%Y-%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
+    return (
+        plain_line(f"{asked.tool} {cut(json_line(asked.args))}"),
+        plain_line(f"workflow {asked.workflow_id}, since {since}, until {until}"),
+        approve_text(asked.call_id),
+    )
 
 
 def approve_text(call_id: str) -> str:

@@ -1,0 +1,51 @@
+"""What `answerbus approvals` and `answerbus cancel` say to the person who decides."""
+
+import pytest
+
+from answerbus.control import ApprovalRequested, ControlApplied
+from services.command_line import stdout
+from services.commands.cancel import said_of
+from services.operators.runs.fold import RunFold
+from services.operators.runs.rendering import tree_of
+from services.operators.runs.run_words import approval_lines
+from tests.unit.operators.runs.events import approval_asked, call, event, step
+
+CALL = "01a205d4-95e1-7d91-8f7d-22533807ec71.call.1.0"
+APPROVE = f"answerbus approvals approve {CALL} --reason …"
+
+
+def test_a_call_that_awaits_approval_is_listed_with_its_whole_id_and_the_command() -> None:
+    asked = approval_asked(CALL, tool="orders.refund", args={"order_id": "\x1b[31m4711"})
+    assert isinstance(asked, ApprovalRequested)
+
+    first, about, command = approval_lines(asked)
+
+    assert first.startswith('orders.refund {"order_id": ')
+    assert "\x1b" not in first
+    assert about.startswith(f"workflow {asked.workflow_id}, since 20")
+    assert command == APPROVE
+
+
+def test_a_tree_is_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    request_id = CALL.partition(".")[0]
+    fold = RunFold()
+    fold.take(step(request_id, 1, call(request_id, 1, call_id=CALL, state="awaits_approval")))
+    fold.take(approval_asked(CALL))
+    (run,) = fold.runs()
+
+    stdout().print(tree_of(run, show_content=False), soft_wrap=False)
+
+    shown = capsys.readouterr().out
+    assert CALL in shown, "a line is wrapped between its words"
+    assert "--reason …" in shown
+
+
+def test_a_workflow_without_an_open_request_is_not_said_to_be_cancelled() -> None:
+    remembered = event("control_applied/nothing", effect="remembered", requests=[])
+    assert isinstance(remembered, ControlApplied)
+
+    assert said_of(None, "w", remembered).startswith("The workflow w has no open request.")
+    assert "has read the request yet" in said_of("r-1", "w", remembered)
