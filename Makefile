@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
+	up down console demo recording chaos simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,6 +120,10 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUES
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0; AGENTS=1 with runs
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \
 		--processes $(or $(PROCESSES),2) $(if $(filter 1,$(AGENTS)),--runs)
+
+cluster: install  ## Three brokers: one dies under load and returns; then three secured ones (3 minutes)
+	@$(RUN) -m pytest -q tests/integration/test_cluster.py
+	@$(RUN) -m tests.compose.run
 
 alerts: install  ## Each alert made to fire by a fault, and resolved, in a real Prometheus (7 minutes)
 	@$(RUN) -m tests.alerts.run

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
+
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import RETRIES, TOPICS, Topic
 from services import plugins
@@ -20,6 +22,12 @@ from services.topics.planning.plan import needed
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
+
+_NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
+_OTHER_ROLES = (
+    " The whole doctor needs the rights of a worker; `answerbus doctor --as ROLE` looks only at "
+    "those of a user's own role."
+)
 
 
 async def examined(config: Path | None) -> AsyncIterator[Finding]:
@@ -105,13 +113,19 @@ async def _broker(settings: KafkaSettings, run_topics: Sequence[Topic]) -> Async
         bus, now = bus_of(settings), SystemClock().now
         look = await broker.inspect_broker(bus, settings.worker_group, now, run_topics)
     except (BusUnavailable, SetUpError) as error:
-        yield Finding("broker", "wrong", str(error))
+        yield _unusable(error)
         return
     yield Finding("broker", "ok", f"Kafka at {settings.bootstrap_servers} answers")
     for finding in findings(look, settings):
         yield finding
     if RETRIES in look.topics:
         yield await tried(bus)
+
+
+def _unusable(error: BusUnavailable | SetUpError) -> Finding:
+    """What was refused to an app is no fault of the set-up."""
+    advice = _OTHER_ROLES if isinstance(error.__cause__, _NO_RIGHT) else ""
+    return Finding("broker", "wrong", f"{error}{advice}")
 
 
 async def _profiles(profiles: Mapping[str, Profile]) -> AsyncIterator[Finding]:

@@ -111,7 +111,8 @@ class TopicsOnBroker:
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
         raise SetUpError(
-            "Kafka has created the topics but does not show them yet: look again soon."
+            "Kafka has created the topics but does not show them yet, or does not let us see them: "
+            "look again soon, or ask `answerbus doctor --as admin`."
         )
 
 
