@@ -16,7 +16,6 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.polling import Poller
 from services.console.tasks.status_now import status_now
 from services.escaping import json_lines
-from services.operators.dead_letters.why import without_path
 from services.settings import Settings, from_environment
 
 EVERY_S = 1.0
@@ -91,7 +90,7 @@ def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
         None if polled.lag is None else sum(polled.lag.values()),
         state.lanes.in_flight.total(),
         len(state.board.waits),
-        Counter(without_path(one.why) for one in state.dead_letters if one.status == "open"),
+        Counter(one.why for one in state.dead_letters if one.status == "open"),
         {**inferred, **reported},
         status_now(feed, poller, now_ms, operator=True),
     )

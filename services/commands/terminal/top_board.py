@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +18,7 @@ from services.console.state.schema_labels import SchemaLabels
 from services.console.views.lane_grid import LaneCell
 from services.console.views.status import BusStatus, Level, StatusFacts, bus_status
 from services.console.views.units import duration, share, short, usd
-from services.operators.dead_letters.why import why_text
+from services.operators.dead_letters.why import why_text, without_path
 
 MINUTES = 15
 BAR_CELLS = 24
@@ -42,7 +43,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 class TopFacts:
     """What is known at one moment; `status` is the console's.
 
-    `open_letters` counts by why they died, without paths; `unhealthy` is why, by profile.
+    `open_letters` counts by why they died; `unhealthy` is why, by profile.
     """
 
     window: Window
@@ -83,7 +84,7 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
             {"lane": lane.partition, "lag": lane.lag, "oldest_ms": lane.age_ms}
             for lane in facts.lanes
         ],
-        "open_letters": dict(facts.open_letters),
+        "open_letters": dict(_without_paths(facts.open_letters)),
     }
 
 
@@ -122,6 +123,19 @@ def course(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[math.ceil(most * value / top)] for value in values)
 
 
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """As wide as there is room for."""
+
+    counts: Mapping[str, int]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield bar(self.counts, min(BAR_CELLS, options.max_width))
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(len(self.counts), options.max_width), BAR_CELLS)
+
+
 def _status(facts: TopFacts) -> Iterator[Text]:
     """Each finding, the worst first, with the words of its sources."""
     for found in facts.status.findings:
@@ -141,11 +155,12 @@ def _numbers(facts: TopFacts) -> Text:
 
 
 def _contracts(rows: Sequence[ContractRow]) -> Table:
-    table = _table("contract", *ENDINGS.values(), "p50", "p95", "spent", bar=True)
+    seen = [name for name in ENDINGS if any(row.counts[name] for row in rows)]
+    table = _table("contract", *(ENDINGS[name] for name in seen), "p50", "p95", "spent", bar=True)
     for row in rows:
-        counts = [str(row.counts[name]) for name in ENDINGS]
+        counts = [str(row.counts[name]) for name in seen]
         times = [duration(row.p50_ms), duration(row.p95_ms)]
-        table.add_row(row.label, bar(row.counts), *counts, *times, usd(row.spent.micro_usd))
+        table.add_row(row.label, _Bar(row.counts), *counts, *times, usd(row.spent.micro_usd))
     return table
 
 
@@ -174,13 +189,22 @@ def _letters(letters: Counter[str]) -> Text:
     return Text.assemble((f"open dead letters {letters.total():,} ", "bold red"), ", ".join(named))
 
 
+def _without_paths(letters: Counter[str]) -> Counter[str]:
+    """Few keys for programs: paths have numbers of places in lists."""
+    found = Counter[str]()
+    for why, count in letters.items():
+        found[without_path(why)] += count
+    return found
+
+
 def _table(first: str, *others: str, bar: bool = False) -> Table:
+    """On a narrow terminal the bar alone becomes shorter."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(first, style="bold")
+    table.add_column(first, style="bold", no_wrap=True)
     if bar:
         table.add_column("")
     for name in others:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 

@@ -1,6 +1,7 @@
 """The board of `answerbus top`: status, bars and data from what was folded."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from services.commands.terminal.top_board import (
+    BAR_CELLS,
     MINUTES,
     TopFacts,
     as_data,
@@ -88,3 +90,38 @@ def test_a_bar_is_full_and_shows_the_least_of_its_parts() -> None:
     assert len(drawn.plain) == len(bar(counts).plain) == 24
     assert "red" in {str(span.style) for span in drawn.spans}
     assert course([0, 1, 8]) == " ▁█"
+
+
+def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter() -> None:
+    facts = facts_of("result/dep_bump", "refusal/by_model", "dead_letter/unknown_profile")
+    console = Console(width=72, record=True, file=StringIO())
+    console.print(board_of(facts))
+    text = console.export_text()
+
+    for said in ("contract", "plan_proposal.v1", "refused", "dead", "p50", "p95", "spent"):
+        assert said in text
+    assert "…" not in text
+    assert "unvalidated" not in text  # no contract has any
+    (row,) = [line for line in text.splitlines() if line.startswith("plan_proposal.v1")]
+    assert 0 < row.count("█") < BAR_CELLS
+    parts = {colour for text, colour in _segments(facts, 72) if "█" in text}
+    assert parts == {"cyan", "magenta", "red"}  # each ending is seen, however short the bar
+
+
+def test_dead_letters_are_told_by_why_with_paths_for_people_and_without_for_programs() -> None:
+    whys = {"invalid: json_text at /actions/0/args": 3, "invalid: json_text at /actions/1/args": 1}
+    facts = facts_of("result/dep_bump", open_letters=Counter(whys))
+    console = Console(width=150, record=True, file=StringIO())
+    console.print(board_of(facts))
+
+    told = "open dead letters 4 /actions/0/args is no JSON 3, /actions/1/args is no JSON 1"
+    assert told in console.export_text()
+    assert as_data(facts)["open_letters"] == {"invalid: json_text": 4}
+
+
+def _segments(facts: TopFacts, width: int) -> Iterator[tuple[str, str]]:
+    """What is written in a colour, and which."""
+    console = Console(width=width, file=StringIO(), force_terminal=True)
+    for segment in console.render(board_of(facts)):
+        if segment.style is not None and segment.style.color is not None:
+            yield segment.text, segment.style.color.name
