@@ -14,9 +14,10 @@ from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of
 from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from answerbus.problems import pointer, problems_of
+from answerbus.problems import place_of, pointer, problems_of
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
+from answerbus.whole_numbers import with_whole_numbers
 from answerbus.wire import format_timestamp
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -67,7 +68,9 @@ def decode(value: bytes | None, _: Headers = ()) -> Event | Undecodable:
     try:
         return EVENT.validate_json(value or b"")
     except ValidationError as error:
-        return _undecodable(parsed, problems_of(error, parsed))
+        whole = with_whole_numbers(error, value or b"")
+        problems = problems_of(error, parsed)
+    return _undecodable(parsed, problems) if whole is None else decode(whole)
 
 
 def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedRequest | Undecodable:
@@ -83,7 +86,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     if contradiction:
         return _undecodable(parsed, (contradiction,))
     if "kind" not in parsed:  # a default serves those who write requests, not those who read them
-        return _undecodable(parsed, (Problem.of("/kind", "missing", "`kind`: request"),))
+        return _undecodable(parsed, (_without_kind(parsed),))
     received = _request(value or b"", parsed)
     if isinstance(received, ReceivedRequest) and (fault := _foreign_account(received.request)):
         return _undecodable(parsed, (fault,))
@@ -95,14 +98,17 @@ def _request(text: bytes, parsed: dict[str, JsonValue]) -> ReceivedRequest | Und
         return ReceivedRequest(Request.model_validate_json(text, extra="forbid"), parsed, ())
     except ValidationError as error:
         unknown = tuple(
-            pointer(found["loc"])
+            pointer(place_of(found["loc"], parsed)[0])
             for found in error.errors(include_url=False, include_input=False)
             if found["type"] == "extra_forbidden"
         )
     try:
         return ReceivedRequest(Request.model_validate_json(text), parsed, unknown)
     except ValidationError as error:
-        return _undecodable(parsed, problems_of(error, parsed))
+        whole = with_whole_numbers(error, text)
+        problems = problems_of(error, parsed)
+    # The body stays as it came: for its digest `3` and `3.0` are the same.
+    return _undecodable(parsed, problems) if whole is None else _request(whole, parsed)
 
 
 def _foreign_account(request: Request) -> Problem | None:
@@ -207,6 +213,12 @@ def _object(value: bytes | None) -> dict[str, JsonValue] | Undecodable:
         case json_text.NotJson() as fault:
             expected = f"{fault.reason} (byte {fault.position})"
             return Undecodable((Problem.of("", "not_json", expected),))
+
+
+def _without_kind(parsed: Mapping[str, JsonValue]) -> Problem:
+    if "specversion" in parsed:
+        return Problem.of("", "structured_mode", "the request itself: CloudEvents in binary mode")
+    return Problem.of("/kind", "missing", "`kind`: request")
 
 
 def _contradiction(headers: Headers) -> Problem | None:

@@ -1,6 +1,7 @@
 """What pydantic found wrong, as Problems: paths, codes and expectations, never the input itself."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
@@ -40,7 +41,7 @@ def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     template = _QUOTING.get(details["type"])
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
     missing = details["type"] == "missing"
-    place, value = _place(details["loc"], document, missing=missing)
+    place, value = place_of(details["loc"], document, missing=missing)
     found = "nothing" if missing else _FOUND.get(details["type"], kind_of(value))
     return Problem.of(pointer(place), details["type"], expected, found=found)
 
@@ -62,13 +63,17 @@ def kind_of(value: object) -> str:
             return "a number"
 
 
-def _place(
-    location: tuple[str | int, ...], document: JsonValue, *, missing: bool
-) -> tuple[list[str | int], JsonValue]:
+def place_of(
+    location: tuple[str | int, ...], document: JsonValue, *, missing: bool = False
+) -> tuple[list[str | int], Any]:
     """Pydantic's location without the tags of unions, which stand in no document, and its value."""
     here: JsonValue = document
     place: list[str | int] = []
+    may_be_tag = True  # the first part in an object may be, also where a member has that name
     for number, part in enumerate(location, start=1):
+        if may_be_tag and isinstance(here, dict) and here.get("kind") == part:
+            may_be_tag = False
+            continue
         match here, part:
             case dict(), str() if part in here:
                 here = here[part]
@@ -78,5 +83,6 @@ def _place(
                 continue
             case _:
                 pass
+        may_be_tag = True
         place.append(part)
     return place, here

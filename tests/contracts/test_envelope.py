@@ -241,6 +241,11 @@ def refused_event(value: bytes | None) -> Undecodable:
         ({"ttl_s": 86_401}, "/ttl_s"),
         ({"ttl_s": "60"}, "/ttl_s"),
         ({"ttl_s": True}, "/ttl_s"),
+        ({"ttl_s": 0.5}, "/ttl_s"),
+        ({"ttl_s": 0.0}, "/ttl_s"),
+        ({"ttl_s": 86_401.0}, "/ttl_s"),
+        ({"ttl_s": 60.0, "budget": {"tokens": 0.5}}, "/budget/tokens"),
+        ({"budget": {"attempts": -1.0}}, "/budget/attempts"),
         ({"budget": {"attempts": -1}}, "/budget/attempts"),
         ({"budget": None}, "/budget"),
         ({"policy": {"at_last": "shrug"}}, "/policy/at_last"),
@@ -375,3 +380,29 @@ def test_a_body_must_say_what_it_is() -> None:
 
     assert isinstance(received, Undecodable)
     assert [problem.path for problem in received.problems] == ["/kind"]
+
+
+def test_a_structured_cloud_event_is_told_what_is_wanted() -> None:
+    body = {"specversion": "1.0", "type": "answerbus.request.v1", "id": "1", "data": MINIMAL}
+
+    received = decode_request(json.dumps(body).encode())
+
+    assert isinstance(received, Undecodable)
+    assert [problem.code for problem in received.problems] == ["structured_mode"]
+
+
+def test_an_unknown_field_of_a_schema_is_named_where_it_stands() -> None:
+    schema = {"kind": "inline", "name": "a", "json_schema": {}, "wraped": False}
+
+    received = decode_request(body(answer_schema=schema))
+
+    assert isinstance(received, ReceivedRequest)
+    assert received.unknown_fields == ("/answer_schema/wraped",)
+
+
+def test_a_fault_is_placed_right_though_a_member_is_called_as_the_kind() -> None:
+    event = decode(b'{"kind":"attempt","attempt":1,"duration_ms":"2"}')
+
+    assert isinstance(event, Undecodable)
+    assert {"/duration_ms", "/event_id"} <= {problem.path for problem in event.problems}
+    assert "/attempt" not in {problem.path for problem in event.problems}
