@@ -79,6 +79,13 @@ class RunsTold:
         return found
 
     @cached_property
+    def settled(self) -> dict[tuple[str, int], datetime]:
+        """When the outcome of each attempt was written."""
+        attempts = (record for record in self.records if record.topic == ATTEMPTS.name)
+        bodies = ((json.loads(record.value or b"{}"), record.timestamp) for record in attempts)
+        return {(body["request_id"], body["attempt"]): at for body, at in bodies}
+
+    @cached_property
     def asked(self) -> dict[str, Json]:
         """The calls of committed steps, by id."""
         steps = self.events["step"]
@@ -117,11 +124,17 @@ def _stored(record: Record) -> Stored:
 
 def _nothing_again(told: RunsTold) -> Iterator[str]:
     """A2: no committed step is asked for again, and no call is made that has ended."""
-    steps: dict[str, list[int]] = defaultdict(list)
+    steps: dict[str, list[Said]] = defaultdict(list)
     for step in told.events["step"]:
-        steps[step.body["request_id"]].append(step.body["attempt"])
+        steps[step.body["request_id"]].append(step)
     for prompt in told.history.model.asked:
-        taken = sum(attempt < prompt.attempt for attempt in steps[prompt.request_id])
+        settled_at = told.settled.get((prompt.request_id, prompt.attempt))
+        taken = sum(
+            step.body["attempt"] < prompt.attempt
+            # One that no model was asked for has no attempt: what was settled by then was before.
+            and not (step.body.get("composed") and settled_at and settled_at <= step.at)
+            for step in steps[prompt.request_id]
+        )
         shown = sum(turn.role == "assistant" for turn in prompt.turns)
         if shown < taken:
             name = f"{prompt.request_id}.{prompt.attempt}"
