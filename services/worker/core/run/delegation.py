@@ -76,9 +76,9 @@ def args_schema(allowed: Delegation) -> JsonObject:
         "use": {"type": "array", "items": reference, "maxItems": USES_MAX},
     }
     if allowed.agents:
-        properties["agent"] = {"type": "string", "enum": [*allowed.agents]}
+        properties["agent"] = {"type": "string", "enum": [*dict.fromkeys(allowed.agents)]}
     if allowed.profiles:
-        properties["profile"] = {"type": "string", "enum": [*allowed.profiles]}
+        properties["profile"] = {"type": "string", "enum": [*dict.fromkeys(allowed.profiles)]}
     return {
         "type": "object",
         "properties": properties,

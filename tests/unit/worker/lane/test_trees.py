@@ -3,6 +3,8 @@
 `LONG` histories of each shape run by `make test-long`, `SOME` of them always.
 """
 
+from itertools import product
+
 import pytest
 
 from tests.unit.worker.core.run_builders import actions, says
@@ -19,8 +21,9 @@ from tests.unit.worker.lane.world import done, terminals, until
 
 pytestmark = pytest.mark.wide
 
-SOME, LONG, LONG_WIDE = 8, 320, 40
+SOME, LONG = 8, 84
 SHAPES = [(3, 2), (5, 4), (9, 8), (33, 64), (70, 64)]  # attempts, and parallel children
+TABLE = {*SHAPES, *product((3, 5, 9), (2, 4, 8, 64))}
 
 
 @pytest.mark.parametrize(("limit", "children"), SHAPES)
@@ -30,9 +33,9 @@ def test_a_tree_stays_within_its_budget_and_uses_it(limit: int, children: int) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("limit", "children"), SHAPES)
+@pytest.mark.parametrize(("limit", "children"), sorted(TABLE))
 def test_a_thousand_trees_stay_within_their_budgets(limit: int, children: int) -> None:
-    for seed in range(LONG if children < 64 else LONG_WIDE):
+    for seed in range(LONG):
         run(squeezed(limit, children, seed))
 
 

@@ -1,9 +1,11 @@
 """Histories of trees, each from a number: little budget, providers that fail, workers that die."""
 
 import asyncio
+from collections import Counter
 from random import Random
 from typing import Any
 
+from answerbus.topics import ATTEMPTS
 from services.worker.core.attempt.reply import Reply
 from tests.unit.worker.core.run_builders import actions, says
 from tests.unit.worker.lane.delegating import (
@@ -16,7 +18,7 @@ from tests.unit.worker.lane.delegating import (
 )
 from tests.unit.worker.lane.troubled_histories import bad_reply, lived_through
 from tests.unit.worker.lane.virtual import EverythingWaitsError, run
-from tests.unit.worker.lane.world import done, final_account, terminals, until
+from tests.unit.worker.lane.world import done, events, final_account, terminals, until
 
 Json = dict[str, Any]
 KILLS_APART_S = 1.2
@@ -65,6 +67,13 @@ async def squeezed(limit: int, children: int, seed: int, ttl_s: int = 3_000) -> 
     exhausted = [one for one in failed if one["cause"]["kind"] == "budget_exhausted"]
     if exhausted and split == "pool" and terminals(stage.broker)["r-1"] == "result":
         assert spent == limit, "a child failed while something was left"
+    if spent < limit:
+        caps = {one["call_id"]: one.get("cap") for one in stage.asked_calls()}
+        counted = Counter(
+            one["request_id"] for one in events(stage.broker, ATTEMPTS) if one["counted"]
+        )
+        for one in exhausted if split == "equal" else ():
+            assert counted[one["request_id"]] == caps[one["parent"]["call_id"]], "of its own part"
 
 
 async def grown(seed: int) -> None:

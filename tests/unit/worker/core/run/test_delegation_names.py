@@ -6,7 +6,7 @@ from typing import Any
 from answerbus.private.runs import Delegation
 from answerbus.resumed_run import ResumedRun
 from services.worker.core.run.begun import begun
-from services.worker.core.run.delegation import call_names, may_delegate
+from services.worker.core.run.delegation import args_schema, call_names, may_delegate
 from services.worker.core.run.run import Run
 from tests.unit.worker.builders import request
 from tests.unit.worker.core.run_builders import definition
@@ -66,3 +66,12 @@ def test_calls_that_asked_no_child_count_for_no_limit_after_a_replay() -> None:
 
     assert not may_delegate(some, taken_over(1, 2, children_max=2))
     assert may_delegate(some, taken_over(1, 2, outcome=INVALID, children_max=2))
+
+
+def test_a_name_that_settings_give_twice_stands_in_the_schema_once() -> None:
+    """Providers refuse a schema whose `enum` has a value twice."""
+    properties = args_schema(Delegation(agents=("a", "b", "a"), profiles=("p", "p")))["properties"]
+
+    assert isinstance(properties, dict)
+    assert properties["agent"] == {"type": "string", "enum": ["a", "b"]}
+    assert properties["profile"] == {"type": "string", "enum": ["p"]}
