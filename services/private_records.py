@@ -1,25 +1,29 @@
-"""Records of the private topics, ledger and retries: what they say, or why no worker can read them.
+"""Records of the private topics: what they say, or why no worker can read them.
 
 Pure. Workers and operators' commands ask the same question here, and so get the same answer.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from answerbus import json_text
 from answerbus.envelope import Undecodable, decode
 from answerbus.limits import TTL_S_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
-from answerbus.private.runs import RUNS_RECORD, RunsRecord
+from answerbus.private.runs import RunsRecord
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
 
 _TTL_MAX = timedelta(seconds=TTL_S_MAX)
 _EXCERPT_BYTES = 120
+_RUNS_TOPIC: TypeAdapter[RunsRecord | Skipped] = TypeAdapter(
+    Annotated[RunsRecord | Skipped, Field(discriminator="kind")]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +35,14 @@ class Fault:
 
 
 def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | Fault:
-    """What a record with a value says."""
+    """What a record of the ledger or of the retries says, if it has a value."""
     return _of_ledger(value) if topic is LEDGER else _of_retries(value)
 
 
-def runs_record(value: bytes) -> RunsRecord | Fault:
-    """What a record of an open run says."""
+def runs_event(value: bytes) -> RunsRecord | Skipped | Fault:
+    """What a record of an open run says, if it has a value."""
     try:
-        return RUNS_RECORD.validate_json(value)
+        return _RUNS_TOPIC.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))

@@ -13,7 +13,7 @@ from answerbus.client.bus import Bus
 from answerbus.envelope import encode
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.private.ledger import Skipped
-from answerbus.topics import LEDGER, RETRIES
+from answerbus.topics import LEDGER, RETRIES, RUNS
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
@@ -26,8 +26,8 @@ from services.replay.options import operator
 from services.settings import from_environment
 
 EXIT_SHUT = 1
-TopicName = Literal["ledger", "retries"]
-_TOPICS = {"ledger": LEDGER, "retries": RETRIES}
+TopicName = Literal["ledger", "retries", "runs"]
+_TOPICS = {"ledger": LEDGER, "retries": RETRIES, "runs": RUNS}
 
 app = typer.Typer(help="Show lanes, and what keeps one of them shut.", no_args_is_help=True)
 

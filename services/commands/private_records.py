@@ -4,15 +4,25 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from answerbus.client.bus import Bus
+from answerbus.outcome import RetryRequest
 from answerbus.private.lane_records import KEPT, LaneRecords
-from answerbus.private.ledger import LANE_KEY, ClosedIdsRecord, LaneRecord, Skipped
-from answerbus.topics import LEDGER, RETRIES, Topic
+from answerbus.private.ledger import (
+    LANE_KEY,
+    ClosedIdsRecord,
+    LaneRecord,
+    LedgerRecord,
+    Skipped,
+)
+from answerbus.private.runs import RunsRecord
+from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Place, Stored
-from services.private_records import Fault, passes_by, private_event
+from services.private_records import Fault, passes_by, private_event, runs_event
 
 PRIVATE = (LEDGER, RETRIES)
+OF_RUNS = (RUNS,)  # not every deployment has agents
+_Said = LedgerRecord | RetryRequest | RunsRecord | Fault
 _SHUT = "other lanes differ, and this one stays shut"
 _CLOSED = "a later copy would be worked on again"
 
@@ -45,23 +55,18 @@ class LaneContents:
     def take(self, stored: Stored) -> None:
         """The next record of one of the topics."""
         if stored.value is None:
-            self._numbers.end(stored.key)
-            if stored.topic is LEDGER and stored.key == LANE_KEY.encode():
-                self._records.end()
+            self._end(stored)
             return
         if stored.fault is not None:
             self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
             return
-        event = private_event(stored.topic, stored.value)
+        event = _said(stored, stored.value)
+        if stored.topic is LEDGER:
+            self._number(stored, event)
         match event:
             case Fault():
                 self.unreadable.append(Unreadable(stored, event))
-                self._numbers.take_unreadable(stored.key, stored.offset)
-            case ClosedIdsRecord():
-                self._numbers.take(event, stored.offset)
-                self._chunks[stored.offset] = replace(stored, value=b"")  # it is large
             case Skipped():
-                self._numbers.skip(event.offset)
                 self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
                 if stored.topic is LEDGER and (said := self._records.skip(event)):
                     passed = Unreadable(self._stored[said.offset], Fault(event.problem), event)
@@ -74,6 +79,24 @@ class LaneContents:
             case _:
                 pass
 
+    def _end(self, stored: Stored) -> None:
+        if stored.topic is LEDGER:
+            self._numbers.end(stored.key)
+            if stored.key == LANE_KEY.encode():
+                self._records.end()
+
+    def _number(self, stored: Stored, event: _Said) -> None:
+        match event:
+            case Fault():
+                self._numbers.take_unreadable(stored.key, stored.offset)
+            case ClosedIdsRecord():
+                self._numbers.take(event, stored.offset)
+                self._chunks[stored.offset] = replace(stored, value=b"")  # it is large
+            case Skipped():
+                self._numbers.skip(event.offset)
+            case _:
+                pass
+
     def differ(self, wrong: Mapping[int, str]) -> None:
         """All is read: what is missing, and a last record of no use, since other lanes differ."""
         for offset, gap in self._numbers.missing():
@@ -81,6 +104,10 @@ class LaneContents:
         said, why = self._records.said, wrong.get(self.partition)
         if said and why:
             self.unreadable.append(Unreadable(self._stored[said.offset], Fault(f"{why}; {_SHUT}")))
+
+
+def _said(stored: Stored, value: bytes) -> _Said:
+    return runs_event(value) if stored.topic is RUNS else private_event(stored.topic, value)
 
 
 def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
@@ -92,7 +119,7 @@ def _passed(one: Unreadable, skipped: Skipped, topic: Topic) -> Unreadable:
 async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneContents]:
     """Each partition, or those that are chosen. Raises BusUnavailable."""
     wrong = (await bus.lanes()).wrong
-    async with reading(bus, PRIVATE) as reader:
+    async with reading(bus, PRIVATE, optional=OF_RUNS) as reader:
         for partition in reader.partitions:
             if chosen is None or partition in chosen:
                 found = await _lanes(reader, partition)
@@ -102,7 +129,7 @@ async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneC
 
 async def _lanes(reader: Reader, partition: int) -> LaneContents:
     found = LaneContents(partition)
-    async for batch in reader.to_end(PRIVATE, partition):
+    async for batch in reader.to_end(None, partition):
         for stored in batch:
             found.take(stored)
     return found
@@ -110,12 +137,14 @@ async def _lanes(reader: Reader, partition: int) -> LaneContents:
 
 async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
     """What stands there: a record that can be read, one that cannot, or none."""
+    if place.topic not in await bus.present(place.topic):
+        return None
     if place.partition not in range((await bus.counts(place.topic))[place.topic]):
         return None
-    async with reading(bus, PRIVATE) as reader:
+    async with reading(bus, PRIVATE, optional=OF_RUNS) as reader:
         found, there = LaneContents(place.partition), None
         wrong = (await bus.lanes()).wrong
-        async for batch in reader.to_end(PRIVATE, place.partition):
+        async for batch in reader.to_end(None, place.partition):
             for stored in batch:
                 found.take(stored)
                 there = stored if stored.place == place else there
@@ -132,6 +161,8 @@ def meaning(stored: Stored) -> str:
             f"the request {key!a}: if its entry before this one is gone, it has no "
             "outcome, and must be published again under another id"
         )
+    if stored.topic is RUNS:
+        return _of_run(key)
     match kind:
         case "account":
             return f"what the account {name!a} had spent: its budget may begin anew"
@@ -145,3 +176,21 @@ def meaning(stored: Stored) -> str:
             return "how often the lane was opened without progress, and whom it suspects of that"
         case _:
             return "nothing: no worker writes under such a key"
+
+
+def _of_run(key: str) -> str:
+    match key.split("/"):
+        case [name]:
+            return (
+                f"the run of the request {name!a}: it may have no outcome, and must be published "
+                "again under another id"
+            )
+        case [_, "cancel", *_]:
+            return f"the cancellation {key!a}: the request may go on, and can be cancelled again"
+        case [name, n]:
+            return (
+                f"step {n!a} of the run {name!a} and those after it: the model is asked for them "
+                "again, and their tools may be called again"
+            )
+        case _:
+            return f"how the tool call {key!a} stands: it may be made again, and be approved anew"

@@ -17,6 +17,7 @@ from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS
 from services.operators.adapters.reader import Reader, reading
 from services.repartitioning.planning import lanes
 from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
+from services.repartitioning.planning.open_runs import open_requests
 from services.repartitioning.planning.unread import forwarded
 from services.settings import SetUpError
 from services.topics.broker import topics_on
@@ -224,12 +225,9 @@ async def _refuse_open_runs(bus: Bus) -> None:
     """A lane goes on with the runs of its own partition alone. Raises SetUpError."""
     if not await bus.present(RUNS):
         return
-    last: dict[bytes | None, bool] = {}
     async with reading(bus, (RUNS,)) as reader:
-        async for batch in reader.to_end():
-            last |= {stored.key: stored.value is not None for stored in batch}
-    keys = [(key or b"").decode(errors="replace") for key, is_open in last.items() if is_open]
-    requests = sorted({key.partition("/")[0] for key in keys})
+        records = [stored async for batch in reader.to_end() for stored in batch]
+    requests = open_requests(records)
     if requests:
         shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
         more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""

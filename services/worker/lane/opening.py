@@ -7,11 +7,17 @@ from datetime import datetime
 
 from answerbus.outcome import RetryRequest
 from answerbus.private.lane_records import LaneRecords
-from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
+from answerbus.private.ledger import (
+    AccountRecord,
+    ClosedIdsRecord,
+    ClosedRecord,
+    LaneRecord,
+    Skipped,
+)
 from answerbus.topics import LEDGER, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.digest import bytes_digest
-from services.private_records import Fault, private_event, runs_record
+from services.private_records import Fault, private_event, runs_event
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns
@@ -93,20 +99,16 @@ class RecoveredState:
         self.ledger.closed.sort()
 
     def _apply(self, record: StoredRecord, value: bytes) -> None:
-        if record.topic is RUNS:
-            found = runs_record(value)
-            if isinstance(found, Fault):
-                self._note(record, value, found.text)
-            else:
-                self.runs.take(found, record.headers, len(value))
-            return
-        event = private_event(record.topic, value)
+        is_of_runs = record.topic is RUNS
+        event = runs_event(value) if is_of_runs else private_event(record.topic, value)
         match event:
             case Fault():
                 self._note(record, value, event.text)
-                self.numbers.take_unreadable(record.key, record.offset)
+                if record.topic is LEDGER:
+                    self.numbers.take_unreadable(record.key, record.offset)
             case Skipped():
-                self.numbers.skip(event.offset)
+                if record.topic is LEDGER:
+                    self.numbers.skip(event.offset)
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
                 if record.topic is LEDGER and self.lanes.skip(event):
                     self.ledger.lane = self.lanes.last
@@ -118,10 +120,12 @@ class RecoveredState:
                 self.retries.pop(record.key or b"", None)
                 size = len(value)
                 self.retries[record.key or b""] = ticket_of_retry(event, size, record.headers)
-            case _:
+            case AccountRecord() | ClosedRecord() | ClosedIdsRecord():
                 if isinstance(event, ClosedIdsRecord):
                     self.numbers.take(event, record.offset)
                 self.ledger.restore(event, record.appended_at)
+            case _:
+                self.runs.take(event, record.headers, len(value))
 
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why

@@ -89,12 +89,18 @@ class RecoveredRuns:
 
 
 def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]) -> Run:
+    """Up to the first step that is missing, which an operator has passed by; see `lanes skip`."""
     run = begun(head.definition, head.request)
-    taken = (*run.steps, *sorted(steps, key=lambda step: step.n))
+    taken = run.steps
+    for step in sorted(steps, key=lambda step: step.n):
+        if step.n == len(taken) + 1:
+            taken = (*taken, step)
     by_id = {
         taken[record.n - 1].calls[record.place].call_id: record
         for record in sorted(calls, key=lambda one: (one.n, one.place))
+        if record.n <= len(taken) and record.place < len(taken[record.n - 1].calls)
     }
-    links = [step.link for step in taken] + [one.link for one in by_id.values() if one.link]
+    links = [step.link for step in (*run.steps, *steps)]
+    links += [one.link for one in calls if one.link]
     last = max(links, key=lambda link: link.number, default=None)
     return replace(run, steps=taken, calls={**run.calls, **by_id}, link=last)

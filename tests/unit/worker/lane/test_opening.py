@@ -15,9 +15,10 @@ from answerbus.event import Event, key
 from answerbus.failure import TimedOut
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.ledger import LaneRecord, Skipped
-from answerbus.topics import LEDGER, RETRIES, Topic
+from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.digest import bytes_digest
 from services.worker.core.budget.account import Spend
+from services.worker.core.budget.id_chunk import IdChunk, SingleId
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
 from services.worker.lane.left_over import settle_left_over
@@ -129,6 +130,7 @@ def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: tim
         (LEDGER, b"nonsense"),
         (RETRIES, b"\xff"),
         (RETRIES, b'{"kind":"retry_request"}'),
+        (RUNS, b'{"kind":"run_step"}'),
         (LEDGER, encode(Dismissed(dead_letter_id="x", by="a", reason="b", at=NOW)).value),
     ],
 )
@@ -142,7 +144,7 @@ def test_what_this_version_does_not_understand_keeps_the_lane_shut(
         recovered.check()
 
 
-@pytest.mark.parametrize("topic", [LEDGER, RETRIES])
+@pytest.mark.parametrize("topic", [LEDGER, RETRIES, RUNS])
 def test_what_an_operator_has_passed_by_keeps_no_lane_shut(topic: Topic) -> None:
     passed_by, other = b"nonsense", b"more nonsense"
     recovered = RecoveredState()
@@ -230,3 +232,17 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
         assert broker.offsets.get(0) != 8
 
     run(main())
+
+
+def test_to_pass_by_a_retry_hides_no_missing_chunk_at_the_same_offset_of_the_ledger() -> None:
+    recovered = RecoveredState()
+    for number, offset in ((1, 4), (3, 17)):
+        chunk = IdChunk.of(
+            dict([SingleId.of(closed_record(f"r-{number}", "w-0", DIGEST, "result", 3, NOW), NOW)])
+        ).record(str(number), NOW)
+        recovered.take(replace(stored(chunk), offset=offset))
+    skip = encode(skipped(17, b"nonsense"))
+    recovered.take(StoredRecord(RETRIES, skip.key, skip.value, offset=18))
+
+    with pytest.raises(UnreadableState, match=r"^ledger, offset 17, .* chunk 2, before this one"):
+        recovered.settle()
