@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from answerbus.private.ledger import CLOSED_IDS_KEY, ClosedIdsRecord
+from answerbus.private.ledger import CHUNK_DIGITS_MAX, CLOSED_IDS_KEY, ClosedIdsRecord
 
 
 @dataclass(slots=True)
@@ -48,4 +48,5 @@ class ChunkNumbers:
 def _number(key: bytes | None) -> int | None:
     name = (key or b"").decode(errors="replace")
     number = name.removeprefix(CLOSED_IDS_KEY)
-    return int(number) if name.startswith(CLOSED_IDS_KEY) and number.isdecimal() else None
+    is_chunk = name.startswith(CLOSED_IDS_KEY) and len(number) <= CHUNK_DIGITS_MAX
+    return int(number) if is_chunk and number.isdecimal() else None

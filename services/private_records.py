@@ -13,7 +13,13 @@ from answerbus import json_text
 from answerbus.envelope import Undecodable, decode
 from answerbus.limits import TTL_S_MAX
 from answerbus.outcome import RetryRequest
-from answerbus.private.ledger import LEDGER_RECORD, LEDGER_VERSION, LedgerRecord, Skipped
+from answerbus.private.ledger import (
+    LEDGER_RECORD,
+    LEDGER_VERSION,
+    ClosedIdsRecord,
+    LedgerRecord,
+    Skipped,
+)
 from answerbus.private.runs import RunsRecord
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
@@ -24,6 +30,7 @@ _EXCERPT_BYTES = 120
 _RUNS_TOPIC: TypeAdapter[RunsRecord | Skipped] = TypeAdapter(
     Annotated[RunsRecord | Skipped, Field(discriminator="kind")]
 )
+_YEARS = range(1970, 9000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,18 @@ def excerpt(content: bytes | None) -> str:
 def _of_ledger(value: bytes) -> LedgerRecord | Fault:
     """Only workers may write here, so the strict and slower reader of JSON is not needed."""
     try:
-        return LEDGER_RECORD.validate_json(value)
+        event = LEDGER_RECORD.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
+    if isinstance(event, ClosedIdsRecord) and not _has_usual_times(event):
+        return Fault("closed ids of a time that no clock tells")
+    return event
+
+
+def _has_usual_times(record: ClosedIdsRecord) -> bool:
+    """Times are moved by what clocks are off, and must not leave the calendar by that."""
+    return all(it.year in _YEARS for it in (record.since, record.until, record.at))
 
 
 def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:

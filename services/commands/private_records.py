@@ -13,12 +13,13 @@ from answerbus.private.ledger import (
     LedgerRecord,
     Skipped,
 )
-from answerbus.private.runs import RunsRecord
+from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Place, Stored
 from services.private_records import Fault, passes_by, private_event, runs_event
+from services.run_gaps import RunGaps
 
 PRIVATE = (LEDGER, RETRIES)
 OF_RUNS = (RUNS,)  # not every deployment has agents
@@ -44,7 +45,9 @@ class LaneContents:
     unreadable: list[Unreadable] = field(default_factory=list)
     _records: LaneRecords = field(default_factory=LaneRecords)
     _numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
-    _chunks: dict[int, Stored] = field(default_factory=dict)  # by offset
+    _gaps: RunGaps = field(default_factory=RunGaps)
+    # Those before which something may be missing, by topic and offset, without their values.
+    _followers: dict[tuple[Topic, int], Stored] = field(default_factory=dict)
     _stored: dict[int, Stored] = field(default_factory=dict)  # of the lane, by offset
 
     @property
@@ -61,8 +64,7 @@ class LaneContents:
             self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
             return
         event = _said(stored, stored.value)
-        if stored.topic is LEDGER:
-            self._number(stored, event)
+        self._number(stored, event)
         match event:
             case Fault():
                 self.unreadable.append(Unreadable(stored, event))
@@ -80,27 +82,37 @@ class LaneContents:
                 pass
 
     def _end(self, stored: Stored) -> None:
-        if stored.topic is LEDGER:
-            self._numbers.end(stored.key)
-            if stored.key == LANE_KEY.encode():
-                self._records.end()
+        if gaps := self._gaps_of(stored.topic):
+            gaps.end(stored.key)
+        if stored.topic is LEDGER and stored.key == LANE_KEY.encode():
+            self._records.end()
 
     def _number(self, stored: Stored, event: _Said) -> None:
+        gaps = self._gaps_of(stored.topic)
         match event:
-            case Fault():
-                self._numbers.take_unreadable(stored.key, stored.offset)
+            case Fault() if gaps:
+                gaps.take_unreadable(stored.key, stored.offset)
+            case Skipped() if gaps:
+                gaps.skip(event.offset)
             case ClosedIdsRecord():
                 self._numbers.take(event, stored.offset)
-                self._chunks[stored.offset] = replace(stored, value=b"")  # it is large
-            case Skipped():
-                self._numbers.skip(event.offset)
+                self._followers[stored.topic, stored.offset] = replace(stored, value=b"")
+            case RunRecord() | RunStepRecord() | RunCallRecord():
+                self._gaps.take(event, stored.offset)
+                self._followers[stored.topic, stored.offset] = replace(stored, value=b"")
             case _:
                 pass
 
+    def _gaps_of(self, topic: Topic) -> ChunkNumbers | RunGaps | None:
+        if topic is LEDGER:
+            return self._numbers
+        return self._gaps if topic is RUNS else None
+
     def differ(self, wrong: Mapping[int, str]) -> None:
         """All is read: what is missing, and a last record of no use, since other lanes differ."""
-        for offset, gap in self._numbers.missing():
-            self.unreadable.append(Unreadable(self._chunks[offset], Fault(gap)))
+        for topic, gaps in ((LEDGER, self._numbers), (RUNS, self._gaps)):
+            for offset, gap in gaps.missing():
+                self.unreadable.append(Unreadable(self._followers[topic, offset], Fault(gap)))
         said, why = self._records.said, wrong.get(self.partition)
         if said and why:
             self.unreadable.append(Unreadable(self._stored[said.offset], Fault(f"{why}; {_SHUT}")))

@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from answerbus.cause import MissingTools, UnknownAgent
-from answerbus.dead_letter import (
-    Cause,
-    RequestTooLarge,
-    RunExhausted,
-    UnknownProfile,
-)
+from answerbus.dead_letter import Cause, RequestTooLarge, RunExhausted, UnknownProfile
 from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition

@@ -7,8 +7,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from answerbus.partition import partition_of
-from answerbus.topics import LEDGER, RETRIES, Topic
-from tests.integration.bus import ANSWERED, Bus, request, until
+from answerbus.topics import LEDGER, RETRIES, RUN_TOPICS, RUNS, Topic
+from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
 
 pytestmark = pytest.mark.kafka
@@ -36,21 +36,23 @@ async def shown(bus: Bus, code: int) -> list[dict[str, Any]]:
 
 
 async def test_an_unreadable_record_is_shown_and_passed_by(bus: Bus) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
     partition = partition_of(WORKFLOW, bus.partitions)
     places = {
         "ledger": await put(bus, LEDGER, b"closed:r-0", HOSTILE),
         "retries": await put(bus, RETRIES, b"r-7", b"nonsense"),
+        "runs": await put(bus, RUNS, b"r-8/1", b"nonsense"),
     }
     worker = bus.start_worker(bus.config([{"reply": ANSWERED}]))
     await bus.publish([request("r-1", WORKFLOW)])
     await until(lambda: str(partition) in worker.health["stuck"], "it says what it is stuck on")
     why = worker.health["stuck"][str(partition)]
     assert "offset 0, cannot be read: " in why
-    assert "(and 1 more)" in why
+    assert "(and 2 more)" in why
 
     found = await shown(bus, 1)
     assert {one["topic"]: one["offset"] for one in found} == {
-        bus.topic(topic): 0 for topic in (LEDGER, RETRIES)
+        bus.topic(topic): 0 for topic in (LEDGER, RETRIES, RUNS)
     }
     assert [one["bytes"] for one in found if one["topic"] == bus.topic(LEDGER)] == [len(HOSTILE)]
     assert "that 'r-0' has had its outcome" in str(found)

@@ -116,6 +116,9 @@ Packed = Annotated[bytes, _Base64]
 CLOSED_IDS_KEY = "closed_ids:"
 KEY_BYTES, REST_BYTES, OWNER_BYTES = 8, 12, 4
 
+CHUNK_DIGITS_MAX = 18  # of a chunk's number: less than 2^63
+_CHUNK_NUMBER = f"[0-9]{{1,{CHUNK_DIGITS_MAX}}}"
+
 
 class ClosedIdsRecord(Wire):
     """Many closed ids at once, packed: it takes the place of as many `closed` records.
@@ -132,7 +135,7 @@ class ClosedIdsRecord(Wire):
 
     kind: Literal["closed_ids"] = "closed_ids"
     v: Literal[1] = 1
-    chunk: Annotated[str, Field(pattern=r"^[0-9]+(-[0-9]+)*$")]
+    chunk: Annotated[str, Field(pattern=rf"^{_CHUNK_NUMBER}(-{_CHUNK_NUMBER})*$")]
     keys: Packed
     rests: Packed
     owners: Packed

@@ -18,6 +18,7 @@ from answerbus.topics import LEDGER, RUNS, Topic
 from services.chunk_numbers import ChunkNumbers
 from services.digest import bytes_digest
 from services.private_records import Fault, private_event, runs_event
+from services.run_gaps import RunGaps
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns
@@ -55,6 +56,7 @@ class RecoveredState:
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
     lanes: LaneRecords = field(default_factory=LaneRecords)
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
+    gaps: RunGaps = field(default_factory=RunGaps)
     was_alive: bool = False  # the predecessor, when it was shut out
     progress: ReadProgress = field(default_factory=ReadProgress)
 
@@ -81,6 +83,7 @@ class RecoveredState:
                 self.lanes.end()
         elif record.topic is RUNS:
             self.runs.end(record.key)
+            self.gaps.end(record.key)
         else:
             self.retries.pop(record.key or b"", None)
 
@@ -94,8 +97,9 @@ class RecoveredState:
     def settle(self) -> None:
         """All is read, and no other worker can write any more. Raises UnreadableState."""
         self.check()
-        for offset, why in self.numbers.missing():
-            raise UnreadableState(_unreadable(LEDGER, offset, why))
+        for topic, gaps in ((LEDGER, self.numbers), (RUNS, self.gaps)):
+            for offset, why in gaps.missing():
+                raise UnreadableState(_unreadable(topic, offset, why))
         self.ledger.closed.sort()
 
     def _apply(self, record: StoredRecord, value: bytes) -> None:
@@ -104,11 +108,11 @@ class RecoveredState:
         match event:
             case Fault():
                 self._note(record, value, event.text)
-                if record.topic is LEDGER:
-                    self.numbers.take_unreadable(record.key, record.offset)
+                if gaps := self._gaps_of(record.topic):
+                    gaps.take_unreadable(record.key, record.offset)
             case Skipped():
-                if record.topic is LEDGER:
-                    self.numbers.skip(event.offset)
+                if gaps := self._gaps_of(record.topic):
+                    gaps.skip(event.offset)
                 self.unreadable.pop((record.topic, event.offset, event.digest), None)
                 if record.topic is LEDGER and self.lanes.skip(event):
                     self.ledger.lane = self.lanes.last
@@ -126,6 +130,12 @@ class RecoveredState:
                 self.ledger.restore(event, record.appended_at)
             case _:
                 self.runs.take(event, record.headers, len(value))
+                self.gaps.take(event, record.offset)
+
+    def _gaps_of(self, topic: Topic) -> ChunkNumbers | RunGaps | None:
+        if topic is LEDGER:
+            return self.numbers
+        return self.gaps if topic is RUNS else None
 
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why

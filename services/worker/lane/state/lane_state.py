@@ -5,13 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from answerbus.budget import AccountState, Usage
-from answerbus.dead_letter import (
-    AnswerTooLarge,
-    BudgetExhausted,
-    Cancelled,
-    Cause,
-    DeadLetter,
-)
+from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cancelled, Cause, DeadLetter
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from services.worker.core.attempt.plan import Plan

@@ -8,12 +8,19 @@ from typing import Any
 from pydantic import JsonValue
 
 from answerbus.budget import AccountState, Budget, Spent, Usage
-from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.private.runs import (
+    AgentDefinition,
+    RunCallRecord,
+    RunRecord,
+    RunStepRecord,
+    ToolDefinition,
+)
 from answerbus.registry import Registry
 from answerbus.request import Request, SchemaRef, TextRef
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolResult
 from answerbus.toolset_card import ToolCard
+from services.digest import text_digest
 from services.worker.core.run import transitions
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run
@@ -26,7 +33,7 @@ from services.worker.core.schema.resolved import (
     JsonObject,
     ResolvedSchema,
 )
-from tests.unit.worker.builders import NOW, after, request
+from tests.unit.worker.builders import NOW, ORIGIN, after, request
 
 ORDER: JsonObject = {
     "type": "object",
@@ -137,3 +144,18 @@ def result(of: ToolCallRecord, value: JsonValue = "done", **more: Any) -> ToolRe
 
 
 __all__ = ["NOW", "Accepted", "AcceptedStep"]
+
+
+def records_of_two_steps() -> list[RunRecord | RunStepRecord | RunCallRecord]:
+    """A run whose second step waits for its tool."""
+    written: list[object] = []
+    first = taken(Run(definition()), call(order_id="1"))
+    answered = transitions.result_came(first.run, result(sent(first)[0]), inputs(1))
+    assert answered is not None
+    second = taken(answered.run, call(order_id="2"), seconds=2)
+    for change in (first, answered, second):
+        written += change.written
+    head = RunRecord(
+        request=asked(), body_digest=text_digest("x"), origin=ORIGIN, definition=definition()
+    )
+    return [head, *(one for one in written if isinstance(one, RunStepRecord | RunCallRecord))]

@@ -14,7 +14,7 @@ from answerbus.envelope import encode
 from answerbus.event import Event, key
 from answerbus.failure import TimedOut
 from answerbus.outcome import Origin, RetryRequest
-from answerbus.private.ledger import LaneRecord, Skipped
+from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.digest import bytes_digest
 from services.worker.core.budget.account import Spend
@@ -50,6 +50,11 @@ def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryReq
         NOW,
         counted=True,
     )
+
+
+def chunk_of(request_id: str, number: int) -> ClosedIdsRecord:
+    single = SingleId.of(closed_record(request_id, "w-0", DIGEST, "result", 3, NOW), NOW)
+    return IdChunk.of(dict([single])).record(str(number), NOW)
 
 
 def stored(event: Event | Outgoing) -> StoredRecord:
@@ -177,7 +182,13 @@ def test_a_record_that_no_worker_could_work_with_is_unreadable_too() -> None:
     late["origin"]["timestamp"] = "9999-12-31T23:59:59.000Z"
     recovered.take(StoredRecord(RETRIES, b"r-1", json.dumps(late).encode()))
 
-    assert len(recovered.unreadable) == 2
+    chunk = json.loads(stored(chunk_of("r-1", 1)).value or b"")
+    late_chunk = {**chunk, "until": "9999-12-31T23:59:59.000Z"}
+    for offset, wrong in enumerate((late_chunk, {**chunk, "chunk": "9" * 5_000}, "rubbish")):
+        name = b"closed_ids:" + b"9" * 5_000
+        recovered.take(StoredRecord(LEDGER, name, json.dumps(wrong).encode(), offset=offset + 1))
+
+    assert len(recovered.unreadable) == 5
     assert names(recovered) == []
 
 
@@ -237,10 +248,7 @@ def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
 def test_to_pass_by_a_retry_hides_no_missing_chunk_at_the_same_offset_of_the_ledger() -> None:
     recovered = RecoveredState()
     for number, offset in ((1, 4), (3, 17)):
-        chunk = IdChunk.of(
-            dict([SingleId.of(closed_record(f"r-{number}", "w-0", DIGEST, "result", 3, NOW), NOW)])
-        ).record(str(number), NOW)
-        recovered.take(replace(stored(chunk), offset=offset))
+        recovered.take(replace(stored(chunk_of(f"r-{number}", number)), offset=offset))
     skip = encode(skipped(17, b"nonsense"))
     recovered.take(StoredRecord(RETRIES, skip.key, skip.value, offset=18))
 

@@ -2,33 +2,15 @@
 
 from collections.abc import Collection
 
-from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
-from services.digest import text_digest
-from services.worker.core.run import transitions
+from answerbus.private.runs import RunStepRecord
 from services.worker.core.run.run import Run
 from services.worker.lane.state.recovered_runs import RecoveredRuns
-from tests.unit.worker.builders import ORIGIN
-from tests.unit.worker.core.run_builders import asked, call, definition, inputs, result, sent, taken
-
-
-def written_of_two_steps() -> list[RunsRecord]:
-    """A run whose second step waits for its tool."""
-    written: list[object] = []
-    first = taken(Run(definition()), call(order_id="1"))
-    answered = transitions.result_came(first.run, result(sent(first)[0]), inputs(1))
-    assert answered is not None
-    second = taken(answered.run, call(order_id="2"), seconds=2)
-    for change in (first, answered, second):
-        written += change.written
-    head = RunRecord(
-        request=asked(), body_digest=text_digest("x"), origin=ORIGIN, definition=definition()
-    )
-    return [head, *(one for one in written if isinstance(one, RunStepRecord | RunCallRecord))]
+from tests.unit.worker.core.run_builders import records_of_two_steps
 
 
 def recovered(without: Collection[int]) -> Run:
     found = RecoveredRuns()
-    for record in written_of_two_steps():
+    for record in records_of_two_steps():
         if not (isinstance(record, RunStepRecord) and record.n in without):
             found.take(record, (), 0)
     return found.runs()["r-1"]
