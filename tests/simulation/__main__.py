@@ -83,19 +83,15 @@ def _verdicts(seeds: range, processes: int, *, runs: bool) -> Iterator[Iterable[
     if processes == 1:
         yield map(told, seeds)
         return
+    # A function of this module could not be found by the new process: it has another `__main__`.
+    collect_rarely = partial(gc.set_threshold, COLLECT_EVERY)
     context = get_context("spawn")
-    with ProcessPoolExecutor(processes, context, initializer=_collect_rarely) as pool:
+    with ProcessPoolExecutor(processes, context, initializer=collect_rarely) as pool:
         try:
             yield pool.map(told, seeds, chunksize=CHUNK)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _collect_rarely() -> None:
-    """What is imported stays, and a history leaves little that must be collected."""
-    gc.freeze()
-    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
 
 
 def _progress(console: Console, total: int) -> Progress:

@@ -38,3 +38,10 @@ def test_a_timeline_tells_who_did_what_and_when() -> None:
 
     for told in ("published", "is assigned", "fences", "committed", "CALL", "answered"):
         assert told in timeline
+
+
+def test_the_command_plays_histories_in_several_processes() -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--histories", "2", "--processes", "2"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert "0 failed" in run.stdout
