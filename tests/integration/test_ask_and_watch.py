@@ -120,7 +120,7 @@ async def test_no_outcome_in_time_is_a_failure_that_says_how_to_go_on(bus: Bus) 
 
     assert done.code == 1
     assert done.out == ""
-    assert "`answerbus watch --workflow w --from-start` shows it" in done.err
+    assert "`answerbus workflow w` shows how far it is" in done.err
 
 
 async def test_publishing_alone_says_where(bus: Bus) -> None:

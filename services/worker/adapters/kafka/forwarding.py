@@ -47,11 +47,15 @@ class ForwardingShard:
 
 
 def shards_of(
-    names: Names, clock: MeasuredClock, partitions: int, unavailable: UnavailableToolsets
+    names: Names,
+    clock: MeasuredClock,
+    partitions: int,
+    unavailable: UnavailableToolsets,
+    on_closed: Callable[[], None],
 ) -> Callable[[], Shard]:
-    """What makes the shard of a lane each time it is opened."""
+    """What makes the shard of a lane each time it is opened; see KafkaShard."""
     if names.partition < partitions:
-        return lambda: KafkaShard(names, clock, unavailable)
+        return lambda: KafkaShard(names, clock, unavailable, on_closed)
     _log.warning(
         "partition %d of requests is beyond the %d of this deployment: its records are "
         "forwarded to their owners; `answerbus topics move` changes the number",

@@ -9,6 +9,7 @@ from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS, Topic
 from services.kafka import topic_name
 from services.settings import KafkaSettings
 from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka.closed_clients import ClosedClients
 from services.worker.adapters.kafka.forwarding import shards_of
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.intake import PartitionIntake
@@ -29,13 +30,15 @@ def lives_of(
 ) -> Callable[[int], Lifecycle]:
     """What makes the life of a lane, by partition."""
     topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
+    closed = ClosedClients()
 
     def new_life(partition: int) -> Lifecycle:
         private = _private_topics(context, partition)
         names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
-        shard = shards_of(names, clock, context.partitions, context.runs.unavailable)
+        unavailable = context.runs.unavailable
+        shard = shards_of(names, clock, context.partitions, unavailable, closed.note)
         return new_lifecycle(partition, context, intake, shard, handle)
 
     return new_life

@@ -19,6 +19,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
+from services.worker.adapters.kafka.read_watchdog import ReadWatchdog
 from services.worker.adapters.kafka.record_batches import send_batches
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
@@ -33,11 +34,9 @@ from services.worker.ports import (
 STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
 ASK_TIMEOUT_S = 30.0  # for one answer of the broker
-NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
 # A process may stand still while it reads, and what it has read is kept: for half as long as the
 # null value that ends a retry stays at least.
 REST_S_MAX = 43_200.0
-TELL_EVERY_S = 10.0
 YOUNG = 0  # generation of Python's garbage collector
 TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
@@ -72,10 +71,14 @@ class KafkaShard:
     """See ports.Shard."""
 
     def __init__(
-        self, names: Names, clock: MeasuredClock, unavailable: UnavailableToolsets | None = None
+        self,
+        names: Names,
+        clock: MeasuredClock,
+        unavailable: UnavailableToolsets | None = None,
+        on_closed: Callable[[], None] = lambda: None,
     ) -> None:
         """`unavailable` is told of the topics of toolsets that cannot be written."""
-        self._names = names
+        self._names, self._on_closed = names, on_closed
         self._clock = clock
         self._tool_topics = ToolTopics(names.prefix, clock, unavailable or UnavailableToolsets())
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
@@ -109,7 +112,7 @@ class KafkaShard:
         ends_of = reader.high_watermarks if self._producer else reader.end_offsets
         ends = await bounded(ends_of(list(self._past)), ASK_TIMEOUT_S)
         progress.ends = {self._past[place]: end for place, end in ends.items()}
-        watch = _ReadWatch(self._names.partition)
+        watch = ReadWatchdog(self._names.partition)
         while any(progress.positions[self._past[place]] < end for place, end in ends.items()):
             asked_at = self._clock.steady_s()
             found = await bounded(reader.getmany(timeout_ms=_POLL_MS), ASK_TIMEOUT_S)
@@ -207,25 +210,7 @@ class KafkaShard:
         await self.stop_reading()
         if producer is not None:
             await _stopped(producer, f"the producer of partition {self._names.partition}")
-
-
-class _ReadWatch:
-    """Ends a reading that does not go on, and tells now and then of one that does."""
-
-    def __init__(self, partition: int) -> None:
-        self._partition = partition
-        self._moved_at = self._told_at = asyncio.get_running_loop().time()
-
-    def check(self, before: ReadProgress, positions: Mapping[Topic, int]) -> None:
-        """Raises TimeoutError."""
-        now = asyncio.get_running_loop().time()
-        if positions != before.positions:
-            self._moved_at = now
-        if now - self._moved_at > NO_PROGRESS_S:
-            raise TimeoutError(f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}")
-        if now - self._told_at > TELL_EVERY_S:
-            self._told_at = now
-            _log.info("lane %d opens: %s", self._partition, before)
+            self._on_closed()
 
 
 def _stored(topic: Topic, record: Record) -> StoredRecord:
