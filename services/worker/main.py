@@ -236,7 +236,7 @@ def _context(
             lane_requests_max=worker.lane_requests_max,
             lane_bytes_max=worker.lane_bytes_max,
             handover_s=settings.drain_s,
-            id_memory=IdMemory(timedelta(seconds=settings.ids.remember_s)),
+            id_memory=IdMemory.lasting(timedelta(seconds=settings.ids.remember_s)),
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,

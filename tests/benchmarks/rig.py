@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from answerbus.topics import REQUESTS
+from answerbus.topics import REQUESTS, TOPICS, Topic
 from infra.kafka import start_broker
 from infra.ports import LOOPBACK, free_ports
 from infra.server_process import ServerProcess
@@ -209,12 +209,18 @@ class Rig:
         inherited = os.environ.items()  # noqa: TID251 - all but settings
         return {name: value for name, value in inherited if not name.startswith("ANSWERBUS_")}
 
-    def field(self, partitions: int = PARTITIONS, *, baseline: bool = False) -> Field:
+    def field(
+        self,
+        partitions: int = PARTITIONS,
+        *,
+        baseline: bool = False,
+        topics: Sequence[Topic] = TOPICS,
+    ) -> Field:
         """New topics."""
         self.trials += 1
         prefix = f"bench-{self.trials}"
         bus = Bus(self.broker.bootstrap_servers, prefix, partitions, self.folder)
-        asyncio.run(create_topics(bus))
+        asyncio.run(create_topics(bus, topics=topics))
         if baseline:
             asyncio.run(_create(bus, f"{prefix}.baseline"))
         return Field(self, bus, Upstream(bus.bootstrap, bus.topic(REQUESTS), partitions))

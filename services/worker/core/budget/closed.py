@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Self
 
 from answerbus.private.ledger import ClosedIdsRecord, ClosedRecord
 from services.worker.core.budget.id_chunk import (
@@ -20,6 +21,7 @@ from services.worker.core.budget.packed_ids import body_mark, id_digest
 CLOSED_MEMORY = timedelta(hours=24)
 CHUNK_IDS = 4_096  # in a record of 128 KiB; so many stand singly in the ledger before that
 CHUNK_EVERY = timedelta(hours=1)  # what is in one chunk is forgotten as a whole
+CHUNKS_MIN = 24  # of the time that ids are remembered; where that is short, so are the chunks
 MERGED_CHUNKS = 4  # become one of 512 KiB: each id that comes is looked up in all chunks
 
 Written = tuple[str, ClosedIdsRecord | None]  # a key of the ledger, and what stands there from now
@@ -32,6 +34,11 @@ class IdMemory:
     remember: timedelta = CLOSED_MEMORY
     chunk_ids: int = CHUNK_IDS
     chunk_every: timedelta = CHUNK_EVERY
+
+    @classmethod
+    def lasting(cls, remember: timedelta) -> Self:
+        """For a time; an id is remembered for a twenty-fourth of it longer, or for an hour."""
+        return cls(remember, chunk_every=min(CHUNK_EVERY, remember / CHUNKS_MIN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,20 @@ def written(event: Event) -> tuple[bytes, bytes]:
     return encoded.key, encoded.value
 
 
+@pytest.mark.parametrize(
+    ("remember", "chunk_every"),
+    [
+        (CLOSED_MEMORY, timedelta(hours=1)),
+        (timedelta(days=7), timedelta(hours=1)),
+        (timedelta(minutes=24), timedelta(minutes=1)),
+    ],
+)
+def test_ids_that_are_remembered_for_a_short_time_are_not_kept_an_hour_longer(
+    remember: timedelta, chunk_every: timedelta
+) -> None:
+    assert IdMemory.lasting(remember).chunk_every == chunk_every
+
+
 class Lane:
     """What a lane does with its closed ids, and the ledger that comes of it."""
 
