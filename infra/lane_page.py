@@ -23,8 +23,8 @@ def _diagram() -> str:
             causes[before, after.state].append(event)
     lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNASSIGNED"]
     for (before, end), events in causes.items():
-        told = ", ".join(event.name.lower().replace("_", " ") for event in events)
-        lines.append(f"    {before.name} --> {end.name}: {told}")
+        message = ", ".join(event.name.lower().replace("_", " ") for event in events)
+        lines.append(f"    {before.name} --> {end.name}: {message}")
     lines += ["    CLOSED --> [*]", "```"]
     return "".join(f"{line}\n" for line in lines)
 

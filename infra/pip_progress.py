@@ -19,7 +19,7 @@ _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 def run(arguments: Sequence[str]) -> int:
     """Run pip with these arguments; gives its exit code."""
     total, done = _pins(arguments), 0
-    said: list[str] = []
+    lines: list[str] = []
     pip = subprocess.Popen(
         [sys.executable, *_PIP, *arguments],
         stdout=subprocess.PIPE,
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str]) -> int:
         errors="replace",
     )
     for line in pip.stdout or ():
-        said.append(line)
+        lines.append(line)
         if found := _TAKEN.match(line):
             done += 1
             _show(f"{min(done, total)} of {total} packages: {found[1]}" if total else found[1])
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     code = pip.wait()
     _show("")
     if code:
-        sys.stderr.writelines(said[-LINES_SHOWN_MAX:])
+        sys.stderr.writelines(lines[-LINES_SHOWN_MAX:])
     return code
 
 

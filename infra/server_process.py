@@ -24,8 +24,8 @@ def last_lines(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
-    said = [f"  {line}" for line in lines if not line.startswith("\tat ")]
-    return "\n".join(said[-_TAIL_LINES:]) or "  (the log is empty)"
+    log_lines = [f"  {line}" for line in lines if not line.startswith("\tat ")]
+    return "\n".join(log_lines[-_TAIL_LINES:]) or "  (the log is empty)"
 
 
 def command_line(pid: int) -> str:

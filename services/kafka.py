@@ -172,5 +172,5 @@ def _of_own_certificate(settings: KafkaSettings, error: OSError, *, was_locked: 
 
 
 def _unusable(which: str, error: OSError, wanted: str) -> SetUpError:
-    said = getattr(error, "reason", None) or error.strerror or type(error).__name__
-    return SetUpError(f"{which} cannot be used ({said}): name {wanted} that can be read.")
+    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return SetUpError(f"{which} cannot be used ({reason}): name {wanted} that can be read.")

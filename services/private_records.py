@@ -64,8 +64,8 @@ def excerpt(content: bytes | None) -> str:
     """The beginning of a key or a value, in ASCII alone: a terminal shows it as it is."""
     if content is None:
         return "null"
-    said = ascii(content[:_EXCERPT_BYTES].decode(errors="backslashreplace"))
-    return said + ("…" if len(content) > _EXCERPT_BYTES else "")
+    message = ascii(content[:_EXCERPT_BYTES].decode(errors="backslashreplace"))
+    return message + ("…" if len(content) > _EXCERPT_BYTES else "")
 
 
 def _of_ledger(value: bytes) -> LedgerRecord | Fault:

@@ -47,9 +47,9 @@ class ServerCertificate:
         try:
             context.load_cert_chain(self._certificate, self._key, password=_locked)
         except (OSError, ssl.SSLError) as error:
-            said = getattr(error, "reason", None) or error.strerror or type(error).__name__
+            reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             files = f"{self._certificate}, {self._key}"
-            raise UnusableCertificate(f"{files} cannot be used ({said})") from None
+            raise UnusableCertificate(f"{files} cannot be used ({reason})") from None
         return context
 
     def _state(self) -> tuple[tuple[int, ...], ...]:

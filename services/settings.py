@@ -138,12 +138,12 @@ class Settings(Section):
         """What works, and could be set better."""
         if self.drain_s >= self.longest_call_s:
             return []
-        said = (
+        message = (
             f"`worker.drain_s` ({self.drain_s:g} s) is shorter than the longest call "
             f"({self.longest_call_s:g} s): a worker that leaves loses such calls, and they are "
             "paid for again"
         )
-        return [said]
+        return [message]
 
     @field_validator("profiles", "agents", mode="before")
     @classmethod

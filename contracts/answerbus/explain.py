@@ -71,10 +71,10 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
         case causes.HostileSchema():
             return "The schema could harm a worker: " + problems_text(cause.problems)
         case causes.UnsupportedSchema():
-            said = problems_text(cause.problems)
+            message = problems_text(cause.problems)
             if cause.dialect == causes.ANY_DIALECT:
-                return f"The workers cannot take the schema: {said}"
-            return f"The dialect {cause.dialect} cannot carry the schema: {said}"
+                return f"The workers cannot take the schema: {message}"
+            return f"The dialect {cause.dialect} cannot carry the schema: {message}"
         case causes.UnknownProfile():
             return "The workers have no profile of that name."
         case causes.RequestTooLarge():
@@ -92,8 +92,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             last = failure_text(cause.failure)
             return f"The provider could not do it {cause.waits:,} times; at last, {last}."
         case causes.Rejected():
-            said = f"HTTP {cause.status}, {cause.code}"
-            return f"The provider rejects this request without working on it ({said})."
+            message = f"HTTP {cause.status}, {cause.code}"
+            return f"The provider rejects this request without working on it ({message})."
         case causes.CrashedWorker():
             return f"Its lane was opened {cause.openings} times without progress."
         case causes.UnknownAgent():

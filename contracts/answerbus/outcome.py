@@ -149,8 +149,8 @@ class Refusal(_Answered):
     def __str__(self) -> str:
         """Who declined and why, on one line."""
         category = "" if self.category is None else f" ({self.category})"
-        said = one_line(f"Declined by the {self.by}{category}: {self.reason}")
-        return f"{said} {self._about()}"
+        message = one_line(f"Declined by the {self.by}{category}: {self.reason}")
+        return f"{message} {self._about()}"
 
     def unwrap(self) -> NoReturn:
         """Raises RefusalError."""

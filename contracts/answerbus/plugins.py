@@ -43,8 +43,8 @@ def with_distributions() -> list[tuple[Contract[Any], str]]:
             raise _error(entry, fault)
         claimed = contract.name, contract.version
         if claimed in found:
-            said = f"{contract.name} v{contract.version}"
-            raise _error(entry, f"it claims {said}, which is a contract of {found[claimed]}")
+            message = f"{contract.name} v{contract.version}"
+            raise _error(entry, f"it claims {message}, which is a contract of {found[claimed]}")
         found[claimed] = _distribution(entry)
         contracts.append((contract, found[claimed]))
     return contracts
@@ -58,8 +58,8 @@ def _load(entry: EntryPoint) -> Contract[Any]:
     try:
         loaded = entry.load()
     except (Exception, SystemExit) as error:
-        said = clip(f"{type(error).__name__}: {error}", EXCERPT_BYTES_MAX)
-        raise _error(entry, f"it does not load ({said})") from error
+        message = clip(f"{type(error).__name__}: {error}", EXCERPT_BYTES_MAX)
+        raise _error(entry, f"it does not load ({message})") from error
     if not isinstance(loaded, Contract):
         raise _error(entry, f"it is no Contract but a {type(loaded).__name__}")
     return loaded
@@ -85,8 +85,8 @@ def fault_of(contract: Contract[Any]) -> str | None:
     try:
         published, asked = _build(contract)
     except Exception as error:  # pydantic raises many kinds
-        said = clip(f"{type(error).__name__}: {error}", EXCERPT_BYTES_MAX)
-        return f"its types have no JSON Schema ({said})"
+        message = clip(f"{type(error).__name__}: {error}", EXCERPT_BYTES_MAX)
+        return f"its types have no JSON Schema ({message})"
     return (
         _open_object(published)
         or _open_object(asked)

@@ -33,8 +33,8 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
     found = error.errors(include_url=False, include_input=False)
     inside = {details["loc"][:end] for details in found for end in range(len(details["loc"]))}
     # A list whose items are wrong is also too short for pydantic, which would mislead a model.
-    told = [at for at in found if at["type"] != "too_short" or at["loc"] not in inside]
-    return tuple(_problem(details, document) for details in told[:PROBLEMS_MAX])
+    kept = [at for at in found if at["type"] != "too_short" or at["loc"] not in inside]
+    return tuple(_problem(details, document) for details in kept[:PROBLEMS_MAX])
 
 
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:

@@ -57,9 +57,9 @@ def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> It
         if plain.text is not text:
             yield Reading(plain.text, plain_source, len(plain.text))
         coded = Joined(plain.text, runs, BETWEEN)
-        for said, places in decoded(coded.text, is_text):
+        for decoded_text, places in decoded(coded.text, is_text):
             within = partial(through, plain_source, partial(through, coded.source, places))
-            yield from _readings(said, within, coded_times - 1, is_text)
+            yield from _readings(decoded_text, within, coded_times - 1, is_text)
         unescaped = Rewritten(text, ESCAPE, unescaped_once)
         if unescaped.text is text:
             return

@@ -27,8 +27,8 @@ class ToolCard(Wire):
 
     def computed_digest(self) -> str:
         """The digest of all that the card says of the tool; what a card claims is not believed."""
-        said = self.model_dump(mode="json", exclude={"digest"})
-        return digest_of({**said, "timeout_s": f"{self.timeout_s:g}"})
+        fields = self.model_dump(mode="json", exclude={"digest"})
+        return digest_of({**fields, "timeout_s": f"{self.timeout_s:g}"})
 
 
 class ToolsetCard(Wire):

@@ -42,20 +42,20 @@ def _installed() -> Path:
         commands = [["apt-get", "update"], ["apt-get", "install", "--yes", "chromium"]]
     else:
         commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
-    said = ""
+    message = ""
     for command in commands:
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=_INSTALL_LIMIT_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            said = str(error)
+            message = str(error)
             continue
-        said = done.stderr.strip()
+        message = done.stderr.strip()
     if path := _found():
         return path
     raise SetupError(
         "The console's tests need a Chromium, and none could be installed "
-        f"({said.splitlines()[-1] if said else 'no reason given'}): install one (on Debian and "
+        f"({message.splitlines()[-1] if message else 'no reason given'}): install one (on Debian and "
         f"Ubuntu, apt-get install chromium), or name its path in {OWN}."
     )

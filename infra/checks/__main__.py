@@ -59,8 +59,8 @@ def _total(names: Sequence[str], took_s: float) -> str:
         second = counts(second_report(report_of(name)))
         total.subtract({"failed": second["passed"]})
         total += Counter({"passed at a second try": second["passed"]})
-    said = ", ".join(f"{count} {outcome}" for outcome, count in total.items()) or "no tests"
-    return f"\n===== {said} in {took_s:.2f}s ({took_s // 60:.0f}:{took_s % 60:02.0f}) ====="
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in total.items()) or "no tests"
+    return f"\n===== {summary} in {took_s:.2f}s ({took_s // 60:.0f}:{took_s % 60:02.0f}) ====="
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ def _after(row: Row, seen: DecodedRecord) -> Row:
         case Step() as step if not row.terminals:
             return replace(row, said=step_text(step))
         case (Result() | UnvalidatedResult() | Refusal() | DeadLetter()) as terminal:
-            said = outcome_text(terminal)
-            return replace(row, said=said, terminals=(*row.terminals, terminal))
+            message = outcome_text(terminal)
+            return replace(row, said=message, terminals=(*row.terminals, terminal))
         case _:
             return row
 

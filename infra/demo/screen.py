@@ -80,10 +80,10 @@ class PlainLines:
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the rows that say something new."""
-        said = {row.case.name: row.said for row in self._rows}
+        texts = {row.case.name: row.said for row in self._rows}
         at_s = time.monotonic() - self._began
         for row in rows:
-            if row.said and row.said != said[row.case.name]:
+            if row.said and row.said != texts[row.case.name]:
                 line = f"{at_s:6.1f} s  {row.case.name:20} {row.case.asked:20} {row.said}"
                 self._console.print(line, markup=False, soft_wrap=True)
         self._rows = rows

@@ -41,8 +41,10 @@ def start(*, port: Port = 9092, data: Data = DATA, foreground: Foreground = Fals
             say = spinner.update if console.is_terminal else console.print
             broker = start_broker(data, port, say=say)
     except SetupError as error:
-        told = error.with_option("`--port 0`") if isinstance(error, PortTakenError) else f"{error}"
-        console.print(told, style="red", markup=False)
+        message = (
+            error.with_option("`--port 0`") if isinstance(error, PortTakenError) else f"{error}"
+        )
+        console.print(message, style="red", markup=False)
         raise typer.Exit(1) from None
     took_s = time.monotonic() - began
     console.print(f"Kafka {KAFKA_VERSION} is ready at {_place(broker)} after {took_s:.1f} s")

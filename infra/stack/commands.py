@@ -40,8 +40,8 @@ def run_answerbus(config: Path, *arguments: str) -> str:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        said = f"{error.stdout}{error.stderr}".strip()
-        raise SetupError(f"answerbus {' '.join(arguments)} failed: {said}") from None
+        message = f"{error.stdout}{error.stderr}".strip()
+        raise SetupError(f"answerbus {' '.join(arguments)} failed: {message}") from None
     except subprocess.TimeoutExpired:
         raise SetupError(
             f"answerbus {' '.join(arguments)} did not end within {RUN_LIMIT_S:.0f} s"

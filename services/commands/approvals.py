@@ -54,8 +54,8 @@ def list_approvals(
         stderr().print("No call awaits approval.")
 
 
-def _command(name: str, decision: Decision, said: str) -> None:
-    @app.command(name=name, help=f"{said} Exit code 1: it awaits nothing.")
+def _command(name: str, decision: Decision, summary: str) -> None:
+    @app.command(name=name, help=f"{summary} Exit code 1: it awaits nothing.")
     def decide(
         call: CallId,
         *,

@@ -75,16 +75,16 @@ def lines(found: Verified, prefix: str) -> list[Text]:
         counts.append(f"{found.in_flight:,} calls in flight")
     if found.passed_by:
         counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
-    said = "; ".join(counts)
+    message = "; ".join(counts)
     if not found.breaks:
-        return [Text.assemble(("whole", "green"), f": {said}")]
+        return [Text.assemble(("whole", "green"), f": {message}")]
     places = "1 place" if len(found.breaks) == 1 else f"{len(found.breaks):,} places"
-    told = [Text.assemble(("broken", "bold red"), f" in {places}: {said}")]
+    texts = [Text.assemble(("broken", "bold red"), f" in {places}: {message}")]
     for number, one in enumerate(found.breaks[:BREAKS_SHOWN_MAX], start=1):
-        told += _words(number, one, prefix)
+        texts += _words(number, one, prefix)
     if (more := len(found.breaks) - BREAKS_SHOWN_MAX) > 0:
-        told.append(Text(f"and {more:,} more (--json lists them all)"))
-    return told
+        texts.append(Text(f"and {more:,} more (--json lists them all)"))
+    return texts
 
 
 def as_data(found: Verified, prefix: str) -> Mapping[str, object]:

@@ -51,8 +51,8 @@ def cancel(
         raise typer.BadParameter("Name a request, or a workflow with --workflow.")
     found = workflow or asyncio.run(_workflow_of(bus_of(settings), request or ""))
     if found is None:
-        said = f"No request {plain_line(request or '')} is kept: name its --workflow."
-        stderr().print(said, style="red", markup=False)
+        message = f"No request {plain_line(request or '')} is kept: name its --workflow."
+        stderr().print(message, style="red", markup=False)
         raise typer.Exit(EXIT_NOT_DONE)
     if not yes:
         confirm(f"Cancel {plain_line(_what(request, found))} as {plain_line(who)}?")

@@ -109,8 +109,8 @@ async def _turn(client: Client, chat: Chat, text: str, timeout_s: float, *, as_j
                 terminal = await follow_to_end(client, request, timeout_s, view.show)
             show(terminal, stdout(), stderr())
     except NoAnswerYet:
-        said = f"No answer within {timeout_s:g} s; request {request.request_id} goes on."
-        stderr().print(said, style="yellow", markup=False)
+        message = f"No answer within {timeout_s:g} s; request {request.request_id} goes on."
+        stderr().print(message, style="yellow", markup=False)
     return chat.take(terminal)
 
 

@@ -32,7 +32,7 @@ def parts_of(contract: Contract[Any]) -> Sequence[str]:
         "for auditors alone": ", ".join(sorted(contract.audit_only)),
         "text variant": "with `at_last: text`, the model's text as it is" * _has_text(contract),
     }
-    return [f"{name}: {said}" for name, said in lines.items() if said]
+    return [f"{name}: {text}" for name, text in lines.items() if text]
 
 
 def as_data(contract: Contract[Any], source: str) -> Mapping[str, object]:

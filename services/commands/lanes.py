@@ -102,8 +102,8 @@ async def _skip(bus: Bus, place: Place, reason: str, by: str, *, of_newer: bool)
         case Stored():
             return "Workers can read this record: passed by, what it says would be lost."
         case Unreadable(skipped=Skipped() as earlier):
-            said = f"It was passed by already, by {earlier.by}: {earlier.reason}"
-            stdout().print(plain(said), markup=False)
+            message = f"It was passed by already, by {earlier.by}: {earlier.reason}"
+            stdout().print(plain(message), markup=False)
             return None
         case Unreadable(fault=fault, stored=stored) if fault.is_newer and not of_newer:
             return (
@@ -141,12 +141,12 @@ async def _write(bus: Bus, found: Unreadable, reason: str, by: str) -> None:
 def _lines(found: LaneContents, prefix: str) -> list[Text]:
     lane, name = found.lane, f"lane {found.partition}"
     if lane is None:
-        said = "was never opened"
+        message = "was never opened"
     else:
         group = f" of the group {lane.group}" if lane.group else ""
-        said = f"opened by {lane.worker}{group}, last write at {format_timestamp(lane.at)}"
+        message = f"opened by {lane.worker}{group}, last write at {format_timestamp(lane.at)}"
     shut = any(one.skipped is None for one in found.unreadable)
-    lines = [Text.assemble((name, "bold red" if shut else "bold"), f" {plain(said)}")]
+    lines = [Text.assemble((name, "bold red" if shut else "bold"), f" {plain(message)}")]
     for one in found.unreadable:
         stored = one.stored
         where = f"{stored.topic.full_name(prefix)}, partition {stored.partition}"

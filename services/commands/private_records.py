@@ -70,8 +70,8 @@ class LaneContents:
                 self.unreadable.append(Unreadable(stored, event))
             case Skipped():
                 self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
-                if stored.topic is LEDGER and (said := self._records.skip(event)):
-                    passed = Unreadable(self._stored[said.offset], Fault(event.problem), event)
+                if stored.topic is LEDGER and (skipped := self._records.skip(event)):
+                    passed = Unreadable(self._stored[skipped.offset], Fault(event.problem), event)
                     self.unreadable.append(passed)
             case LaneRecord():
                 self._records.take(stored.offset, stored.value, event)
@@ -113,9 +113,11 @@ class LaneContents:
         for topic, gaps in ((LEDGER, self._numbers), (RUNS, self._gaps)):
             for offset, gap in gaps.missing():
                 self.unreadable.append(Unreadable(self._followers[topic, offset], Fault(gap)))
-        said, why = self._records.said, wrong.get(self.partition)
-        if said and why:
-            self.unreadable.append(Unreadable(self._stored[said.offset], Fault(f"{why}; {_SHUT}")))
+        statement, why = self._records.said, wrong.get(self.partition)
+        if statement and why:
+            self.unreadable.append(
+                Unreadable(self._stored[statement.offset], Fault(f"{why}; {_SHUT}"))
+            )
 
 
 def _said(stored: Stored, value: bytes) -> _Said:

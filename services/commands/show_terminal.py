@@ -46,7 +46,7 @@ def _letter(letter: DeadLetter) -> Panel:
         for prior in letter.prior
         for line in (
             f"Attempt {prior.attempt}: {failure_text(prior.failure)}",
-            *(f"  the model wrote {said}" for said in written_text(prior.failure).splitlines()),
+            *(f"  the model wrote {text}" for text in written_text(prior.failure).splitlines()),
         )
     ]
     return _panel(

@@ -63,11 +63,11 @@ class Repeats:
         self._said = deque[object](maxlen=_PERIOD_MAX)
         self.count = 0
 
-    def is_new(self, said: object) -> bool:
+    def is_new(self, entry: object) -> bool:
         """Whether this is to be shown."""
-        if self._is_on and said in self._said:
+        if self._is_on and entry in self._said:
             return False
-        self._said.append(said)
+        self._said.append(entry)
         return True
 
     def take(self) -> int:

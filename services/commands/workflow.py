@@ -80,8 +80,8 @@ def workflow(
             stdout().print(line)
         _show(stdout(), () if tree else entries, show_content=show_content)
     if not entries:
-        said = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
-        stderr().print(said, markup=False, soft_wrap=True)
+        message = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
+        stderr().print(message, markup=False, soft_wrap=True)
         raise typer.Exit(EXIT_UNKNOWN)
 
 
@@ -115,8 +115,8 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
 def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: bool) -> None:
     """Each entry; with contents all of them, without them repeats are folded."""
     begin = entries[0].at if entries else None
-    said = [(one.kind, one.request_id, without_numbers(one.text)) for one in entries]
-    for fold in folds(range(len(said)) if show_content else said):
+    keys = [(one.kind, one.request_id, without_numbers(one.text)) for one in entries]
+    for fold in folds(range(len(keys)) if show_content else keys):
         for one in entries[fold.start : fold.start + fold.period]:
             console.print(line_of(one, begin))
             if show_content:

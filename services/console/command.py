@@ -46,4 +46,4 @@ def console(
     start_logging(log_level, mask_of(settings))
     # What goes wrong with Kafka is said once and in our words, here and on the pages.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    asyncio.run(run(settings, lambda said: stderr().print(said, markup=False)))
+    asyncio.run(run(settings, lambda message: stderr().print(message, markup=False)))

@@ -63,18 +63,18 @@ class Streams:
     ) -> None:
         await response.write(f"retry: {AGAIN_MS}\n\n".encode())
         await response.write(_event(known))
-        said = time.monotonic()
+        sent_at = time.monotonic()
         while await self._goes_on() and _has_session(request):
             parts = await _parts(request, handler)
             changed = {name: html for name, html in parts.items() if known.get(name) != html}
             known = parts
             if changed:
                 await response.write(_event(changed))
-            elif time.monotonic() - said < QUIET_S:
+            elif time.monotonic() - sent_at < QUIET_S:
                 continue
             else:
                 await response.write(b":\n\n")
-            said = time.monotonic()
+            sent_at = time.monotonic()
 
     async def _goes_on(self) -> bool:
         """Wait for the next turn; False when all are to end."""

@@ -97,9 +97,13 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
 
 async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
     before = now()
-    told = await controller_time_ms(client)
+    controller_ms = await controller_time_ms(client)
     after = now()
-    return None if told is None else BrokerTime(before, _EPOCH + _milliseconds(told), after)
+    return (
+        None
+        if controller_ms is None
+        else BrokerTime(before, _EPOCH + _milliseconds(controller_ms), after)
+    )
 
 
 def _milliseconds(count: int) -> timedelta:

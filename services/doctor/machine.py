@@ -19,8 +19,8 @@ def libraries() -> Finding:
     faults = [fault for name in DISTRIBUTIONS for fault in _unmet(name)]
     if faults:
         return Finding("libraries", "wrong", f"{'; '.join(faults)}: install answerbus anew")
-    said = ", ".join(f"{name} {version(name)}" for name in SHOWN)
-    return Finding("libraries", "ok", f"as required ({said})")
+    message = ", ".join(f"{name} {version(name)}" for name in SHOWN)
+    return Finding("libraries", "ok", f"as required ({message})")
 
 
 def _unmet(distribution: str) -> Iterator[str]:

@@ -27,8 +27,8 @@ async def tried(bus: Bus) -> Finding:
     except BusRefused as error:
         return Finding(ABOUT, "warning", f"no transaction was tried: {error}")
     except (BusUnavailable, TimeoutError) as error:
-        said = str(error) or f"no end within {TRIAL_TIMEOUT_S:.0f} s"
-        return Finding(ABOUT, "wrong", f"a transaction cannot be made: {said}")
+        reason = str(error) or f"no end within {TRIAL_TIMEOUT_S:.0f} s"
+        return Finding(ABOUT, "wrong", f"a transaction cannot be made: {reason}")
 
 
 async def _facts(bus: Bus) -> TrialFacts:

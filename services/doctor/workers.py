@@ -18,26 +18,26 @@ async def lanes(settings: Settings) -> AsyncIterator[Finding]:
 
     Most workers are not to be asked from here.
     """
-    told: dict[str, dict[str, str]] = {}
+    digests: dict[str, dict[str, str]] = {}
     async with ClientSession(timeout=ClientTimeout(TIMEOUT_S)) as session:
         for address in addresses(settings):
             body = await _asked(session, address)
             if body is None:
                 continue
-            if said := trouble_of(body):
-                yield Finding("lanes", "warning", f"the worker at {address}: {said}")
+            if text := trouble_of(body):
+                yield Finding("lanes", "warning", f"the worker at {address}: {text}")
             agents = body.get("agents")
             if isinstance(agents, dict):
-                told[address] = {str(name): str(digest) for name, digest in agents.items()}
-    for said in disagreements(told):
-        yield Finding("agents", "warning", said)
+                digests[address] = {str(name): str(digest) for name, digest in agents.items()}
+    for text in disagreements(digests):
+        yield Finding("agents", "warning", text)
 
 
-def disagreements(told: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def disagreements(digests: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """The agents whose definition is not the same at all workers, and at which it is which."""
-    for name in sorted({name for agents in told.values() for name in agents}):
+    for name in sorted({name for agents in digests.values() for name in agents}):
         places: dict[str, list[str]] = {}
-        for address, agents in told.items():
+        for address, agents in digests.items():
             places.setdefault(agents.get(name, _MISSING), []).append(address)
         if len(places) > 1:
             shown = "; ".join(
@@ -61,10 +61,10 @@ def addresses(settings: Settings) -> list[str]:
 def trouble_of(body: dict[str, Any]) -> str | None:
     """Which lanes are not open, how far they are, and what keeps them."""
     reasons, stuck = body.get("reasons"), body.get("stuck")
-    said = [str(reason) for reason in reasons] if isinstance(reasons, list) else []
+    texts = [str(reason) for reason in reasons] if isinstance(reasons, list) else []
     if isinstance(stuck, dict):
-        said += [f"lane {lane}: {why}" for lane, why in stuck.items()]
-    return "; ".join(said) or None
+        texts += [f"lane {lane}: {why}" for lane, why in stuck.items()]
+    return "; ".join(texts) or None
 
 
 async def _asked(session: ClientSession, address: str) -> dict[str, Any] | None:

@@ -55,8 +55,8 @@ async def move(
     """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was."""
     layout = await bus.layout(*TOPICS)
     if (lanes_said := await bus.lanes()).wrong:
-        said = str(lanes_said)
-        raise SetUpError(f"{said[0].upper()}{said[1:]}. Nothing was moved.")
+        message = str(lanes_said)
+        raise SetUpError(f"{message[0].upper()}{message[1:]}. Nothing was moved.")
     of_runs = await bus.present(*RUN_TOPICS)
     counts = await bus.counts(*TOPICS, *of_runs)
     moved = Moved(layout.partitions, partitions)

@@ -26,9 +26,12 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
         table.add_row("", f"{more:,} more runs", "")
     for held in forecast.held_back.values():
         forced = " (--force sends it)" if held.trouble.forcible else ""
-        said = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
+        message = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
         table.add_row(
-            f"{held.count:,}", Text(plain_line(said)), Text(plain_line(held.sample)), style="yellow"
+            f"{held.count:,}",
+            Text(plain_line(message)),
+            Text(plain_line(held.sample)),
+            style="yellow",
         )
     return table
 

@@ -141,8 +141,8 @@ def _request(letter: DeadLetter) -> RenderableType:
 
 def _earlier(prior: Prior) -> Text:
     """What the dead letter itself says of an attempt whose record is not kept any more."""
-    said = Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
-    return Text("\n").join([said, *_written(prior.failure)])
+    heading = Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
+    return Text("\n").join([heading, *_written(prior.failure)])
 
 
 def _attempt(attempt: Attempt) -> Iterator[Text]:

@@ -28,8 +28,8 @@ def print_json(data: object) -> None:
 def print_undecodable(letters: DeadLetterIndex) -> None:
     """Say that records of the topic were no dead letters."""
     if letters.undecodable:
-        said = f"{letters.undecodable} records in the topics are none of our events."
-        stderr().print(said, style="yellow")
+        message = f"{letters.undecodable} records in the topics are none of our events."
+        stderr().print(message, style="yellow")
 
 
 def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
@@ -40,8 +40,8 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
-        said = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
-        yield Text(f"        {said}", "dim")
+        message = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
+        yield Text(f"        {message}", "dim")
     yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
 
 
@@ -144,8 +144,8 @@ def status_table(data: StatusData) -> Table:
     ):
         table.add_row(f"{count:,}", name)
     for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
-        said = f"    {found['dead_letter_id']} -> {found['new_letter']}"
-        table.add_row("", Text(plain_line(said), "dim"))
+        message = f"    {found['dead_letter_id']} -> {found['new_letter']}"
+        table.add_row("", Text(plain_line(message), "dim"))
     return table
 
 

@@ -36,11 +36,11 @@ class _Moment(Collector):
     spreads: Mapping[tuple[Metric, Labels], Spread]
 
     def collect(self) -> Iterator[Family]:
-        told: dict[Metric, list[tuple[Labels, float]]] = defaultdict(list)
+        samples: dict[Metric, list[tuple[Labels, float]]] = defaultdict(list)
         for metric, labels, value in self.samples:
-            told[metric].append((labels, value))
+            samples[metric].append((labels, value))
         for metric in METRICS:
-            yield self._family(metric, told[metric])
+            yield self._family(metric, samples[metric])
 
     def _family(self, metric: Metric, values: list[tuple[Labels, float]]) -> Family:
         if metric.kind == "histogram":

@@ -44,23 +44,23 @@ class RepeatLimit:
     @property
     def keeps_any(self) -> bool:
         """Whether something was kept back and is not told yet."""
-        return any(said.kept_back for said in self._said.values())
+        return any(entry.kept_back for entry in self._said.values())
 
     def rest(self) -> list[logging.LogRecord]:
         """What was kept back and is not told yet, for the end."""
-        found = [_counted(said) for said in self._said.values() if said.kept_back]
+        found = [_counted(entry) for entry in self._said.values() if entry.kept_back]
         self._said.clear()
         return found
 
     def ended(self, now: float) -> list[logging.LogRecord]:
         """What windows that have ended kept back."""
         found: list[tuple[_Key, logging.LogRecord]] = []
-        for key, said in list(self._said.items()):
-            if now - said.began_at < WINDOW_S:
+        for key, entry in list(self._said.items()):
+            if now - entry.began_at < WINDOW_S:
                 break
             del self._said[key]
-            if said.kept_back:
-                found.append((key, _counted(said)))
+            if entry.kept_back:
+                found.append((key, _counted(entry)))
         for key, record in found:  # which is the one line of its next window
             self._said[key] = _Said(_light(record), now)
         return [record for _, record in found]
@@ -76,10 +76,10 @@ class RepeatLimit:
         return key if known < TEXTS_MAX else (*where, "")
 
 
-def _counted(said: _Said) -> logging.LogRecord:
-    told = _light(said.last)
-    told.repeated = said.kept_back
-    return told
+def _counted(entry: _Said) -> logging.LogRecord:
+    record = _light(entry.last)
+    record.repeated = entry.kept_back
+    return record
 
 
 def _text(record: logging.LogRecord) -> str:

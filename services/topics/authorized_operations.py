@@ -101,26 +101,26 @@ class Authorized:
         """Whether an operation is allowed; None where Kafka does not tell."""
         if topic in self.hidden:
             return False if operation in _INCLUDE_DESCRIBE else None
-        told = self.topics.get(topic)
-        return None if told is None else operation in told
+        granted = self.topics.get(topic)
+        return None if granted is None else operation in granted
 
 
 async def authorized_operations(client: AIOKafkaClient, topics: Sequence[str]) -> Authorized:
     """Ask a broker. Raises KafkaError."""
     answer: Any = await client.send(client.get_random_node(), _Metadata(topics))
-    told = answer.to_object()
-    there = {topic["name"]: _operations(topic) for topic in told["topics"] if not _error(topic)}
-    hidden = (topic["name"] for topic in told["topics"] if _error(topic) == _FORBIDDEN)
-    return Authorized(there, frozenset(hidden), _operations(told))
+    response = answer.to_object()
+    there = {topic["name"]: _operations(topic) for topic in response["topics"] if not _error(topic)}
+    hidden = (topic["name"] for topic in response["topics"] if _error(topic) == _FORBIDDEN)
+    return Authorized(there, frozenset(hidden), _operations(response))
 
 
-def _error(told: Mapping[str, Any]) -> int:
-    code: int = told["error_code"]
+def _error(response: Mapping[str, Any]) -> int:
+    code: int = response["error_code"]
     return code
 
 
-def _operations(told: Mapping[str, Any]) -> frozenset[Operation] | None:
-    bits: int = told["operations"]
+def _operations(response: Mapping[str, Any]) -> frozenset[Operation] | None:
+    bits: int = response["operations"]
     if bits == _NOT_TOLD:
         return None
     return frozenset(operation for operation, number in _BITS.items() if bits >> number & 1)

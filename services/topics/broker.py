@@ -145,6 +145,6 @@ def _found(partitions: Sequence[Mapping[str, Any]], entries: Iterable[tuple[Any,
 def _refuse(deed: str, results: Iterable[tuple[str, int, str | None]]) -> None:
     for name, code, text in results:
         if code:
-            said = str(text or code).rstrip(".")
+            message = str(text or code).rstrip(".")
             advice = _ASK_DOCTOR if code == TopicAuthorizationFailedError.errno else ""
-            raise SetUpError(f"Kafka does not let us {deed} the topic {name}: {said}{advice}.")
+            raise SetUpError(f"Kafka does not let us {deed} the topic {name}: {message}{advice}.")

@@ -93,6 +93,6 @@ async def controller_time_ms(client: AIOKafkaClient) -> int | None:
         for partition in topic["partitions"]:
             for voter in partition["voters"]:
                 if voter["id"] == partition["leader"] and voter["fetched_at_ms"] > 0:
-                    told: int = voter["fetched_at_ms"]
-                    return told
+                    fetched_at_ms: int = voter["fetched_at_ms"]
+                    return fetched_at_ms
     return None

@@ -79,10 +79,10 @@ async def _is_held(
         case "topic" if right.operation == "Create":
             return await _may_create(client, right.name)
         case "topic":
-            told = authorized.on_topic(right.name, right.operation)
-            if told is None and right.operation == "AlterConfigs":
+            held = authorized.on_topic(right.name, right.operation)
+            if held is None and right.operation == "AlterConfigs":
                 return await _may_set(client, right.name)
-            return told
+            return held
         case "cluster":
             return None if authorized.cluster is None else right.operation in authorized.cluster
         case "group":
@@ -138,8 +138,8 @@ def _is_allowed(error_code: int) -> bool:
     return error_code not in _REFUSALS
 
 
-def _all(told: Iterable[bool | None]) -> bool | None:
-    found = list(told)
+def _all(held: Iterable[bool | None]) -> bool | None:
+    found = list(held)
     if False in found:
         return False
     return None if None in found else True

@@ -20,8 +20,10 @@ class LaneLost(Exception):
     """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
 
     def __str__(self) -> str:
-        said = "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
-        return f"{said} ({cause})" if (cause := super().__str__()) else said
+        message = (
+            "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
+        )
+        return f"{message} ({cause})" if (cause := super().__str__()) else message
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,9 @@ class LiveSettings:
                 "This worker was started without agents and reads no cards of tools: restart it to "
                 "give it the first one."
             )
-        change, said = await backends.changed(self.current.profiles, wanted.profiles, self._shared)
+        change, problems = await backends.changed(
+            self.current.profiles, wanted.profiles, self._shared
+        )
         # From here on nothing fails, and nothing is waited for.
         for former in planner.change(change, agents):
             self._close_later(former)
@@ -62,7 +64,7 @@ class LiveSettings:
         self._tools.pin(pins_of(wanted.agents))
         self._set_limits(wanted)
         self.current = wanted
-        for sentence in (*said, *wanted.advice, *advice_on(wanted)):
+        for sentence in (*problems, *wanted.advice, *advice_on(wanted)):
             _log.warning(sentence)
 
     async def stop(self) -> None:

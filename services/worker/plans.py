@@ -218,10 +218,10 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         asked, wire = compiled
-        told = told_so_far(request, run, backend.facts.input_tokens)
-        if run.steps and not told.fits:
+        transcript = told_so_far(request, run, backend.facts.input_tokens)
+        if run.steps and not transcript.fits:
             return RunExhausted(which="transcript")
-        step = asking(request, run, told, must_finish=finishes)
+        step = asking(request, run, transcript, must_finish=finishes)
         return Plan(
             backend.facts,
             asked,
@@ -229,7 +229,7 @@ class Planner:
             self._prompt_secret,
             step,
             not finishes,
-            counted_input(request, run, told, step, backend.facts.model_id),
+            counted_input(request, run, transcript, step, backend.facts.model_id),
         )
 
     async def prepare_agents(self) -> None:

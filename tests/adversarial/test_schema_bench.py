@@ -158,9 +158,9 @@ def test_each_place_that_is_read_as_json_text_is_told_to_be_one(dialect: ModuleT
         (case["id"], text.hint)
         for number, case in enumerate(SCHEMAS)
         if isinstance(wire := compiled(number, dialect.RULES), Compiled)
-        for said in ["\n" + "\n\n".join(descriptions(wire.schema)) + "\n"]
+        for message in ["\n" + "\n\n".join(descriptions(wire.schema)) + "\n"]
         for text in texts_in(wire.shapes)
-        if f"\n{text.hint}\n" not in said  # the place may be described as well
+        if f"\n{text.hint}\n" not in message  # the place may be described as well
     ]
 
     assert untold == []

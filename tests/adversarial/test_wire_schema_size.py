@@ -98,8 +98,12 @@ def is_bounded(dialect: DialectName, schema: Any) -> bool:
     if isinstance(made, Unusable):
         return seconds < SECONDS_MAX and isinstance(made.cause, UnsupportedSchema)
     is_small = len(made.text.encode()) <= WIRE_SCHEMA_BYTES_MAX
-    told = len(made.instructions.encode())
-    return is_small and told <= DESCRIPTIONS_BYTES_MAX + FRAMING_BYTES_MAX and seconds < SECONDS_MAX
+    reported = len(made.instructions.encode())
+    return (
+        is_small
+        and reported <= DESCRIPTIONS_BYTES_MAX + FRAMING_BYTES_MAX
+        and seconds < SECONDS_MAX
+    )
 
 
 @EACH

@@ -59,8 +59,8 @@ class Prometheus:
     def ask(self, path: str, **query: str) -> Any:
         """What its API says. Raises URLError while it does not answer."""
         with urlopen(f"{self.url}/api/v1/{path}?{urlencode(query)}", timeout=10) as response:
-            told = json.loads(response.read())
-        return told["data"]
+            body = json.loads(response.read())
+        return body["data"]
 
     def alerts(self) -> Mapping[str, str]:
         """Each alert by name: inactive, pending or firing."""

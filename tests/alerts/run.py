@@ -239,8 +239,8 @@ def asked(server: Prometheus) -> tuple[int, int]:
     """The dashboard's queries: how many there are, and how many have an answer now."""
     panels = json.loads((ROOT / "infra/grafana/answerbus.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    told = [server.ask("query", query=one.replace("$instance", ".*"))["result"] for one in queries]
-    return len(told), sum(map(bool, told))
+    texts = [server.ask("query", query=one.replace("$instance", ".*"))["result"] for one in queries]
+    return len(texts), sum(map(bool, texts))
 
 
 async def main(say: Callable[[str], None], only: Collection[str] = ()) -> None:

@@ -62,7 +62,7 @@ def verify(bootstrap: str) -> Mapping[str, Any]:
     )
     assert process.stdout
     with process.stdout as out:
-        said: dict[str, Any] = json.load(out)
+        fields: dict[str, Any] = json.load(out)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     figures = {
@@ -70,7 +70,7 @@ def verify(bootstrap: str) -> Mapping[str, Any]:
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "peak_mib": round(usage.ru_maxrss / 1024),
     }
-    return {name: said[name] for name in ("whole", "attempts", "accounts")} | figures
+    return {name: fields[name] for name in ("whole", "attempts", "accounts")} | figures
 
 
 def fill(bootstrap: str, count: int) -> None:

@@ -134,13 +134,13 @@ def _asking(sdk: str, provider: Provider, api: OpenAIApi) -> Ask:
         return reply.content if isinstance(reply, Answered) else None
 
     async def create(prompt: Prompt) -> str | None:
-        said: ChatCompletion = await client.chat.completions.create(**body(prompt))
-        return said.choices[0].message.content
+        reported: ChatCompletion = await client.chat.completions.create(**body(prompt))
+        return reported.choices[0].message.content
 
     async def bare(prompt: Prompt) -> str | None:
         async with session.post("chat/completions", json=body(prompt)) as response:
-            said: dict[str, Any] = json.loads(await response.read())
-        content: str | None = said["choices"][0]["message"]["content"]
+            fields: dict[str, Any] = json.loads(await response.read())
+        content: str | None = fields["choices"][0]["message"]["content"]
         return content
 
     if sdk == "adapter":

@@ -88,12 +88,12 @@ class Contestant:
 
     def open_lanes(self) -> int:
         """How many lanes are open, as the workers say."""
-        said = [
+        texts = [
             Worker(process.child, process.log).health
             for process in self.processes
             if process.child is not None
         ]
-        return sum(list(each["lanes"].values()).count("open") for each in said)
+        return sum(list(each["lanes"].values()).count("open") for each in texts)
 
     def check(self) -> None:
         """Raises if one has ended by itself."""

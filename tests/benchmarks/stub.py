@@ -242,8 +242,8 @@ def beginning(
     journal: Path, latency: Latency, seed: int, plan: Plan | None = None
 ) -> dict[str, Any]:
     """The command that starts a new journal; with a plan, what is asked are steps of agents."""
-    told = {"do": "begin", "journal": str(journal), "latency": asdict(latency), "seed": seed}
-    return told if plan is None else {**told, "plan": asdict(plan)}
+    fields = {"do": "begin", "journal": str(journal), "latency": asdict(latency), "seed": seed}
+    return fields if plan is None else {**fields, "plan": asdict(plan)}
 
 
 if __name__ == "__main__":

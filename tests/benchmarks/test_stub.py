@@ -68,10 +68,10 @@ async def test_what_it_answers_is_what_the_contract_asks_for(around: Around) -> 
     body = {"messages": [request_body("r-1", "w")["context"]]}
 
     async with around.caller.post(around.url, json=body) as response:
-        said = await response.json()
+        reply = await response.json()
 
-    answer = json.loads(said["choices"][0]["message"]["content"])["answer"]
-    assert (answer["kind"], said["choices"][0]["finish_reason"]) == ("dep_bump", "stop")
+    answer = json.loads(reply["choices"][0]["message"]["content"])["answer"]
+    assert (answer["kind"], reply["choices"][0]["finish_reason"]) == ("dep_bump", "stop")
 
 
 async def test_throttled_callers_are_told_when_to_come_back(around: Around) -> None:

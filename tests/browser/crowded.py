@@ -153,8 +153,8 @@ def _of_runs(events: list[Event]) -> Iterator[Stored]:
     """Each at its own time; what has none at that of the event before it."""
     offsets, at_ms = count(9_000), BEGAN_MS
     for one in events:
-        said = getattr(one, "at", None) or getattr(one, "started_at", None)
-        at_ms = int(said.timestamp() * 1000) if said else at_ms
+        reported = getattr(one, "at", None) or getattr(one, "started_at", None)
+        at_ms = int(reported.timestamp() * 1000) if reported else at_ms
         topic, value = TOPIC_OF_KIND[one.kind], encode(one).value
         yield Stored(topic, 0, next(offsets), at_ms, b"k", value, ())
 

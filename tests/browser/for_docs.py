@@ -132,9 +132,9 @@ def plant(here: Site) -> None:
         "requests": 23,
         "oldest": as_text(NOON_MS - 95_000),
     }
-    said = {"ready": True, "profiles": {"claude": unhealthy}}
+    fields = {"ready": True, "profiles": {"claude": unhealthy}}
     polled.workers = [
-        WorkerStatus("http://10.0.0.7:8080", ready=True, body=said),
+        WorkerStatus("http://10.0.0.7:8080", ready=True, body=fields),
         WorkerStatus("http://10.0.0.8:8080", ready=True, body={"ready": True}),
     ]
     assert state.records > 1_000

@@ -34,14 +34,14 @@ async def flaws(page: Page, options: dict[str, Any] | None = None) -> list[str]:
         await page.evaluate(Axe().axe_script)
     found = await page.evaluate("options => axe.run(options)", options or {})
     assert found["passes"], "axe has looked at nothing"
-    told = [
+    texts = [
         f"{flaw['id']}: {node['html']}"
         for flaw in found["violations"]
         if flaw["impact"] in SERIOUS
         for node in flaw["nodes"]
     ]
     wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    return [*told, *(["it is wider than its window"] if wide else [])]
+    return [*texts, *(["it is wider than its window"] if wide else [])]
 
 
 async def flaws_in_all_looks(
@@ -59,4 +59,4 @@ async def flaws_in_all_looks(
         height = await page.evaluate("document.documentElement.scrollHeight")
         if size is PHONE and height > screens_max * PHONE["height"]:
             found[look].append(f"{height} px high")
-    return {look: told for look, told in found.items() if told}
+    return {look: text for look, text in found.items() if text}

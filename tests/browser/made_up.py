@@ -69,7 +69,7 @@ def past() -> list[Stored]:
 @asynccontextmanager
 async def made_up(*more: Stored, away: bool = True) -> AsyncIterator[tuple[Site, str]]:
     """The console, and an operator's cookie; all providers are away, or none."""
-    said = {
+    fields = {
         "ready": not away,
         "sick_profiles": {name: f"no connection to {name}" for name in PROFILES} if away else {},
         "profiles": {
@@ -83,5 +83,5 @@ async def made_up(*more: Stored, away: bool = True) -> AsyncIterator[tuple[Site,
         },
     }
     async with site(*sorted([*past(), *more], key=lambda one: one.at_ms)) as here:
-        here.context.poller.results.workers = [WorkerStatus("http://w:1", not away, said)]
+        here.context.poller.results.workers = [WorkerStatus("http://w:1", not away, fields)]
         yield here, await here.log_in(OPERATOR)

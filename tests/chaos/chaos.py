@@ -157,7 +157,7 @@ class Chaos:
         reads_requests = not self._size.hostile
         watcher = Watcher(bootstrap, PREFIX, self._size.partitions, reads_requests=reads_requests)
         began = self._began = time.monotonic()
-        asked = told = 0.0
+        asked = reported = 0.0
         while (now := time.monotonic() - began) < self._size.limit_s:
             stage.play(now)
             publisher.publish_due(now)
@@ -165,8 +165,8 @@ class Chaos:
             watcher.look(TICK_S)
             if self._agents:
                 self._agents.look()
-            if now - told > TELL_S:
-                told = now
+            if now - reported > TELL_S:
+                reported = now
                 self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
             is_out = publisher.is_done and around.is_done
             settled = stage.is_over and is_out and watcher.letters >= load.letters

@@ -51,10 +51,10 @@ def garbage(seed: int, count: int, partitions: int, lasting_s: float) -> list[Ga
 
 def check(history: History, placed: Sequence[Placed]) -> Iterator[Violation]:
     """Each record that was taken is told by one letter; by the broker's word and by no reader's."""
-    told = Counter(place for letter in _letters(history) for place in _places_of(letter))
+    reported = Counter(place for letter in _letters(history) for place in _places_of(letter))
     for one in placed:
         for partition, offset in one.places():
-            times = told[partition, offset]
+            times = reported[partition, offset]
             if times != 1:
                 text = f"{times} letters tell of it; it is of a batch of {one.garbage.batch.kind!r}"
                 yield Violation("G1", f"requests-{partition}-{offset}", text)
@@ -71,7 +71,7 @@ def _places_of(letter: dict[str, object]) -> Iterator[Place]:
     assert isinstance(cause, dict)
     first = last = origin["offset"]
     for problem in cause.get("problems", ()):
-        if said := _STRETCH.search(problem["expected"]):
-            last = int(said[2])
+        if match := _STRETCH.search(problem["expected"]):
+            last = int(match[2])
     for offset in range(first, last + 1):
         yield origin["partition"], offset

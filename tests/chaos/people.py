@@ -57,11 +57,11 @@ class People:
         """Each call always gets the same decisions."""
         chance = random.Random(asked["call_id"])
         kept = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
-        said = {**kept, "kind": "approval", "by": "ops", "reason": "looked at it", "at": NOW_TEXT}
+        fields = {**kept, "kind": "approval", "by": "ops", "reason": "looked at it", "at": NOW_TEXT}
         decision = "denied" if chance.random() < DENIED_SHARE else "approved"
-        decisions = [{**said, "decision": decision}] * (1 + (chance.random() < TWICE_SHARE))
+        decisions = [{**fields, "decision": decision}] * (1 + (chance.random() < TWICE_SHARE))
         if chance.random() < WRONG_SHARE:
-            wrong = {**said, "decision": "approved", "args_digest": _NO_DIGEST}
+            wrong = {**fields, "decision": "approved", "args_digest": _NO_DIGEST}
             decisions.insert(0, wrong)
         for one in decisions:
             key = asked["workflow_id"].encode()

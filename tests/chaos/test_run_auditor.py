@@ -35,8 +35,8 @@ def test_a_run_that_keeps_every_promise_is_clean() -> None:
     history = clean().history()
 
     assert audit(history) == []
-    told = summary(history)
-    assert "1 runs, 2 steps, 3 tool calls (2 ok, 1 timed_out), 4 deliveries" in told
+    reported = summary(history)
+    assert "1 runs, 2 steps, 3 tool calls (2 ok, 1 timed_out), 4 deliveries" in reported
     assert "0 effects at most once doubled, 1 calls of models asked again (1 cut" in summary(
         history
     )
@@ -58,11 +58,11 @@ def test_each_promise_of_runs_that_topics_show_has_been_broken() -> None:
 
 
 def test_a_deed_without_an_end_is_one_whose_process_died() -> None:
-    told = {"call_id": "c", "delivery": 1, "tool": "once", "pid": 7, "at": "2026-11-21T09:00:00Z"}
+    fields = {"call_id": "c", "delivery": 1, "tool": "once", "pid": 7, "at": "2026-11-21T09:00:00Z"}
     lines = [
-        {**told, "event": "start", "run": "a"},
-        {**told, "event": "start", "run": "b"},
-        {**told, "event": "end", "run": "b"},
+        {**fields, "event": "start", "run": "a"},
+        {**fields, "event": "start", "run": "b"},
+        {**fields, "event": "end", "run": "b"},
     ]
 
     assert [deed.ended is None for deed in deeds_of(lines)] == [True, False]

@@ -25,8 +25,8 @@ async def test_each_task_tells_down_to_what_it_waits_for(
     tell(signal.SIGUSR1, None)
     task.cancel()
 
-    _, told = capsys.readouterr()[1].split("task lane, cancelled 0:")
-    first, second, third, *_ = told.strip().splitlines()
+    _, reported = capsys.readouterr()[1].split("task lane, cancelled 0:")
+    first, second, third, *_ = reported.strip().splitlines()
     assert first.endswith(" opening")
     assert second.endswith(" waiting")
     assert "Future" in third

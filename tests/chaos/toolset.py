@@ -43,13 +43,13 @@ async def asked(step: int, call: ToolCall) -> str:
 
 async def _noted(tool: str, step: int, call: ToolCall) -> str:
     run = uuid.uuid4().hex
-    told = {"run": run, "call_id": call.id, "delivery": call.delivery, "tool": tool}
-    _note({"event": "start", **told})
+    fields = {"run": run, "call_id": call.id, "delivery": call.delivery, "tool": tool}
+    _note({"event": "start", **fields})
     chance = random.Random(call.id)
     lasts_s = LONG_S if chance.randrange(ONE_IN) == 0 else chance.uniform(*LASTS_S)
     async with call.heartbeat("at work"):
         await asyncio.sleep(lasts_s)
-    _note({"event": "end", **told})
+    _note({"event": "end", **fields})
     return f"{tool} has done {step}"
 
 

@@ -154,9 +154,9 @@ def _request(
 def _cancel(at_s: float, request: Json, partitions: int) -> Publication:
     """A person ends a run; that comes in the partition of its lane, wherever the request came."""
     workflow_id = request["workflow_id"]
-    said = {"kind": "cancel", "scope": "request", "request_id": request["request_id"]}
-    said |= {"workflow_id": workflow_id, "by": "ops", "reason": "not needed", "at": NOW_TEXT}
-    value = json.dumps(said).encode()
+    fields = {"kind": "cancel", "scope": "request", "request_id": request["request_id"]}
+    fields |= {"workflow_id": workflow_id, "by": "ops", "reason": "not needed", "at": NOW_TEXT}
+    value = json.dumps(fields).encode()
     place = owner(workflow_id, partitions)
     return Publication(at_s, place, workflow_id.encode(), value, "controls")
 

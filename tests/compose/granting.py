@@ -42,14 +42,14 @@ def rows_of(words: Sequence[str]) -> Iterator[Row]:
 def options_of(file: Path) -> dict[str, str]:
     """A client's options in librdkafka's words, of a file in Java's."""
     text = file.read_text(encoding="utf-8")
-    told = dict(re.findall(r"^([\w.]+)=(.*)$", text, re.MULTILINE))
+    reported = dict(re.findall(r"^([\w.]+)=(.*)$", text, re.MULTILINE))
     jaas = dict(re.findall(r"(username|password)=\"([^\"]*)\"", text))
     return {
-        "security.protocol": told["security.protocol"],
-        "sasl.mechanism": told["sasl.mechanism"],
+        "security.protocol": reported["security.protocol"],
+        "sasl.mechanism": reported["sasl.mechanism"],
         "sasl.username": jaas["username"],
         "sasl.password": jaas["password"],
-        "ssl.ca.location": told["ssl.truststore.location"],
+        "ssl.ca.location": reported["ssl.truststore.location"],
     }
 
 

@@ -92,19 +92,19 @@ def grant_rights(places: Places) -> None:
 def broker(number: int, places: Places, cluster_id: str) -> Broker:
     """One of the three, as its variables say; a plain listener beside tells when it is up."""
     given = broker_properties(services()[f"kafka-{number}"])
-    told = {name: places.here(value) for name, value in given.items() if name != "log.dirs"}
+    fields = {name: places.here(value) for name, value in given.items() if name != "log.dirs"}
     plain = f"PLAINTEXT://{LOOPBACK}:{places.plain[number]}"
     secured = f"SECURED://localhost:{places.secured[number]}"
     controller = f"CONTROLLER://localhost:{places.controllers[number]}"
     own = {
         "listeners": f"{plain},{secured},{controller}",
-        "advertised.listeners": f"{plain},{told['advertised.listeners']}",
-        PROTOCOLS: f"PLAINTEXT:PLAINTEXT,{told[PROTOCOLS]}",
+        "advertised.listeners": f"{plain},{fields['advertised.listeners']}",
+        PROTOCOLS: f"PLAINTEXT:PLAINTEXT,{fields[PROTOCOLS]}",
     }
     return start_broker(
         places.folder / f"kafka-{number}",
         port=places.plain[number],
-        properties={**told, **own},
+        properties={**fields, **own},
         cluster_id=cluster_id,
         java=java_command(HEAP_MB),
         limit_s=LIMIT_S,

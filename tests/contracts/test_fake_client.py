@@ -149,11 +149,11 @@ async def test_a_refusing_variant_ends_as_a_refusal_as_on_the_bus(fake_client: F
     ],
 )
 async def test_an_answer_that_no_worker_would_publish_fails_the_test(
-    fake_client: FakeClient, form: Any, answer: Any, said: str
+    fake_client: FakeClient, form: Any, answer: Any, text: str
 ) -> None:
     fake_client.prepare(answered(answer))
 
-    with pytest.raises(FakeClientError, match=said):
+    with pytest.raises(FakeClientError, match=text):
         await fake_client.ask("Which?", workflow_id="w", response_model=form)
 
 
@@ -252,11 +252,11 @@ async def test_outcomes_can_depend_on_the_request(fake_client: FakeClient) -> No
 
 
 async def test_progress_is_told(fake_client: FakeClient) -> None:
-    told: list[Progress] = []
+    texts: list[Progress] = []
     fake_client.prepare(answered("Goeie!"))
-    await fake_client.ask("Hi", workflow_id="w", request_id="r", on_progress=told.append)
+    await fake_client.ask("Hi", workflow_id="w", request_id="r", on_progress=texts.append)
 
-    assert told == [Published("r", 0, 0)]
+    assert texts == [Published("r", 0, 0)]
 
 
 async def test_subscribers_get_what_belongs_to_them_and_then_an_end(

@@ -36,8 +36,8 @@ SECONDS_MAX = 4.0  # of a core, which others may be using too
         KEY[:12],
     ],
 )
-def test_a_secret_is_found_however_it_is_written(said: str) -> None:
-    masked = Mask([KEY])(said)
+def test_a_secret_is_found_however_it_is_written(text: str) -> None:
+    masked = Mask([KEY])(text)
 
     assert MASKED in masked
     assert KEY[:12] not in masked
@@ -48,18 +48,18 @@ def test_a_secret_is_found_however_it_is_written(said: str) -> None:
 @pytest.mark.parametrize("after", ["", "x", "\n"])
 def test_a_secret_is_found_inside_base64(before: str, after: str) -> None:
     for code in (base64.b64encode, base64.urlsafe_b64encode):
-        said = code(f"{before}{KEY}{after}".encode()).decode()
+        message = code(f"{before}{KEY}{after}".encode()).decode()
 
-        assert MASKED in Mask([KEY])(f"Basic {said}")
+        assert MASKED in Mask([KEY])(f"Basic {message}")
 
 
 @settings(deadline=None)
 @given(keys, st.text())
 def test_json_stays_json_and_loses_nothing_else(key: str, text: str) -> None:
     mask = Mask([key])
-    told = json.dumps({"a": f"{text} {key} {text}", "b": [1, None]})
+    body = json.dumps({"a": f"{text} {key} {text}", "b": [1, None]})
 
-    assert json.loads(mask(told))["b"] == [1, None]
+    assert json.loads(mask(body))["b"] == [1, None]
     assert key not in mask(f"{text}{key}")
 
 

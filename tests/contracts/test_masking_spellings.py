@@ -156,18 +156,18 @@ def test_no_run_of_a_key_is_readable(spelling: Spelling, key: str, before: str, 
 @given(keys, st.text(), st.sampled_from([*SPELLINGS.values()]))
 def test_a_text_that_holds_no_run_stays_as_it_is(key: str, text: str, spelling: Spelling) -> None:
     """Nor does one that holds all but the last of a run, however it is spelled."""
-    told = f"{text} {spelling('harmless words')} {key[: RUN_CHARS - 1]} {text}"
-    assume(not readable(told, key))
+    message = f"{text} {spelling('harmless words')} {key[: RUN_CHARS - 1]} {text}"
+    assume(not readable(message, key))
 
-    assert Mask([key])(told) == told
+    assert Mask([key])(message) == message
 
 
 @settings(deadline=None)
 @given(keys, st.recursive(st.none() | st.text() | st.integers(0, 999), st.lists), st.booleans())
 def test_json_stays_json(key: str, value: object, in_ascii: bool) -> None:
-    told = json.dumps({"a": value, key: [f"\n{key}", key], "b": 1}, ensure_ascii=in_ascii)
+    body = json.dumps({"a": value, key: [f"\n{key}", key], "b": 1}, ensure_ascii=in_ascii)
 
-    kept = json.loads(Mask([key])(told))
+    kept = json.loads(Mask([key])(body))
 
     assert kept["b"] == 1
     assert readable(json.dumps(kept, ensure_ascii=False), key) == []

@@ -80,9 +80,9 @@ def test_no_text_takes_long(hostile: Callable[[int], str]) -> None:
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_a_key_in_a_text_that_takes_much_work_is_not_left(hostile: Callable[[int], str]) -> None:
-    told = f"{hostile(64 * KIB)[: 64 * KIB]} {KEY} {b64(KEY)}"
+    message = f"{hostile(64 * KIB)[: 64 * KIB]} {KEY} {b64(KEY)}"
 
-    kept = MASK(told)
+    kept = MASK(message)
 
     assert MASKED in kept
     assert KEY not in kept
@@ -185,7 +185,7 @@ def test_an_escape_in_the_midst_of_a_code_is_read() -> None:
             *((wrap, 0) for wrap in ("\\n", "\\\\n", "%0A", "%250A")),
             (f"%{ord(code[at]):02X}", 1),
         ):
-            told = code[:at] + sign + code[at + replaced :]
-            kept = MASK(f"{code[:200]} {told} {told}")
+            reported = code[:at] + sign + code[at + replaced :]
+            kept = MASK(f"{code[:200]} {reported} {reported}")
             assert kept.count(MASKED) == 2, (at, sign)
-            assert len(kept) < len(told) * 2 + 202 - 2 * 40
+            assert len(kept) < len(reported) * 2 + 202 - 2 * 40

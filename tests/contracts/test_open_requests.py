@@ -73,8 +73,8 @@ async def test_an_agent_is_asked_by_its_name_and_its_budget_is_its_own() -> None
     [{"agent": AgentRef(name="support"), "budget": Budget(attempts=3)}, {}],
     ids=["a budget of its own", "no agent"],
 )
-def test_what_a_request_may_spend_is_written_down_else(said: dict[str, Any]) -> None:
-    body = json.loads(request_record(text_request(**said), None).value)
+def test_what_a_request_may_spend_is_written_down_else(reply: dict[str, Any]) -> None:
+    body = json.loads(request_record(text_request(**reply), None).value)
 
     assert body["budget"] == {"attempts": 3, "tokens": None, "micro_usd": None}
 
@@ -133,9 +133,9 @@ async def test_what_came_of_a_control_is_a_part_of_what_is_followed(
     control: dict[str, Any],
 ) -> None:
     fake = FakeClient()
-    said = Cancel(**control, by="ops@acme", reason="gone", at=datetime(2026, 1, 1, tzinfo=UTC))
+    reported = Cancel(**control, by="ops@acme", reason="gone", at=datetime(2026, 1, 1, tzinfo=UTC))
     for requests, workflow in (((ASKED_ID,), "w"), (("another",), "w-2")):
-        own = said.model_copy(update={"workflow_id": workflow, "request_id": requests[0]})
+        own = reported.model_copy(update={"workflow_id": workflow, "request_id": requests[0]})
         fake.deliver_step(
             ControlApplied(
                 event_id=f"c-{workflow}",
@@ -143,7 +143,7 @@ async def test_what_came_of_a_control_is_a_part_of_what_is_followed(
                 control=own,
                 effect="cancelled",
                 requests=requests,
-                at=said.at,
+                at=reported.at,
             )
         )
     fake.prepare(dead_letter(UnknownAgent()))
@@ -259,14 +259,14 @@ async def test_subscribers_have_children_only_if_they_ask_for_them() -> None:
     fake.deliver(answered("from a root"), response_model=str)
     fake.deliver(as_child, response_model=str)
 
-    said = {}
+    fields = {}
     for children in (False, True):
         group = f"g-{children}"
         async with fake.subscribe(
             response_model=str, group_id=group, children=children
         ) as outcomes:
-            said[children] = [one.answer async for one in outcomes if isinstance(one, Result)]
-    assert said == {False: ["from a root"], True: ["from a root", "from a child"]}
+            fields[children] = [one.answer async for one in outcomes if isinstance(one, Result)]
+    assert fields == {False: ["from a root"], True: ["from a root", "from a child"]}
 
 
 def test_an_outcome_of_a_child_names_its_run_in_a_header() -> None:

@@ -102,10 +102,10 @@ def test_a_fault_is_told_though_another_number_is_whole() -> None:
 
 
 def test_results_of_tools_may_count_in_doubles() -> None:
-    said = b"""{"kind":"tool_progress","call_id":"r-1.call.1.0","workflow_id":"w-1",
+    reported = b"""{"kind":"tool_progress","call_id":"r-1.call.1.0","workflow_id":"w-1",
         "token":"AAAAAAAAAAAAAAAAAAAAAA==","note":"page 3","n":3.0}"""
 
-    read: Event | Undecodable = decode(said)
+    read: Event | Undecodable = decode(reported)
 
     assert not isinstance(read, Undecodable)
     assert read.kind == "tool_progress"

@@ -90,8 +90,8 @@ def test_an_outcome_ends_the_row_that_it_is_about() -> None:
         (TimedOut(after_s=60.0), "again: timed_out"),
     ],
 )
-def test_a_retry_says_why(failure: Failure, said: str) -> None:
-    assert retry_text(failure) == said
+def test_a_retry_says_why(failure: Failure, text: str) -> None:
+    assert retry_text(failure) == text
 
 
 def test_a_step_says_which_tools_it_has_called() -> None:
@@ -159,7 +159,7 @@ def test_the_demo_publishes_what_it_is_meant_to_show() -> None:
 
 
 def test_a_refusal_names_who_declines() -> None:
-    said = result().model_dump(exclude={"kind", "answer", "event_id"}, by_alias=True)
-    refusal = Refusal(event_id="r-1.refusal", by="provider", reason="no", **said)
+    reported = result().model_dump(exclude={"kind", "answer", "event_id"}, by_alias=True)
+    refusal = Refusal(event_id="r-1.refusal", by="provider", reason="no", **reported)
 
     assert outcome_text(refusal) == "refusal by the provider"

@@ -78,7 +78,7 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -
     assert re.search(
         r"^\d\d events and \d+ answers validated again, 0 faults$", output, re.MULTILINE
     )
-    for said in (
+    for text in (
         "refused-by-provider  plan_proposal.v1     refusal by the provider",
         "budget-runs-out      plan_proposal.v1     again: /manifest_path escapes_sandbox",
         "budget-runs-out      plan_proposal.v1     dead letter: budget_exhausted",
@@ -90,7 +90,7 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -
         "hostile-schema       inline remote        dead letter: hostile_schema",
         "unknown-contract     plan_proposal.v9     dead letter: unknown_schema",
     ):
-        assert said in output
+        assert text in output
     assert running(find_stack(Place(tmp_path / ".run" / "demo"))) == []
 
 

@@ -87,8 +87,8 @@ def grammar(model: LocalModel, schema: JsonValue) -> Grammar:
         json.dumps({**body, "response_format": wanted}).encode(),
         {"content-type": "application/json"},
     )
-    with urlopen(asked, timeout=LIMIT_S) as told:
-        return Grammar(json.load(told)["__verbose"]["generation_settings"]["grammar"])
+    with urlopen(asked, timeout=LIMIT_S) as reported:
+        return Grammar(json.load(reported)["__verbose"]["generation_settings"]["grammar"])
 
 
 def is_json_of_sorts(text: str) -> bool:

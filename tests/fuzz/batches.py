@@ -92,8 +92,8 @@ def varint(number: int) -> bytes:
 
 
 def _sized(data: bytes | None, length: int | None) -> bytes:
-    told = (-1 if data is None else len(data)) if length is None else length
-    return varint(told) + (data or b"")
+    reported = (-1 if data is None else len(data)) if length is None else length
+    return varint(reported) + (data or b"")
 
 
 def record_bytes(sent: Sent, index: int) -> bytes:

@@ -45,13 +45,13 @@ def check(data: bytes) -> None:
     assert len(found) <= RECORDS_MAX * len(batches)
     assert sum(map(_size, found)) <= (UNPACKED_BYTES_MAX + len(fetched)) * 2 * len(batches)
     whole = batches if _is_whole(batches) else batches[:-1]
-    told = [stretch_of(record) for record in found]
-    assert all(stretch.start < stretch.stop for stretch in told)
-    assert all(one.stop <= other.start for one, other in pairwise(told))
-    assert not told or offset < told[0].stop
-    assert not told or told[-1].stop <= reader.next_fetch_offset
+    texts = [stretch_of(record) for record in found]
+    assert all(stretch.start < stretch.stop for stretch in texts)
+    assert all(one.stop <= other.start for one, other in pairwise(texts))
+    assert not texts or offset < texts[0].stop
+    assert not texts or texts[-1].stop <= reader.next_fetch_offset
     for promised in _promised(whole, offset):
-        assert _covers(told, promised), promised
+        assert _covers(texts, promised), promised
     if reader.next_fetch_offset <= BEHIND and whole == batches:
         assert list(reading(fetched + GOOD, offset, ABORTED))[-1].value == b"good"
 
@@ -70,9 +70,9 @@ def _promised(batches: Sequence[bytes], offset: int) -> Iterator[range]:
         at = max(at, head.end, head.base_offset + 1)  # an unreadable one is told as one offset
 
 
-def _covers(told: Sequence[range], promised: range) -> bool:
+def _covers(reply: Sequence[range], promised: range) -> bool:
     at = promised.start
-    for stretch in told:
+    for stretch in reply:
         if stretch.start <= at < stretch.stop:
             at = stretch.stop
     return at >= promised.stop

@@ -59,14 +59,14 @@ def check(data: bytes) -> None:
     assert writing.offset == OFFSET + 1
     written = [out.written() for out in writing.records]
     assert [out.topic for out in written[1:]] == [LEDGER]
-    said = written[0]
-    assert len(said.value or b"") <= RECORD_BYTES_MAX
-    match said.topic.name:
+    reported = written[0]
+    assert len(reported.value or b"") <= RECORD_BYTES_MAX
+    match reported.topic.name:
         case REQUESTS.name:
-            assert said.value == value
-            assert said.partition != 0
+            assert reported.value == value
+            assert reported.partition != 0
         case DEAD_LETTERS.name:
-            letter = decode(said.value)
+            letter = decode(reported.value)
             assert isinstance(letter, DeadLetter)
             assert letter.origin.offset == OFFSET
         case other:

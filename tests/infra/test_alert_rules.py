@@ -97,7 +97,7 @@ def promtool() -> Path:
 def group(name: str) -> dict[str, Any]:
     """A test of promtool: quiet before, firing at the end of the fault, quiet long after."""
     series = {**ALWAYS, **FAULTS[name].values()}
-    told = f'count(ALERTS{{alertname="Answerbus{name}",alertstate="firing"}})'
+    message = f'count(ALERTS{{alertname="Answerbus{name}",alertstate="firing"}})'
     expected: list[tuple[int, list[dict[str, Any]]]] = [
         (WELL - 1, []),
         (WELL + BAD - 2, [{"labels": "{}", "value": 1}]),
@@ -108,7 +108,7 @@ def group(name: str) -> dict[str, Any]:
         "interval": "1m",
         "input_series": [{"series": one, "values": values} for one, values in series.items()],
         "promql_expr_test": [
-            {"expr": told, "eval_time": f"{minute}m", "exp_samples": samples}
+            {"expr": message, "eval_time": f"{minute}m", "exp_samples": samples}
             for minute, samples in expected
         ],
     }

@@ -84,10 +84,10 @@ def test_no_container_may_write_or_gain_rights(example: str, workload: Manifest)
 
 @all_workloads
 def test_no_pod_shares_anything_of_its_node(example: str, workload: Manifest) -> None:
-    told = pod(workload)
+    reported = pod(workload)
 
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & told.keys()
-    assert all(volume.keys() <= {"name", "configMap", "secret"} for volume in told["volumes"])
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & reported.keys()
+    assert all(volume.keys() <= {"name", "configMap", "secret"} for volume in reported["volumes"])
     assert not any(
         "hostPort" in port for one in containers(workload) for port in one.get("ports", [])
     )
@@ -339,9 +339,9 @@ def test_the_scaling_query_asks_for_what_there_is_and_waits_while_a_profile_is_t
     ],
 )
 def test_values_that_cannot_work_are_refused_in_one_sentence(
-    values: dict[str, Any], said: str
+    values: dict[str, Any], text: str
 ) -> None:
-    with pytest.raises(RenderError, match=re.escape(said)):
+    with pytest.raises(RenderError, match=re.escape(text)):
         list(render(values))
 
 

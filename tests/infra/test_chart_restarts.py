@@ -11,10 +11,10 @@ def pods_of_workers(**changed: dict[str, Any]) -> Any:
     """The template of the minimal example with other settings, by section and name."""
     values = values_of("minimal")
     for section, table in changed.items():
-        told = values["settings"].setdefault(section, {})
+        reported = values["settings"].setdefault(section, {})
         for name, found in table.items():
-            is_table = isinstance(found, dict) and name in told
-            told[name] = told[name] | found if is_table else found
+            is_table = isinstance(found, dict) and name in reported
+            reported[name] = reported[name] | found if is_table else found
     (worker,) = (
         one for one in render(values) if one["kind"] == "Deployment" and component(one) == "worker"
     )

@@ -44,8 +44,8 @@ def test_a_message_that_says_what_is_done_passes(message: str) -> None:
         ("Bound the queue\n\n" + "word " * BODY_LINE_MAX, "line of the body"),
     ],
 )
-def test_another_is_refused_with_the_reason(message: str, said: str) -> None:
-    assert [problem for problem in problems(message) if said in problem], problems(message)
+def test_another_is_refused_with_the_reason(message: str, text: str) -> None:
+    assert [problem for problem in problems(message) if text in problem], problems(message)
 
 
 def test_git_is_stopped_by_the_hook(tmp_path: Path) -> None:

@@ -32,10 +32,10 @@ def test_compose_accepts_the_file() -> None:
     assert schema.pop("$schema").startswith("http://json-schema.org/draft/2019-09/")
     validator = Draft201909Validator(schema)
 
-    told = {key: value for key, value in document().items() if key != "name"}  # it is older
+    fields = {key: value for key, value in document().items() if key != "name"}  # it is older
 
-    assert [error.message for error in validator.iter_errors(told)] == []
-    wrong = {**told, "services": {"worker": {"imagee": "x"}}}
+    assert [error.message for error in validator.iter_errors(fields)] == []
+    wrong = {**fields, "services": {"worker": {"imagee": "x"}}}
     assert not validator.is_valid(wrong)
 
 

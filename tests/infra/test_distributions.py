@@ -63,8 +63,8 @@ def test_wheels_and_sdists_are_what_an_index_takes(dist: Path) -> None:
         f"answerbus_services-{version}-py3-none-any.whl",
         f"answerbus_services-{version}.tar.gz",
     ]
-    said = run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
-    assert said.count("PASSED") == 4
+    completed = run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
+    assert completed.count("PASSED") == 4
 
 
 def test_a_wheel_has_what_its_sdist_has_and_nothing_of_tests_and_tools(dist: Path) -> None:
@@ -82,8 +82,8 @@ def test_a_wheel_has_what_its_sdist_has_and_nothing_of_tests_and_tools(dist: Pat
 
 
 def test_they_run_where_nothing_else_is(environment: Path) -> None:
-    told = run(str(environment / "bin" / "answerbus"), "--help")
-    assert "worker" in told
+    completed = run(str(environment / "bin" / "answerbus"), "--help")
+    assert "worker" in completed
     run(str(environment / "bin" / "python"), "-I", "-c", IMPORTS)
     pip("--python", str(environment / "bin" / "python"), "check")
     assert not list(environment.glob("lib/*/site-packages/pip*"))

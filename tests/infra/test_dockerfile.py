@@ -25,8 +25,8 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str,
         if one["instruction"] == "FROM":
             found[one["value"].rpartition(" AS ")[2]] = []
         if found and one["instruction"] != "COMMENT":
-            told = {"instruction": one["instruction"], "value": one["value"]}
-            list(found.values())[-1].append(told)
+            fields = {"instruction": one["instruction"], "value": one["value"]}
+            list(found.values())[-1].append(fields)
     return found
 
 

@@ -30,10 +30,10 @@ def test_a_jar_that_is_another_file_is_named(files: list[Path]) -> None:
     known = table(files)
     files[1].write_bytes(b"b-2.jaR")
 
-    said = difference(files, known) or ""
+    reported = difference(files, known) or ""
 
-    assert str(files[1]) in said
-    assert known["b-2.jar"] in said
+    assert str(files[1]) in reported
+    assert known["b-2.jar"] in reported
 
 
 def test_a_jar_that_nobody_wrote_down_is_named(files: list[Path]) -> None:

@@ -85,14 +85,14 @@ def test_the_container_is_the_broker_of_docker_compose(
     with kafka_container() as servers:
         assert ("DELETE", f"/containers/{ID}") not in engine.seen
     port = servers.rpartition(":")[2]
-    told = dict(pair.split("=", 1) for pair in engine.created["Env"])
+    reported = dict(pair.split("=", 1) for pair in engine.created["Env"])
 
     assert engine.created["Image"] == image
     assert engine.created["Hostname"] == host
     assert engine.created["HostConfig"]["PortBindings"] == {
         "29092/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]
     }
-    assert told == environment | {
+    assert reported == environment | {
         "KAFKA_ADVERTISED_LISTENERS": f"INSIDE://kafka:9092,HOST://127.0.0.1:{port}"
     }
     assert ("DELETE", f"/containers/{ID}") in engine.seen

@@ -31,9 +31,9 @@ def locked() -> Iterator[Requirement]:
     """The entries of the lock; each line of it belongs to one, and each has hashes."""
     for line in LOCK.replace(" \\\n   ", "").splitlines():
         if not line.startswith("#"):
-            told, begins, hashes = line.partition(" --hash")
+            reported, begins, hashes = line.partition(" --hash")
             assert HASHES.fullmatch(begins + hashes), line
-            yield Requirement(told)
+            yield Requirement(reported)
 
 
 def test_each_pin_has_hashes_and_nothing_else_has() -> None:

@@ -88,9 +88,9 @@ def test_a_taken_port_is_told_with_the_option_that_there_is(
     monkeypatch.chdir(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        said = CliRunner().invoke(command.app, ["up", "--kafka-port", port])
+        reported = CliRunner().invoke(command.app, ["up", "--kafka-port", port])
 
-    assert said.exit_code == 1
-    assert f"Port {port} is taken" in said.output
-    assert f"`make up {name}=0` takes a free one" in said.output
+    assert reported.exit_code == 1
+    assert f"Port {port} is taken" in reported.output
+    assert f"`make up {name}=0` takes a free one" in reported.output
     assert f"$(if $({name}),--{name.lower().replace('_', '-')} $({name}))" in makefile

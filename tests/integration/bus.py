@@ -54,8 +54,8 @@ class Worker:
     @property
     def addresses(self) -> list[str]:
         """The health ports of its processes."""
-        said = [line["message"] for line in self.log() if "health at" in line["message"]]
-        return [message.rpartition("health at ")[2] for message in said]
+        texts = [line["message"] for line in self.log() if "health at" in line["message"]]
+        return [message.rpartition("health at ")[2] for message in texts]
 
     def terminate(self, limit_s: float = DRAIN_S + 15) -> int:
         """Ask it to drain; give its exit code."""

@@ -69,8 +69,10 @@ def _wait(container: Any, port: int) -> None:
     limit = time.monotonic() + START_LIMIT_S
     while not answers(port):
         if time.monotonic() > limit:
-            said = container.logs(tail=LOG_LINES).decode(errors="replace")
-            raise TimeoutError(f"Kafka in Docker did not answer in {START_LIMIT_S:.0f} s:\n{said}")
+            message = container.logs(tail=LOG_LINES).decode(errors="replace")
+            raise TimeoutError(
+                f"Kafka in Docker did not answer in {START_LIMIT_S:.0f} s:\n{message}"
+            )
         time.sleep(LOOK_S)
 
 

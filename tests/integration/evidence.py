@@ -156,12 +156,12 @@ def closes_of(terminal: JsonObject) -> str:
 
 
 def _assert_one_attempt_per_spend(evidence: Evidence) -> None:
-    told = Counter(
+    reported = Counter(
         (a["account_id"], (a["request_id"], a["attempt"])) for a in evidence.bodies(ATTEMPTS)
     )
 
     spent = Counter(evidence.spends())
-    assert (told - spent, spent - told) == (Counter(), Counter())
+    assert (reported - spent, spent - reported) == (Counter(), Counter())
 
 
 def _assert_chained(evidence: Evidence) -> None:

@@ -59,14 +59,14 @@ def _candidates() -> Iterator[Path]:
 def _works(library: Path) -> bool:
     def told(**variables: str) -> float:
         inherited = os.environ.items()  # noqa: TID251 - all there is
-        told = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", _TOLD],
             env={**dict(inherited), **variables},
             capture_output=True,
             check=False,
             timeout=30,
         )
-        return float(told.stdout or 0)
+        return float(completed.stdout or 0)
 
     shifted = told(LD_PRELOAD=str(library), FAKETIME="-26h")
     return abs(told() - shifted - 26 * _HOUR_S) < _HOUR_S

@@ -88,15 +88,15 @@ def fork(
         "folder": str(folder),
     }
     body = json.dumps(order).encode()
-    report, told = os.pipe()
+    report, reported = os.pipe()
     try:
         with _lock:
             control = _control()
             head = len(body).to_bytes(LENGTH_BYTES)
-            socket.send_fds(control, [head], [*streams, told])
+            socket.send_fds(control, [head], [*streams, reported])
             control.sendall(body)
     finally:
-        os.close(told)
+        os.close(reported)
     return Forked(int(_line(report)), report, arguments)
 
 

@@ -171,10 +171,10 @@ async def test_a_topic_with_too_few_partitions_is_named_at_start(bus: Bus) -> No
     worker.terminate()
     await recreate(bus, DEAD_LETTERS, 2)
 
-    said = await said_at_start(config)
+    message = await said_at_start(config)
 
-    assert f"{bus.topic(DEAD_LETTERS)} has 2 partitions" in said
-    assert "this deployment has 4" in said
+    assert f"{bus.topic(DEAD_LETTERS)} has 2 partitions" in message
+    assert "this deployment has 4" in message
 
 
 async def test_the_number_is_found_behind_thousands_of_other_records(bus: Bus) -> None:

@@ -92,8 +92,8 @@ FOUND: dict[str, Json] = {
 
 def specialist(name: str) -> Json:
     answer = {"success": True, "output": FOUND[name], "notes": [], "failure_reason": None}
-    said = {"kind": "answered", "json": answer, "usage": {"input_tokens": 50, "output_tokens": 5}}
-    return {"when": {"schema_name": name}, "reply": said}
+    fields = {"kind": "answered", "json": answer, "usage": {"input_tokens": 50, "output_tokens": 5}}
+    return {"when": {"schema_name": name}, "reply": fields}
 
 
 READ: Json = {"kind": "tool_call", "name": "files.read_file", "args": {"path": "package.json"}}
@@ -136,11 +136,11 @@ class Reader:
         for file, program in zip(files, programs, strict=True):
             assert 'Client("localhost:9092")' in program
             file.write_text(program.replace('Client("localhost:9092")', here))
-        with redirect_stdout(StringIO()) as said:
+        with redirect_stdout(StringIO()) as reported:
             await asyncio.gather(
                 *(asyncio.to_thread(run_path, str(file), run_name="__main__") for file in files)
             )
-        return said.getvalue()
+        return reported.getvalue()
 
     async def tree(self, workflow_id: str) -> str:
         """What `answerbus workflow --tree` shows."""
@@ -183,13 +183,13 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
         reader.serve(assistant[""][0], server)
         await tools.announced("files")
         bus.start_worker(bus.config(RULES, profiles=agents))  # it reads what is announced first
-        said = await reader.run(journey["python"][0], asking, choice["python"][0])
+        reported = await reader.run(journey["python"][0], asking, choice["python"][0])
         tree = await reader.tree("journey-1")
 
-    assert "train='Friday, 16:05'" in said
-    assert "total_euros=812.5" in said
-    assert "target_version='4.17.21'" in said
-    assert "It was sent on Monday." in said
+    assert "train='Friday, 16:05'" in reported
+    assert "total_euros=812.5" in reported
+    assert "target_version='4.17.21'" in reported
+    assert "It was sent on Monday." in reported
     results = await bus.everything(RESULTS)
     children = [one["answer"] for one in results if one.get("parent")]
     assert children.count(REPLY) == 3

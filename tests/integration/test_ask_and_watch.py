@@ -75,7 +75,7 @@ async def test_an_answer_goes_to_stdout_and_the_words_about_it_to_stderr(bus: Bu
         ("dead_letter", "The workers have no profile of that name."),
     ],
 )
-async def test_any_other_outcome_is_a_failure_with_words(bus: Bus, kind: str, said: str) -> None:
+async def test_any_other_outcome_is_a_failure_with_words(bus: Bus, kind: str, text: str) -> None:
     def answer(request: Request) -> Sequence[Event]:
         match kind:
             case "unvalidated":
@@ -91,7 +91,7 @@ async def test_any_other_outcome_is_a_failure_with_words(bus: Bus, kind: str, sa
 
     assert done.code == 1
     assert done.out == ""
-    assert said in done.err
+    assert text in done.err
     assert "\x1b[31m" not in done.err
     assert as_json.code == 1
     assert json.loads(as_json.out)["kind"].startswith(kind)

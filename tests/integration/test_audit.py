@@ -83,9 +83,9 @@ async def verified(bus: Bus, *options: str) -> tuple[int, dict[str, Any]]:
 async def test_what_workers_wrote_is_whole_and_its_story_is_told(bus: Bus) -> None:
     await work(bus, REQUESTS)
     attempts = await bus.everything(ATTEMPTS)
-    code, said = await verified(bus)
+    code, reported = await verified(bus)
 
-    assert (code, said) == (
+    assert (code, reported) == (
         0,
         {
             "whole": True,
@@ -132,18 +132,18 @@ async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
     assert worker.terminate() == 0
     await bus.settled()
     for options in ((), ("--workflow", WORKFLOW)):
-        code, said = await verified(bus, *options)
-        (found,) = said["breaks"]
+        code, reported = await verified(bus, *options)
+        (found,) = reported["breaks"]
         assert (code, found["kind"], found["account_id"]) == (1, "not_replayed", account)
         assert found["expected"] == f"a `replayed` event of {letter_id} that names r-forged"
 
 
 async def the_story_is_told(bus: Bus) -> None:
     ended = await answerbus(bus.bootstrap, bus.prefix, "workflow", WORKFLOW, "--json")
-    told = json.loads(ended.out)
+    body = json.loads(ended.out)
 
     assert ended.code == 0
-    retried = [one for one in told if one["request_id"] == "r-retry"]
+    retried = [one for one in body if one["request_id"] == "r-retry"]
     assert [one["kind"] for one in retried] == [
         "request",
         "attempt",
@@ -156,11 +156,11 @@ async def the_story_is_told(bus: Bus) -> None:
     assert retried[0]["text"] == "asked for plan_proposal.v1 on profile default"
     assert retried[1]["text"].startswith("attempt 1 by scripted became a retry after ")
     assert retried[3]["text"].startswith("attempt 2 by scripted became a result after ")
-    assert {one["request_id"] for one in told} == {"r-retry", "r-refused", "r-invalid", "r-again"}
+    assert {one["request_id"] for one in body} == {"r-retry", "r-refused", "r-invalid", "r-again"}
     human = await answerbus(bus.bootstrap, bus.prefix, "workflow", WORKFLOW)
     assert human.code == 0
-    assert len(human.out.splitlines()) > len(told), "where the time went stands above"
-    for one in told:
+    assert len(human.out.splitlines()) > len(body), "where the time went stands above"
+    for one in body:
         assert one["request_id"] in human.out
     shown = await answerbus(bus.bootstrap, bus.prefix, "workflow", WORKFLOW, "--show-content")
     for hidden in ("Propose a change.", "lodash", "no, thanks"):
@@ -221,10 +221,10 @@ async def test_a_forged_copy_of_the_attempts_is_found_out(bus: Bus, tmp_path: Pa
             await put(copy, topic, [(one, one.value) for one in records])
         await put(copy, ATTEMPTS, forge(attempts))
 
-        code, said = await verified(copy)
+        code, reported = await verified(copy)
 
-        (found,) = said["breaks"]
-        assert (code, said["whole"]) == (1, False)
+        (found,) = reported["breaks"]
+        assert (code, reported["whole"]) == (1, False)
         assert (found["kind"], found["account_id"], found["event_id"]) == (kind, WORKFLOW, event_id)
         place = found["topic"], found["partition"], found["offset"]
         assert place == (copy.topic(ATTEMPTS), partition, at)

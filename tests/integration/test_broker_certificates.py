@@ -42,9 +42,9 @@ async def test_a_certificate_of_the_broker_that_has_expired_is_told(
     authority = Authority(tmp_path / "certificates", "ours", ends=of_authority)
     async with showing(authority.signs("broker", ends=of_broker)) as at:
         kafka = {"security_protocol": "SSL", "ssl_cafile": str(authority.file)}
-        told = await said(Bus(at, "expired", 1, tmp_path, kafka=kafka), "worker")
+        reported = await said(Bus(at, "expired", 1, tmp_path, kafka=kafka), "worker")
 
-    assert told == refused(
+    assert reported == refused(
         at,
         "the broker's certificate, or that of the authority that signed it, is not valid today "
         "(certificate has expired)",

@@ -157,8 +157,8 @@ async def test_hundreds_of_asks_at_once_get_each_their_own_answer(bus: Bus) -> N
             *(client.ask(f"say {n}", workflow_id=f"w-{n}") for n in range(count))
         )
 
-    said = [outcome.answer for outcome in outcomes if isinstance(outcome, Result)]
-    assert said == [f"say {n}" for n in range(count)]
+    texts = [outcome.answer for outcome in outcomes if isinstance(outcome, Result)]
+    assert texts == [f"say {n}" for n in range(count)]
 
 
 async def test_a_client_can_rest_and_ask_again(bus: Bus) -> None:

@@ -103,7 +103,7 @@ async def test_a_worker_that_is_a_minute_ahead_gives_up_no_request_before_its_de
         ("-400s", "4?? s behind"),
     ],
 )
-async def test_a_clock_that_is_far_off_stops_the_start(bus: Bus, shift: str, said: str) -> None:
+async def test_a_clock_that_is_far_off_stops_the_start(bus: Bus, shift: str, text: str) -> None:
     inherited = dict(os.environ)  # noqa: TID251 - all but settings
     clean = {n: v for n, v in inherited.items() if not n.startswith("ANSWERBUS_")}
     process = await asyncio.create_subprocess_exec(
@@ -118,7 +118,7 @@ async def test_a_clock_that_is_far_off_stops_the_start(bus: Bus, shift: str, sai
     last = error.decode().splitlines()[-1]
 
     assert process.returncode == EXIT_SET_UP
-    before, _, after = said.partition("?")
+    before, _, after = text.partition("?")
     assert last.startswith(f"The clock of this machine is {before}")
     assert f"{after.lstrip('?')} the broker's, and 300 s are the most" in last
     assert await bus.records(LEDGER) == []

@@ -218,10 +218,10 @@ async def test_a_wrong_way_in_is_told_with_its_setting(
 ) -> None:
     bus.kafka, cause, remedy = getattr(Cases, case)(secured, tmp_path)
 
-    told = await said(bus, "worker", TEST_KAFKA_WRONG="wrong-donkey")
+    reported = await said(bus, "worker", TEST_KAFKA_WRONG="wrong-donkey")
 
-    assert told == refused(bus.kafka["bootstrap_servers"], cause, remedy)
-    assert "wrong-donkey" not in told
+    assert reported == refused(bus.kafka["bootstrap_servers"], cause, remedy)
+    assert "wrong-donkey" not in reported
 
 
 async def test_every_command_says_the_same(secured: Secured, bus: Bus, tmp_path: Path) -> None:
@@ -296,9 +296,9 @@ async def test_a_client_without_the_right_to_write_is_told(secured: Secured, bus
     bus.kafka = secured.settings("SASL_PLAINTEXT")
     secured.allow(TOPIC, f"{bus.prefix}.*", DESCRIBE, READ)
 
-    told = await said(bus, "ask", "Name an even number.")
+    reported = await said(bus, "ask", "Name an even number.")
 
-    assert told == refused(
+    assert reported == refused(
         secured.at("SASL_PLAINTEXT"),
         f"no right to the topic {bus.prefix}.requests.v1 (TopicAuthorizationFailedError)",
         "grant the user Describe on the topic, and Read or Write as docs/wire.md lists",
@@ -327,8 +327,10 @@ async def test_an_encrypted_key_wants_its_pass_phrase(
         f"The pass phrase does not open the key ({both}): correct the variable that "
         "`kafka.ssl_password_env` names."
     )
-    told = await said(bus, "worker", TEST_KEY_PASSWORD="open-sesame")
-    assert told.startswith(f"The topic {bus.prefix}.requests.v1 is missing on ")  # it was let in
+    reported = await said(bus, "worker", TEST_KEY_PASSWORD="open-sesame")
+    assert reported.startswith(
+        f"The topic {bus.prefix}.requests.v1 is missing on "
+    )  # it was let in
 
 
 async def test_a_certificate_that_has_expired_is_told(
@@ -339,10 +341,10 @@ async def test_a_certificate_that_has_expired_is_told(
     own = {"ssl_certfile": str(old.certificate), "ssl_keyfile": str(old.key)}
     bus.kafka = secured.settings("SSL", **own)
 
-    told = await said(bus, "worker")
+    reported = await said(bus, "worker")
 
-    assert told.startswith(f"Kafka at {secured.at('SSL')} cannot be used, the broker does not ")
-    assert "`kafka.ssl_certfile`" in told
+    assert reported.startswith(f"Kafka at {secured.at('SSL')} cannot be used, the broker does not ")
+    assert "`kafka.ssl_certfile`" in reported
 
 
 async def test_the_doctor_names_a_missing_right_to_the_group(secured: Secured, bus: Bus) -> None:

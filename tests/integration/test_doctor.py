@@ -29,8 +29,8 @@ async def said(bus: Bus, config: Path, **settings: str) -> tuple[int, Said]:
     return done.code, {one["about"]: (one["verdict"], one["said"]) for one in findings}
 
 
-def wrong(told: Said) -> Said:
-    return {about: it for about, it in told.items() if it[0] == "wrong"}
+def wrong(reply: Said) -> Said:
+    return {about: it for about, it in reply.items() if it[0] == "wrong"}
 
 
 async def test_a_set_up_that_works(bus: Bus) -> None:
@@ -40,25 +40,25 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
     await bus.terminals(1)
 
     async with asyncio.timeout(READ_LIMIT_S):  # offsets are committed a moment after outcomes
-        while ", 0 records to be read" not in (told := (await said(bus, config))[1])["workers"][1]:
+        while ", 0 records to be read" not in (match := (await said(bus, config))[1])["workers"][1]:
             pass
-    code, told = await said(bus, config)
+    code, match = await said(bus, config)
 
-    assert (code, wrong(told)) == (0, {})
-    assert told["broker"] == ("ok", f"Kafka at {bus.bootstrap} answers")
-    assert told["version"] == ("ok", "1 broker of Kafka 3.7 or newer")
-    assert told["topics"] == ("ok", "7 topics of 4 partitions, kept as they should be")
-    assert told["replication"][0] == told["in sync"][0] == "warning"  # one broker alone
-    assert told["clock"][0] == "ok"
-    assert told["workers"][1].startswith(f"1 member of {bus.prefix}.worker, 0 records to be read")
-    assert told["transactions"] == ("ok", "none holds readers back")
-    assert told["trial"] == (
+    assert (code, wrong(match)) == (0, {})
+    assert match["broker"] == ("ok", f"Kafka at {bus.bootstrap} answers")
+    assert match["version"] == ("ok", "1 broker of Kafka 3.7 or newer")
+    assert match["topics"] == ("ok", "7 topics of 4 partitions, kept as they should be")
+    assert match["replication"][0] == match["in sync"][0] == "warning"  # one broker alone
+    assert match["clock"][0] == "ok"
+    assert match["workers"][1].startswith(f"1 member of {bus.prefix}.worker, 0 records to be read")
+    assert match["transactions"] == ("ok", "none holds readers back")
+    assert match["trial"] == (
         "ok",
         "a transaction was aborted: no reader saw it, and its time is the broker's",
     )
-    assert told["profile default"] == ("ok", "scripted of scripted can be asked")
-    assert told["libraries"][0] == "ok"
-    assert told.keys() == {
+    assert match["profile default"] == ("ok", "scripted of scripted can be asked")
+    assert match["libraries"][0] == "ok"
+    assert match.keys() == {
         "libraries",
         "contracts",
         "settings",
@@ -90,17 +90,17 @@ async def test_a_set_up_with_faults_has_each_of_them_named(bus: Bus) -> None:
     await bus.publish([request("r-1", "order-1")])
     await keep_otherwise(bus)
 
-    code, told = await said(bus, config)
+    code, reported = await said(bus, config)
 
-    assert (code, set(wrong(told))) == (1, {"topics", "profile away", "profile keyless"})
-    assert told["topics"][1] == (
+    assert (code, set(wrong(reported))) == (1, {"topics", "profile away", "profile keyless"})
+    assert reported["topics"][1] == (
         f"retention.ms of {bus.topic(RESULTS)} is 1000 and should be 604800000: run `answerbus "
         "topics apply`"
     )
-    assert told["profile away"][1].startswith(f"there is no server at http://127.0.0.1:{port}")
-    assert told["profile keyless"][1].startswith("the variable NO_SUCH_KEY is not set; ")
-    assert told["profile default"][0] == "ok"
-    assert told["workers"] == (
+    assert reported["profile away"][1].startswith(f"there is no server at http://127.0.0.1:{port}")
+    assert reported["profile keyless"][1].startswith("the variable NO_SUCH_KEY is not set; ")
+    assert reported["profile default"][0] == "ok"
+    assert reported["workers"] == (
         "warning",
         (
             f"no worker is in the group {bus.prefix}.worker, 1 record to be read in 4 "
@@ -130,17 +130,17 @@ async def test_a_broker_that_is_away_keeps_no_other_check_from_being_made(tmp_pa
     (port,) = free_ports(1)
     nowhere = Bus(f"127.0.0.1:{port}", "nowhere", 1, tmp_path)
     config = nowhere.config([{"reply": ANSWERED}])
-    code, told = await said(nowhere, config)
+    code, reported = await said(nowhere, config)
 
-    assert (code, set(wrong(told))) == (1, {"broker"})
-    assert told["broker"][1].startswith(f"Kafka at {nowhere.bootstrap} cannot be used, ")
-    assert told["profile default"][0] == "ok"
+    assert (code, set(wrong(reported))) == (1, {"broker"})
+    assert reported["broker"][1].startswith(f"Kafka at {nowhere.bootstrap} cannot be used, ")
+    assert reported["profile default"][0] == "ok"
 
 
 async def test_settings_that_cannot_be_read_are_one_line(bus: Bus, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text("[worker]\nmax_in_fligth = 5\n")
-    code, told = await said(bus, file)
+    code, reported = await said(bus, file)
 
-    assert (code, set(wrong(told))) == (1, {"settings"})
-    assert told["settings"][1].startswith("Setting `worker.max_in_fligth` is unknown")
+    assert (code, set(wrong(reported))) == (1, {"settings"})
+    assert reported["settings"][1].startswith("Setting `worker.max_in_fligth` is unknown")

@@ -155,9 +155,9 @@ async def a_topic(bootstrap: str, name: str) -> None:
 
 
 def test_the_loop_runs_the_tool_and_says_what_it_gave(stand: Stand) -> None:
-    said = stand.run("plain_loop/agent.py", "Where is my order 4711?", "chat-1")
+    reported = stand.run("plain_loop/agent.py", "Where is my order 4711?", "chat-1")
 
-    assert said.strip() == SAID["content"]
+    assert reported.strip() == SAID["content"]
     turns = [
         [action["kind"] for action in event["answer"]["actions"]]
         for event in asyncio.run(stand.bus.everything(RESULTS))

@@ -49,8 +49,8 @@ def shell(text: str, folder: Path, **variables: str) -> str:
     (folder / "answerbus").write_text(f'#!/bin/sh\nexec {sys.executable} -m services.cli "$@"\n')
     (folder / "answerbus").chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"  # noqa: TID251 - for a child
-    said, errors = folder / "said", folder / "errors"
-    with said.open("wb") as out, errors.open("wb") as error:
+    reported, errors = folder / "said", folder / "errors"
+    with reported.open("wb") as out, errors.open("wb") as error:
         process = subprocess.Popen(
             ["bash", "-euo", "pipefail", "-c", text],
             cwd=folder,
@@ -64,8 +64,8 @@ def shell(text: str, folder: Path, **variables: str) -> str:
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert code == 0, said.read_text() + errors.read_text()
-    return said.read_text()
+    assert code == 0, reported.read_text() + errors.read_text()
+    return reported.read_text()
 
 
 def variables(secured: Secured) -> str:
@@ -116,8 +116,8 @@ async def test_the_lines_of_the_page_lead_to_an_answer(secured: Secured, tmp_pat
     (tmp_path / "admin.properties").write_text(block("properties"))
     await asyncio.to_thread(make_users, secured, tmp_path)
     await asyncio.to_thread(grant, secured, tmp_path)
-    told = await asyncio.to_thread(shell, variables(secured) + block("bash", RUN), tmp_path)
+    reported = await asyncio.to_thread(shell, variables(secured) + block("bash", RUN), tmp_path)
 
-    assert told.splitlines()[-1] == "Two."
-    assert "ok      trial" in told
-    assert not re.search(r"^wrong", told, re.MULTILINE)
+    assert reported.splitlines()[-1] == "Two."
+    assert "ok      trial" in reported
+    assert not re.search(r"^wrong", reported, re.MULTILINE)

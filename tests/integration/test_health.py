@@ -39,17 +39,17 @@ def ready(worker: Worker) -> dict[str, Any]:
 
 async def verdict(worker: Worker, *, is_ready: bool) -> dict[str, Any]:
     """Wait for it; gives what was said, and shows all that was said if it is not."""
-    said: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
 
     def is_so() -> bool:
-        said.append(worker.health)
-        return bool(said[-1]["ready"]) is is_ready
+        texts.append(worker.health)
+        return bool(texts[-1]["ready"]) is is_ready
 
     try:
         await until(is_so, f"ready is {is_ready}", LIMIT_S)
     except AssertionError:
-        raise AssertionError(said[-1]) from None
-    return said[-1]
+        raise AssertionError(texts[-1]) from None
+    return texts[-1]
 
 
 async def at_work(worker: Worker, bus: Bus) -> None:
@@ -62,8 +62,8 @@ async def at_work(worker: Worker, bus: Bus) -> None:
 async def stays_ready(worker: Worker, for_s: float) -> None:
     ends_at = time.monotonic() + for_s
     while time.monotonic() < ends_at:
-        said = ready(worker)
-        assert said["ready"], json.dumps(said)
+        body = ready(worker)
+        assert body["ready"], json.dumps(body)
         await asyncio.sleep(0.2)
 
 
@@ -128,21 +128,21 @@ async def test_all_profiles_of_a_server_that_is_away_are_named_within_seconds_an
         absent = openai("absent", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
         settings = bus.settings(bus.scripted("default") + shared + absent)
         worker = await asyncio.to_thread(bus.start_worker, settings)  # it asks the server above
-        said = ready(worker)["sick_profiles"]
-        assert list(said) == ["absent"]
+        body = ready(worker)["sick_profiles"]
+        assert list(body) == ["absent"]
     many = [request(f"r-{n}", f"order-{n}", profile="away-0") for n in range(20)]
     await bus.publish([*many, request("served", "order-of-its-own")])
     names = {f"away-{n}" for n in range(5)} | {"absent"}
     began = time.monotonic()
     await until(lambda: set(ready(worker)["sick_profiles"]) == names, "all are named", 10.0)
     took_s = time.monotonic() - began
-    red, told = ready(worker), scrape(worker)
+    red, status = ready(worker), scrape(worker)
 
     assert (red["stuck"], red["ready"]) == ({}, False)
     assert url[:-3] in red["sick_profiles"]["away-4"], "whether a call or a check has found it"
     unhealthy = {
         dict(labels)["profile"]: value
-        for (name, labels), value in told.items()
+        for (name, labels), value in status.items()
         if name == "answerbus_profile_sick"
     }
     assert unhealthy == {**dict.fromkeys(names, 1.0), "default": 0.0}
@@ -223,8 +223,8 @@ async def test_a_broker_that_went_away_is_named_and_forgotten_when_it_is_back(
 
     assert red["reasons"][0].startswith("Kafka has not answered for ")
     assert (green["reasons"], green["stuck"], len(terminals)) == ([], {}, 5)
-    said = Counter((line["logger"], line["message"]) for line in worker.log())
-    assert max(said.values()) <= 3, said.most_common(3)  # minutes, and a moment each
+    reported = Counter((line["logger"], line["message"]) for line in worker.log())
+    assert max(reported.values()) <= 3, reported.most_common(3)  # minutes, and a moment each
 
 
 async def test_a_lane_that_opens_again_and_again_is_poisoned_until_it_gets_something_done(
@@ -293,10 +293,10 @@ async def test_metrics_count_what_the_topics_hold(bus: Bus) -> None:
     )
     await bus.terminals(5)
     await until(lambda: ready(worker)["duplicates"] == 1, "the copy is dropped")
-    told = scrape(worker)
+    reported = scrape(worker)
 
     def value(name: str, **labels: str) -> float:
-        return told[f"answerbus_{name}", tuple(sorted(labels.items()))]
+        return reported[f"answerbus_{name}", tuple(sorted(labels.items()))]
 
     plan, default = {"contract": "plan_proposal.v1"}, {"profile": "default"}
     unknown = {"contract": "unknown"}
@@ -328,7 +328,7 @@ async def test_metrics_count_what_the_topics_hold(bus: Bus) -> None:
         assert value("lane_stuck", partition=partition) == 0
         assert value("lane_requests", partition=partition) == 0
         assert value("lane_openings_total", partition=partition) == 1
-    assert not [labels for _, labels in told if "made-up" in str(labels)]
+    assert not [labels for _, labels in reported if "made-up" in str(labels)]
 
 
 def _toml(table: dict[str, Any]) -> str:
@@ -340,7 +340,7 @@ async def test_each_process_has_a_port_of_its_own(bus: Bus) -> None:
     await until(lambda: len(set(worker.addresses)) == 2, "both say where they listen")
 
     def lanes() -> list[str]:
-        said = [json.loads(fetch(f"{address}/ready")) for address in worker.addresses]
-        return sorted(lane for body in said for lane in body["lanes"])
+        texts = [json.loads(fetch(f"{address}/ready")) for address in worker.addresses]
+        return sorted(lane for body in texts for lane in body["lanes"])
 
     await until(lambda: lanes() == [str(p) for p in range(bus.partitions)], "each has its lanes")

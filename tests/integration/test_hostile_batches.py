@@ -65,9 +65,9 @@ async def produced(bus: Bus, batches: Iterable[RawBatch], good: int) -> list[Pla
 def offsets_of(letter: JsonObject) -> list[tuple[int, int]]:
     """The places that a letter stands for."""
     first = letter["origin"]["offset"]
-    said = _STRETCH.search(letter["cause"]["problems"][0]["expected"])
-    last = int(said[2]) if said else first
-    assert not said or int(said[1]) == first
+    reported = _STRETCH.search(letter["cause"]["problems"][0]["expected"])
+    last = int(reported[2]) if reported else first
+    assert not reported or int(reported[1]) == first
     return [(letter["origin"]["partition"], offset) for offset in range(first, last + 1)]
 
 
@@ -84,12 +84,12 @@ async def settled(bus: Bus, good: int, offsets: int) -> tuple[list[JsonObject], 
 
 
 def assert_each_offset_once(letters: list[JsonObject], placed: list[Placed]) -> None:
-    told = Counter(place for letter in letters for place in offsets_of(letter))
+    reported = Counter(place for letter in letters for place in offsets_of(letter))
     wanted = {
         (one.partition, one.offset + n): one.kind for one in placed for n in range(one.records)
     }
-    assert set(told) == set(wanted), [kind for at, kind in wanted.items() if at not in told]
-    assert set(told.values()) == {1}
+    assert set(reported) == set(wanted), [kind for at, kind in wanted.items() if at not in reported]
+    assert set(reported.values()) == {1}
     assert {letter["cause"]["kind"] for letter in letters} == {"undecodable"}
     for letter in letters:
         origin = letter["origin"]

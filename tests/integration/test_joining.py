@@ -57,10 +57,10 @@ async def test_a_worker_that_cannot_join_is_unready_and_ends(worker: Worker) -> 
     code = await asyncio.to_thread(worker.process.wait, LIMIT_S)
 
     assert reasons[0].startswith("has been no member of the consumer group for ")
-    said = [x for x in worker.log_file.read_text().splitlines() if not x.startswith("{")]
-    assert (code, len(said)) == (EXIT_SET_UP, 1), said
-    assert "has not become a member of the consumer group" in said[0]
-    assert "GroupCoordinatorNotAvailableError" in said[0]
+    texts = [x for x in worker.log_file.read_text().splitlines() if not x.startswith("{")]
+    assert (code, len(texts)) == (EXIT_SET_UP, 1), texts
+    assert "has not become a member of the consumer group" in texts[0]
+    assert "GroupCoordinatorNotAvailableError" in texts[0]
 
 
 async def test_a_worker_that_waits_to_join_can_be_stopped(worker: Worker) -> None:

@@ -73,9 +73,9 @@ async def test_an_unreadable_record_is_shown_and_passed_by(bus: Bus) -> None:
     assert worker.terminate() == 0
     await bus.settled()
     audit = await answerbus(bus.bootstrap, bus.prefix, "audit", "verify", "--json")
-    said = json.loads(audit.out)
-    assert (audit.code, said["whole"]) == (0, True)
-    passed_by = {one["topic"]: one for one in said["passed_by"]}
+    body = json.loads(audit.out)
+    assert (audit.code, body["whole"]) == (0, True)
+    passed_by = {one["topic"]: one for one in body["passed_by"]}
     assert passed_by.keys() == {bus.topic(LEDGER), bus.topic(RETRIES)}
     for one in passed_by.values():
         assert (one["offset"], one["by"], one["reason"]) == (0, "ops@acme", "an exercise")
@@ -114,9 +114,9 @@ async def test_what_may_be_read_or_is_newer_is_not_passed_by(bus: Bus) -> None:
     assert nowhere.code == 1
 
 
-async def write_lane(bus: Bus, partition: int, **said: Any) -> int:
+async def write_lane(bus: Bus, partition: int, **reply: Any) -> int:
     """What somebody wrote who should not write here: it can be read, and is wrong."""
-    lane = {"kind": "lane", "v": 1, "openings_without_progress": 0, "worker": "somebody", **said}
+    lane = {"kind": "lane", "v": 1, "openings_without_progress": 0, "worker": "somebody", **reply}
     value = json.dumps({**lane, "at": "2026-11-21T08:59:58.000Z"}).encode()
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
         sent = await producer.send_and_wait(bus.topic(LEDGER), value, b"lane", partition)
@@ -132,7 +132,7 @@ async def write_lane(bus: Bus, partition: int, **said: Any) -> int:
     ],
 )
 async def test_lanes_disagree_about_the_number_of_partitions(
-    bus: Bus, partition: int, said: dict[str, Any]
+    bus: Bus, partition: int, reply: dict[str, Any]
 ) -> None:
     """One lane's record tells another number: that lane is shut, no other, and it can be opened."""
     config = bus.config([{"reply": ANSWERED}])
@@ -143,7 +143,7 @@ async def test_lanes_disagree_about_the_number_of_partitions(
     await bus.publish([request(f"early-{at}", name) for at, name in workflows.items()])
     await bus.terminals(bus.partitions)
     worker.terminate()
-    offset = await write_lane(bus, partition, **said)
+    offset = await write_lane(bus, partition, **reply)
 
     worker = bus.start_worker(config)
     await bus.publish([request(f"r-{at}", name) for at, name in workflows.items()])
@@ -157,7 +157,7 @@ async def test_lanes_disagree_about_the_number_of_partitions(
     (found,) = await shown(bus, 1)
     assert (found["partition"], found["topic"]) == (partition, bus.topic(LEDGER))
     assert found["offset"] == offset
-    assert f"it says {said['partitions']} partitions" in found["problem"]
+    assert f"it says {reply['partitions']} partitions" in found["problem"]
 
     where = ("--topic", "ledger", "--partition", str(partition), "--offset", str(offset))
     ended = await lanes(bus, "skip", *where, "--reason", "an exercise")

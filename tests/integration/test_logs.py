@@ -40,16 +40,16 @@ async def models(_: web.Request) -> web.Response:
     return web.json_response({"object": "list", "data": [{"id": "m", "object": "model"}]})
 
 
-def message(**said: Any) -> web.Response:
-    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": "stop"}
+def message(**reply: Any) -> web.Response:
+    choice = {"index": 0, "message": {"role": "assistant", **reply}, "finish_reason": "stop"}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     body = {"id": KEY, "object": "chat.completion", "created": 1, "model": KEY, "usage": usage}
     return web.json_response({**body, "choices": [choice]})
 
 
 def error(status: int) -> web.Response:
-    said = {"message": KEY, "type": KEY, "code": KEY, "param": KEY}
-    return web.json_response({"error": said}, status=status)
+    fields = {"message": KEY, "type": KEY, "code": KEY, "param": KEY}
+    return web.json_response({"error": fields}, status=status)
 
 
 CASES: dict[str, Any] = {

@@ -60,10 +60,10 @@ def publish_mixed(bus: Bus, odds: Sequence[Odd], good: Sequence[JsonObject]) -> 
     # With Java's partitioner, which takes those with a key to their lanes.
     producer = Producer({"bootstrap.servers": bus.bootstrap, "partitioner": "murmur2_random"})
 
-    def put(value: bytes | None, told: Callable[[Message], None], **more: Any) -> None:
+    def put(value: bytes | None, reply: Callable[[Message], None], **more: Any) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             assert error is None
-            told(message)
+            reply(message)
 
         producer.produce(bus.topic(REQUESTS), value, on_delivery=delivered, **more)
         producer.poll(0)

@@ -86,10 +86,10 @@ async def assert_whole(bus: Bus, asked: Sequence[dict[str, Any]], *, partitions:
     )
     assert ended == {body["request_id"]: 1 for body in asked}
     attempts = [json.loads(record.value) for record in everything[ATTEMPTS]]
-    told = Counter((attempt["request_id"], attempt["attempt"]) for attempt in attempts)
-    twice = [a for a in attempts if told[a["request_id"], a["attempt"]] > 1]
+    reported = Counter((attempt["request_id"], attempt["attempt"]) for attempt in attempts)
+    twice = [a for a in attempts if reported[a["request_id"], a["attempt"]] > 1]
     assert twice == []
-    assert {(call["request_id"], call["attempt"]) for call in bus.calls()} <= set(told)
+    assert {(call["request_id"], call["attempt"]) for call in bus.calls()} <= set(reported)
     counted = Counter(attempt["account_id"] for attempt in attempts if attempt["counted"])
     assert_accounts(everything[LEDGER], counted, partitions)
     last = {(r.partition, r.key): r.value for r in everything[RETRIES]}
@@ -161,8 +161,8 @@ async def test_a_deployment_goes_on_with_another_number_of_partitions(
 
     await wide.settled()
     await assert_whole(wide, asked + more, partitions=partitions)
-    told = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-1", "--json")
-    results = {one["request_id"] for one in json.loads(told.out) if one["kind"] == "result"}
+    reported = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-1", "--json")
+    results = {one["request_id"] for one in json.loads(reported.out) if one["kind"] == "result"}
     assert {"r-1", "more-1"} <= results
 
 

@@ -161,14 +161,14 @@ async def _play(bus: Bus, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
                 about = {"request_id": event.request_id, "workflow_id": event.workflow_id}
                 last = event.context.messages[-1:]
                 heard = last[0].content if last else event.context.instructions
-                said = f"heard {heard}"
-                step = step_event("step/calls", **about, said=[said])
-                answers: list[Event] = [step, result(event, said)]
+                message = f"heard {heard}"
+                step = step_event("step/calls", **about, said=[message])
+                answers: list[Event] = [step, result(event, message)]
             case Approval() | Cancel():
                 effect = event.decision if isinstance(event, Approval) else "cancelled"
                 published = PublishedControl(event, record.partition, record.offset, NOW)
-                told = applied(published, effect)
-                answers = [told.model_copy(update={"workflow_id": event.workflow_id})]
+                reported = applied(published, effect)
+                answers = [reported.model_copy(update={"workflow_id": event.workflow_id})]
             case _:
                 raise AssertionError(event)
         for answer in answers:

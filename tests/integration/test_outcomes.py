@@ -153,9 +153,9 @@ def test_the_audit_of_a_result(run: Run) -> None:
 
 def test_refusals(run: Run) -> None:
     model, provider = run.terminal("refusal-model"), run.terminal("refusal-provider")
-    said = ("kind", "event_id", "by", "reason", "category", "answer")
+    texts = ("kind", "event_id", "by", "reason", "category", "answer")
 
-    assert [model[name] for name in said] == [
+    assert [model[name] for name in texts] == [
         "refusal",
         "refusal-model.refusal",
         "model",
@@ -163,7 +163,7 @@ def test_refusals(run: Run) -> None:
         "out_of_scope",
         REFUSE,
     ]
-    assert [provider[name] for name in said] == [
+    assert [provider[name] for name in texts] == [
         "refusal",
         "refusal-provider.refusal",
         "provider",

@@ -39,7 +39,7 @@ def callers(bus: Bus) -> set[int]:
 def digests(worker: Worker) -> set[str]:
     """Of the settings in force in each process."""
     ready = (json.loads(fetch(f"{address}/ready")) for address in worker.addresses)
-    return {told["settings"]["digest"] for told in ready}
+    return {text["settings"]["digest"] for text in ready}
 
 
 def is_there(pid: int) -> bool:

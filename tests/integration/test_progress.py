@@ -29,19 +29,19 @@ async def test_publication_each_retry_and_the_time_are_told(bus: Bus) -> None:
     right = {"kind": "answered", "json": {"team": "web"}}
     rules = [{"when": {"attempt": 1}, "reply": wrong}, {"reply": right, "latency_s": 1.5}]
     bus.start_worker(bus.config(rules))
-    told: list[Progress] = []
+    texts: list[Progress] = []
 
     async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
         outcome = await client.ask(
-            "Who?", workflow_id="w", response_model=Route, on_progress=told.append
+            "Who?", workflow_id="w", response_model=Route, on_progress=texts.append
         )
 
     assert isinstance(outcome, Result)
     assert outcome.unwrap() == Route(team="web")
-    assert isinstance(told[0], Published)
-    retries = [one for one in told if isinstance(one, RetryRequest)]
+    assert isinstance(texts[0], Published)
+    retries = [one for one in texts if isinstance(one, RetryRequest)]
     assert [(one.request_id, one.next_attempt) for one in retries] == [(outcome.request_id, 2)]
-    waits = [one.waited_s for one in told if isinstance(one, Waiting)]
+    waits = [one.waited_s for one in texts if isinstance(one, Waiting)]
     assert waits
     assert waits == sorted(waits)
 
@@ -68,12 +68,12 @@ async def test_a_timeout_of_the_callback_is_not_taken_for_a_missing_answer(bus: 
 
 
 async def test_no_answer_in_time_is_said_with_progress_too(bus: Bus) -> None:
-    told: list[Progress] = []
+    texts: list[Progress] = []
     async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
         with pytest.raises(NoAnswerYet):
-            await client.ask("Hi", workflow_id="w", timeout_s=1.2, on_progress=told.append)
+            await client.ask("Hi", workflow_id="w", timeout_s=1.2, on_progress=texts.append)
 
-    assert [type(one) for one in told] == [Published, Waiting]
+    assert [type(one) for one in texts] == [Published, Waiting]
 
 
 async def test_where_retries_may_not_be_read_the_rest_is_told(
@@ -82,15 +82,15 @@ async def test_where_retries_may_not_be_read_the_rest_is_told(
     """The topic of retries is the workers' own: a client may not see it."""
     seen = Bus(kafka_bootstrap, make_prefix(), 1, tmp_path)
     await create_topics(seen, topics=(REQUESTS, RESULTS, REFUSALS, DEAD_LETTERS))
-    told: list[Progress] = []
+    texts: list[Progress] = []
 
     async with (
         Client(seen.bootstrap, topic_prefix=seen.prefix) as client,
         answering(seen, lambda request: [result(request, "Goeie!")]),
     ):
-        outcome = await client.ask("Hi", workflow_id="w", on_progress=told.append)
+        outcome = await client.ask("Hi", workflow_id="w", on_progress=texts.append)
 
     assert outcome.unwrap() == "Goeie!"
-    assert isinstance(told[0], Published)
+    assert isinstance(texts[0], Published)
     async with AIOKafkaConsumer(bootstrap_servers=kafka_bootstrap) as consumer:
         assert seen.topic(RETRIES) not in await consumer.topics()

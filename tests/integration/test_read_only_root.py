@@ -98,13 +98,15 @@ async def test_a_worker_answers_without_writing_to_any_disk(bus: Bus, installed:
         await until(lambda: worker.poll() is not None, "the worker has drained", 60)
     finally:
         worker.kill()
-        said = worker.communicate()[0].decode()
+        message = worker.communicate()[0].decode()
 
     found = [(one["kind"], one["request_id"]) for one in terminals]
-    assert found == [("result", "r-1")], said
+    assert found == [("result", "r-1")], message
     assert users == {str(USER)}
-    assert worker.returncode == 0, said
-    assert not any(word in said for word in ("Read-only", "Permission denied", "Traceback")), said
+    assert worker.returncode == 0, message
+    assert not any(word in message for word in ("Read-only", "Permission denied", "Traceback")), (
+        message
+    )
     assert names(installed) == before
 
 

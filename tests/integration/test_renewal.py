@@ -32,9 +32,9 @@ async def working(bus: Bus, caplog: pytest.LogCaptureFixture) -> AsyncIterator[s
     task = asyncio.create_task(main.run(load(config, {})))
     try:
         async with asyncio.timeout(LIMIT_S):
-            while not (said := [m for m in caplog.messages if "health at " in m]):
+            while not (body := [m for m in caplog.messages if "health at " in m]):
                 await asyncio.sleep(0.05)
-        yield said[0].rpartition("health at ")[2]
+        yield body[0].rpartition("health at ")[2]
     finally:
         if not task.done():
             os.kill(os.getpid(), signal.SIGTERM)
@@ -57,9 +57,9 @@ async def health(address: str) -> dict[str, Any]:
 async def until_ready(address: str, *, ready: bool) -> dict[str, Any]:
     async with asyncio.timeout(LIMIT_S):
         while True:
-            said = await health(address)
-            if said["ready"] is ready and (not ready or said["lanes"]):
-                return said
+            body = await health(address)
+            if body["ready"] is ready and (not ready or body["lanes"]):
+                return body
             await asyncio.sleep(0.1)
 
 
@@ -67,12 +67,12 @@ async def published_until_red(bus: Bus, address: str) -> tuple[dict[str, Any], l
     """Publish until the worker is not ready: what was on its way at the fault may still arrive."""
     names: list[str] = []
     async with asyncio.timeout(LIMIT_S):
-        while (said := await health(address))["ready"] or not said["lanes"]:
+        while (body := await health(address))["ready"] or not body["lanes"]:
             some = [f"r-{len(names) + n}" for n in range(8)]
             await bus.publish([request(name, f"order-{name}") for name in some])
             names += some
             await asyncio.sleep(1)
-    return said, names
+    return body, names
 
 
 def fails(*_: Any) -> Any:
@@ -130,8 +130,8 @@ async def test_a_task_that_has_ended_is_told_and_replaced(
         await until_ready(address, ready=True)
         terminals = await bus.terminals(len(names))
 
-    said = [*red["reasons"], *red["stuck"].values()]
-    assert said
-    assert not any(why.endswith(": ") for why in said)
+    texts = [*red["reasons"], *red["stuck"].values()]
+    assert texts
+    assert not any(why.endswith(": ") for why in texts)
     assert sorted(t["request_id"] for t in terminals) == sorted(names)
     assert any("has been replaced" in message for message in caplog.messages)

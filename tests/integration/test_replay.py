@@ -161,8 +161,8 @@ async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) ->
     problems = story["attempts"][0]["failure"]["problems"]
     assert [entry["kind"] for entry in story["timeline"]] == [*ROUND, "replayed", *ROUND]
     assert shown.code == 0
-    for said in ("budget of attempts is spent", problems[0]["path"], "Propose a change."):
-        assert said in shown.out
+    for text in ("budget of attempts is spent", problems[0]["path"], "Propose a change."):
+        assert text in shown.out
 
 
 def files(folder: Path) -> dict[str, bytes]:

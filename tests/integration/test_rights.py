@@ -52,30 +52,30 @@ def lanes(worker: Worker) -> list[str]:
 
 async def told(worker: Worker, what: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """Wait until `/ready` is red and says so."""
-    said: list[dict[str, Any]] = [{}]
+    texts: list[dict[str, Any]] = [{}]
 
     def is_so() -> bool:
-        said.append(worker.health)
-        return not said[-1]["ready"] and what in str(said[-1])
+        texts.append(worker.health)
+        return not texts[-1]["ready"] and what in str(texts[-1])
 
     try:
         await until(is_so, what, limit_s)
     except AssertionError:
-        raise AssertionError(f"{what} is not in {said[-1]}") from None
-    return said[-1]
+        raise AssertionError(f"{what} is not in {texts[-1]}") from None
+    return texts[-1]
 
 
 async def green(worker: Worker) -> None:
-    said: list[dict[str, Any]] = [{}]
+    texts: list[dict[str, Any]] = [{}]
 
     def is_so() -> bool:
-        said.append(worker.health)
-        return bool(said[-1]["ready"]) and bool(said[-1]["lanes"])
+        texts.append(worker.health)
+        return bool(texts[-1]["ready"]) and bool(texts[-1]["lanes"])
 
     try:
         await until(is_so, "it is ready", LIMIT_S)
     except AssertionError:
-        raise AssertionError(said[-1]) from None
+        raise AssertionError(texts[-1]) from None
 
 
 async def publish(bus: Bus, first: int) -> None:
@@ -214,6 +214,6 @@ async def test_a_password_that_is_changed_set_back_and_changed_with_its_file(
         finally:
             bus.stop_workers()
 
-    said = str(red) + worker.log_file.read_text()
-    assert PASSWORD not in said
-    assert OTHER_PASSWORD not in said
+    message = str(red) + worker.log_file.read_text()
+    assert PASSWORD not in message
+    assert OTHER_PASSWORD not in message

@@ -116,7 +116,7 @@ async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> As
                 ran.append(call["call_id"])
                 await may_answer.wait()
                 reply = call["reply"]
-                said = {
+                fields = {
                     "kind": "tool_result",
                     "call_id": call["call_id"],
                     "workflow_id": call["workflow_id"],
@@ -125,7 +125,7 @@ async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> As
                 }
                 await producer.send_and_wait(
                     reply["topic"],
-                    json.dumps(said).encode(),
+                    json.dumps(fields).encode(),
                     key=reply["key"].encode(),
                     partition=reply["partition"],
                 )

@@ -37,9 +37,9 @@ async def said_at_start(config: Path, **variables: str) -> str:
         await process.wait()
         raise
     assert (process.returncode, out) == (EXIT_SET_UP, b""), error.decode()
-    *logged, said = error.decode().splitlines()
+    *logged, reported = error.decode().splitlines()
     assert all(line.startswith("{") for line in logged)
-    return said
+    return reported
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ async def test_the_broker_is_away(nowhere: Bus) -> None:
 async def test_something_else_than_a_broker_listens(nowhere: Bus) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         nowhere.bootstrap = f"127.0.0.1:{deaf.getsockname()[1]}"
-        said = await said_at_start(nowhere.config([]))
+        message = await said_at_start(nowhere.config([]))
 
-    assert said.startswith(f"No Kafka broker answers at {nowhere.bootstrap} (")
-    assert said.endswith("start one (`make up`), or correct `kafka.bootstrap_servers`.")
+    assert message.startswith(f"No Kafka broker answers at {nowhere.bootstrap} (")
+    assert message.endswith("start one (`make up`), or correct `kafka.bootstrap_servers`.")
 
 
 async def test_a_topic_is_missing(bus: Bus) -> None:
@@ -116,10 +116,10 @@ async def test_an_unknown_setting_of_a_profile(bus: Bus) -> None:
 
 @pytest.mark.parametrize("variable", ["ANSWERBUS_WORKER__MAX_IN_FLIGTH", "ANSWERBUS_MODEL"])
 async def test_an_unknown_variable(scripted: Path, variable: str) -> None:
-    said = await said_at_start(scripted, **{variable: "5"})
+    message = await said_at_start(scripted, **{variable: "5"})
 
-    assert variable in said
-    assert said.startswith(
+    assert variable in message
+    assert message.startswith(
         ("Setting `worker.max_in_fligth` is unknown;", f"The variable {variable} is unknown;")
     )
 
@@ -152,27 +152,27 @@ async def said_about(bus: Bus, *scripts: Script) -> tuple[str, str]:
     """What a worker says about a provider that plays scripts, and where that was."""
     async with misbehaving(*scripts) as server:
         config = bus.settings(openai(server.base_url, api_key_env="MY_KEY"))
-        said = await said_at_start(config, MY_KEY="sk-secret")
+        message = await said_at_start(config, MY_KEY="sk-secret")
     assert len(server.seen) == len(scripts)
     assert {seen.method for seen in server.seen} == {"GET"}  # nothing that would cost money
     assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer sk-secret"}
-    assert "sk-secret" not in said
-    return said, server.base_url
+    assert "sk-secret" not in message
+    return message, server.base_url
 
 
 async def test_a_wrong_key(bus: Bus) -> None:
-    said, url = await said_about(bus, answer({"error": {"message": "bad key"}}, 401))
+    reported, url = await said_about(bus, answer({"error": {"message": "bad key"}}, 401))
 
-    assert said == (
+    assert reported == (
         f"Profile `default`: {url} refuses the key: put a valid one where `api_key_env` or "
         "`api_key_file` points"
     )
 
 
 async def test_a_model_that_the_server_has_not(bus: Bus) -> None:
-    said, url = await said_about(bus, LISTING, NOT_FOUND)
+    reported, url = await said_about(bus, LISTING, NOT_FOUND)
 
-    assert said == (
+    assert reported == (
         f"Profile `default`: {url} has no model 'm-1': set `model` to local-small, other"
     )
 

@@ -151,8 +151,8 @@ async def test_a_collector_is_sent_one_trace_and_no_content(bus: Bus, collector:
     tokens = {p["gen_ai.token.type"]: p for p in collector.metrics["gen_ai.client.token.usage"]}
     assert (tokens["input"]["sum"], tokens["output"]["sum"]) == (72, 18)
 
-    told = {r.key: read_trace(r.headers) for r in await bus.records(RESULTS)}
-    assert told[b"order-wanted"] == UPSTREAM.child("wanted")
-    assert told[b"order-unwanted"] == UNWANTED.child("unwanted")
+    fields = {r.key: read_trace(r.headers) for r in await bus.records(RESULTS)}
+    assert fields[b"order-wanted"] == UPSTREAM.child("wanted")
+    assert fields[b"order-unwanted"] == UNWANTED.child("unwanted")
     attempts = [read_trace(record.headers) for record in await bus.records(ATTEMPTS)]
     assert {a.span_id for a in attempts if a and a.trace_id == UPSTREAM.trace_id} == {first, second}

@@ -75,8 +75,8 @@ def config(bus: Bus, url: str) -> Path:
             "api_key_env": KEY_VARIABLE,
             **({"api": kind} if kind else {}),
         }
-        told = "".join(f'{name} = "{text}"\n' for name, text in lines.items())
-        tables.append(f"[profiles.{api.name}]\n{told}timeout_s = {TIMEOUT_S}\n")
+        message = "".join(f'{name} = "{text}"\n' for name, text in lines.items())
+        tables.append(f"[profiles.{api.name}]\n{message}timeout_s = {TIMEOUT_S}\n")
     rules = [{"reply": ANSWERED, "latency_s": SCRIPTED_S}]
     default = bus.config(rules).read_text() + f"timeout_s = {TIMEOUT_S}\n"
     path = bus.folder / "slow.toml"

@@ -71,7 +71,7 @@ async def test_a_script_asks_publishes_and_finds(bus: Bus) -> None:
 
 
 async def test_progress_is_told_in_the_thread_that_asks(bus: Bus) -> None:
-    told: list[tuple[int, Progress]] = []
+    texts: list[tuple[int, Progress]] = []
 
     def script() -> None:
         with (
@@ -82,12 +82,12 @@ async def test_progress_is_told_in_the_thread_that_asks(bus: Bus) -> None:
                 "Hi",
                 workflow_id="silent",
                 timeout_s=1.5,
-                on_progress=lambda news: told.append((threading.get_ident(), news)),
+                on_progress=lambda news: texts.append((threading.get_ident(), news)),
             )
-        assert {thread for thread, _ in told} == {threading.get_ident()}
+        assert {thread for thread, _ in texts} == {threading.get_ident()}
 
     await in_a_thread(script)
-    assert isinstance(told[-1][1], Waiting)
+    assert isinstance(texts[-1][1], Waiting)
 
 
 async def test_it_works_where_a_loop_is_running_already(bus: Bus) -> None:

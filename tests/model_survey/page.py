@@ -53,13 +53,13 @@ def summary(rows: Sequence[Row]) -> str:
     whole = counted("all", rows)
     plain = [row for row in rows if row.part in _PLAIN]
     raw = counted("plain", plain)
-    told = counted("told", [row for row in plain if row.is_enforced])
+    reported = counted("told", [row for row in plain if row.is_enforced])
     return (
         f"{whole.published_valid} of {whole.published} published answers are valid, and the worker "
         f"accepted {whole.looser} that `jsonschema` refuses. Of the raw answers to contracts and "
         f"inline schemas, {raw.ended} ended by themselves: {raw.fit_wire} of these fit the wire, "
         f"{raw.raw_valid} are valid under the schema that was asked for. Where the server is told "
-        f"the whole schema, so that the result has no notes, {told.raw_valid} of {told.ended} are."
+        f"the whole schema, so that the result has no notes, {reported.raw_valid} of {reported.ended} are."
     )
 
 
@@ -97,22 +97,22 @@ def _cells(of: Counts) -> tuple[str, ...]:
 def _mending(rows: Sequence[Row], again: Sequence[Row]) -> str:
     if not rows:
         return "*Not asked yet.*"
-    told, anew = valid_after(rows), valid_within(again)
+    reported, anew = valid_after(rows), valid_within(again)
     lines = [
         f"| valid after | of {len(rows)}, told what was wrong | 95 % interval | asked anew |",
         "| --- | ---: | --- | ---: |",
     ]
-    for attempts, (valid, control) in enumerate(zip(told, anew, strict=True), start=1):
+    for attempts, (valid, control) in enumerate(zip(reported, anew, strict=True), start=1):
         low, high = interval(valid, len(rows))
         plural = "s" if attempts > 1 else ""
         lines.append(
             f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} | {control} |"
         )
-    said = (
-        f"Of those that failed at first, {_later(told, len(rows))} were valid later when told what "
+    message = (
+        f"Of those that failed at first, {_later(reported, len(rows))} were valid later when told what "
         f"was wrong, and {_later(anew, len(rows))} when asked anew."
     )
-    return "\n".join([*lines, "", said, "", _table("rule", rows)])
+    return "\n".join([*lines, "", message, "", _table("rule", rows)])
 
 
 def _later(valid: Sequence[int], asked: int) -> str:

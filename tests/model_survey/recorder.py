@@ -56,16 +56,16 @@ def recording(model_port: int) -> Iterator[Recorder]:
 
         def _pass_on(self, body: bytes) -> None:
             try:
-                status, told = _asked(model_port, self.command, self.path, body)
+                status, reported = _asked(model_port, self.command, self.path, body)
             except (OSError, http.client.HTTPException):  # the survey is being stopped
-                status, told = http.client.BAD_GATEWAY, b"{}"
+                status, reported = http.client.BAD_GATEWAY, b"{}"
             if self.command == "POST" and status == http.client.OK:
-                _keep(answers, json.loads(body), json.loads(told))
+                _keep(answers, json.loads(body), json.loads(reported))
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(reported)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(reported)
 
     with ThreadingHTTPServer((LOOPBACK, 0), Handler) as server:
         server.daemon_threads = True
@@ -88,8 +88,8 @@ def _asked(port: int, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         connection.close()
 
 
-def _keep(answers: dict[str, Recorded], asked: Any, told: Any) -> None:
-    choice = told["choices"][0]
+def _keep(answers: dict[str, Recorded], asked: Any, reply: Any) -> None:
+    choice = reply["choices"][0]
     content = choice["message"]["content"] or ""
     schema = asked.get("response_format", {}).get("json_schema", {}).get("schema")
     answers[text_digest(content)] = Recorded(content, choice["finish_reason"], schema)

@@ -25,7 +25,7 @@ def anthropic_at(url: str) -> anthropic.Anthropic:
 
 def chat(url: str) -> str | None:
     with openai_at(url) as client:
-        said = client.chat.completions.create(
+        response = client.chat.completions.create(
             model="m",
             messages=[
                 {"role": "system", "content": SYSTEM},
@@ -39,12 +39,12 @@ def chat(url: str) -> str | None:
                 "json_schema": {"name": "plan_v1", "schema": SCHEMA, "strict": True},
             },
         )
-    return said.choices[0].message.content
+    return response.choices[0].message.content
 
 
 def responses(url: str) -> str:
     with openai_at(url) as client:
-        said = client.responses.create(
+        response = client.responses.create(
             model="m",
             instructions=SYSTEM,
             input=[
@@ -63,12 +63,12 @@ def responses(url: str) -> str:
                 }
             },
         )
-    return said.output_text
+    return response.output_text
 
 
 def messages(url: str) -> str:
     with anthropic_at(url) as client:
-        said = client.messages.create(
+        response = client.messages.create(
             model="m",
             max_tokens=77,
             system=SYSTEM,
@@ -79,13 +79,13 @@ def messages(url: str) -> str:
             output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
             extra_body={"temperature": 0.5},
         )
-    return "".join(block.text for block in said.content if block.type == "text")
+    return "".join(block.text for block in response.content if block.type == "text")
 
 
 def generate_content(url: str) -> str | None:
     options = types.HttpOptions(base_url=url, api_version="v1")
     with genai.Client(vertexai=False, api_key=SECRET, http_options=options) as client:
-        said = client.models.generate_content(
+        response = client.models.generate_content(
             model="m",
             contents=[
                 types.Content(role="user", parts=[types.Part(text=QUESTION)]),
@@ -101,13 +101,13 @@ def generate_content(url: str) -> str | None:
                 automatic_continuation=False,
             ),
         )
-    return said.text
+    return response.text
 
 
 def ollama_chat(url: str) -> str | None:
     headers = {"Authorization": f"Bearer {SECRET}"}
     with ollama.Client(host=url, headers=headers, timeout=LIMIT_S) as client:
-        said = client.chat(
+        response = client.chat(
             model="m",
             messages=[
                 {"role": "system", "content": SYSTEM},
@@ -118,7 +118,7 @@ def ollama_chat(url: str) -> str | None:
             options={"num_predict": 77, "temperature": 0.5, "num_ctx": 8192},
             think=False,
         )
-    content: str | None = said.message.content
+    content: str | None = response.message.content
     return content
 
 

@@ -186,8 +186,8 @@ def raised_by_sdk(response: bytes) -> str:
     head, _, body = response.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)
-    told = httpx2.Response(int(first.split(" ")[1]), headers=headers, content=body)
-    transport = httpx2.MockTransport(lambda _: told)
+    reported = httpx2.Response(int(first.split(" ")[1]), headers=headers, content=body)
+    transport = httpx2.MockTransport(lambda _: reported)
     client = anthropic.Anthropic(
         api_key=SECRET, max_retries=0, http_client=httpx2.Client(transport=transport)
     )

@@ -36,9 +36,9 @@ async def change(
     known: Mapping[str, Profile], wanted: Mapping[str, Profile], context: BackendContext
 ) -> tuple[set[str], set[str], set[str], list[str]]:
     """What is made anew, of that what asks as before, and what goes."""
-    found, said = await backends.changed(known, wanted, context)
+    found, reported = await backends.changed(known, wanted, context)
     await backends.close(found.backends)
-    return set(found.backends), set(found.alike), set(found.gone), said
+    return set(found.backends), set(found.alike), set(found.gone), reported
 
 
 async def test_only_what_has_changed_is_made_anew(script: Path) -> None:
@@ -50,11 +50,13 @@ async def test_only_what_has_changed_is_made_anew(script: Path) -> None:
         "new": scripted(script),
     }
 
-    made, alike, gone, said = await change(known, wanted, BackendContext(StoppedClock()))
+    made, alike, gone, reported = await change(known, wanted, BackendContext(StoppedClock()))
 
     assert made == {"limited", "other", "new"}
     assert (alike, gone) == ({"limited"}, {"gone"})
-    assert said == []  # the server of `limited` is away, and is not asked: its limits alone change
+    assert (
+        reported == []
+    )  # the server of `limited` is away, and is not asked: its limits alone change
 
 
 async def test_a_new_provider_that_is_away_is_told_and_taken(script: Path) -> None:

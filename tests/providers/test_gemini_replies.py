@@ -32,8 +32,8 @@ def body(*parts: Any, finish: Any = "STOP", **rest: Any) -> dict[str, Any]:
     return {"candidates": [{"content": {"parts": list(parts)}, "finishReason": finish}], **rest}
 
 
-def text(said: Any, **rest: Any) -> dict[str, Any]:
-    return {"text": said, **rest}
+def text(reply: Any, **rest: Any) -> dict[str, Any]:
+    return {"text": reply, **rest}
 
 
 def facts(stop_reason: str | None = "STOP", **rest: Any) -> CallFacts:

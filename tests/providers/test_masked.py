@@ -52,20 +52,20 @@ def texts(value: object) -> Iterator[str]:
             pass
 
 
-def echoing(api: Api, said: str) -> dict[str, Any]:
+def echoing(api: Api, text: str) -> dict[str, Any]:
     """A good answer, with the key in every text that is read of it."""
-    body: dict[str, Any] = json.loads(json.dumps(api.good).replace('"{}"', json.dumps(f'"{said}"')))
+    body: dict[str, Any] = json.loads(json.dumps(api.good).replace('"{}"', json.dumps(f'"{text}"')))
     for name in ("id", "model", "modelVersion", "responseId"):
         if name in body:
-            body[name] = said
+            body[name] = text
     return body
 
 
-def errors(said: str) -> list[tuple[int, dict[str, Any]]]:
-    named = {"message": said, "type": said, "code": said, "status": said}
+def errors(text: str) -> list[tuple[int, dict[str, Any]]]:
+    named = {"message": text, "type": text, "code": text, "status": text}
     return [
         (400, {"error": named}),
-        (400, {"error": said}),
+        (400, {"error": text}),
         (422, {"type": "error", "error": named}),
     ]
 
@@ -96,16 +96,16 @@ async def reply_of(api: Api, script: Script, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 @pytest.mark.parametrize("said", [KEY, OTHER, f"x{KEY}x"])
 async def test_what_an_answer_echoes_is_masked(
-    api: Api, said: str, monkeypatch: pytest.MonkeyPatch
+    api: Api, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    headers: dict[str, str | bytes] = dict.fromkeys(("x-request-id", "request-id"), said)
-    reply = await reply_of(api, answer(echoing(api, said), headers=headers), monkeypatch)
+    headers: dict[str, str | bytes] = dict.fromkeys(("x-request-id", "request-id"), message)
+    reply = await reply_of(api, answer(echoing(api, message), headers=headers), monkeypatch)
 
     assert isinstance(reply, Answered)
-    assert reply.facts.model == said.replace(KEY, MASKED).replace(OTHER, MASKED)
+    assert reply.facts.model == message.replace(KEY, MASKED).replace(OTHER, MASKED)
     assert MASKED in reply.content
-    told = list(texts(dataclasses.asdict(reply)))
-    assert not any(KEY in text or OTHER in text for text in told), told
+    reported = list(texts(dataclasses.asdict(reply)))
+    assert not any(KEY in text or OTHER in text for text in reported), reported
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)

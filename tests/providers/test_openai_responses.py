@@ -75,8 +75,8 @@ def body(*pieces: Any, **rest: Any) -> dict[str, Any]:
     }
 
 
-def text(said: Any) -> dict[str, Any]:
-    return {"type": "output_text", "text": said}
+def text(reply: Any) -> dict[str, Any]:
+    return {"type": "output_text", "text": reply}
 
 
 def facts(stop_reason: str | None = "completed", **rest: Any) -> CallFacts:

@@ -31,7 +31,7 @@ def told(seen: Seen) -> tuple[str, str, dict[str, str], Any]:
 @EACH
 async def test_a_call_is_the_one_that_the_sdk_would_make(api: Api) -> None:
     async with misbehaving(api.whole) as server:
-        said = await asyncio.to_thread(CALLS[api.name], api.base(server.base_url))
+        reported = await asyncio.to_thread(CALLS[api.name], api.base(server.base_url))
         options = SET.get(api.name, {})
         async with api.at(server.base_url, temperature=0.5, **options) as provider:
             reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
@@ -39,7 +39,7 @@ async def test_a_call_is_the_one_that_the_sdk_would_make(api: Api) -> None:
     theirs, ours = server.seen
     assert told(ours) == told(theirs)
     assert isinstance(reply, Answered)
-    assert reply.content == said
+    assert reply.content == reported
 
 
 @EACH

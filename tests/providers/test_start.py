@@ -52,9 +52,9 @@ def nowhere() -> str:
 
 @asynccontextmanager
 async def started(**profiles: Profile) -> AsyncIterator[tuple[dict[str, Backend], list[str]]]:
-    found, said = await backends.started(profiles, BackendContext(StoppedClock()))
+    found, reported = await backends.started(profiles, BackendContext(StoppedClock()))
     try:
-        yield found, said
+        yield found, reported
     finally:
         await backends.close(found)
 
@@ -63,12 +63,12 @@ async def test_an_absent_server_starts_as_an_unhealthy_profile_beside_a_healthy_
     gone = nowhere()
     async with (
         misbehaving(LISTED) as server,
-        started(here=profile(server.base_url), away=profile(gone)) as (found, said),
+        started(here=profile(server.base_url), away=profile(gone)) as (found, reported),
     ):
         why = f"there is no server at {gone}: start it, or correct `base_url`"
         (away,) = profile_problems(found, BOUND_S).items()
         assert (away[0], away[1].text, away[1].kind) == ("away", why, "no_connection")
-        assert said == [f"Profile `away`: {why}"]
+        assert reported == [f"Profile `away`: {why}"]
 
 
 @pytest.mark.parametrize("name", SOON)
@@ -76,19 +76,19 @@ async def test_what_may_pass_by_itself_does_not_end_the_worker(name: str) -> Non
     async with (
         misbehaving(LISTED) as good,
         misbehaving(SOON[name]) as bad,
-        started(here=profile(good.base_url), away=profile(bad.base_url)) as (found, said),
+        started(here=profile(good.base_url), away=profile(bad.base_url)) as (found, reported),
     ):
         assert list(profile_problems(found, BOUND_S)) == ["away"]
-        assert len(said) == 1
+        assert len(reported) == 1
 
 
 @pytest.mark.parametrize("name", CALLED_ALL_THE_SAME)
 async def test_a_listing_that_fails_says_nothing_of_calls(name: str) -> None:
     async with (
         misbehaving(CALLED_ALL_THE_SAME[name]) as server,
-        started(default=profile(server.base_url)) as (found, said),
+        started(default=profile(server.base_url)) as (found, reported),
     ):
-        assert (profile_problems(found, BOUND_S), said) == ({}, [])
+        assert (profile_problems(found, BOUND_S), reported) == ({}, [])
 
 
 async def test_all_that_can_never_work_is_named_at_once_and_what_may_pass_is_not(

@@ -55,11 +55,11 @@ def main(
         _verdicts(seeds, processes, runs=runs) as verdicts,
         _progress(console, histories) as progress,
     ):
-        for number, (told, fine, pairs) in enumerate(verdicts, start=1):
+        for number, (text, fine, pairs) in enumerate(verdicts, start=1):
             met |= pairs
             if not fine:
-                failing.append(told)
-                progress.console.print(f"seed {told} FAILED", style="red")
+                failing.append(text)
+                progress.console.print(f"seed {text} FAILED", style="red")
             rate = number / (time.monotonic() - began)
             progress.update(progress.task_ids[0], completed=number, rate=f"{rate:.0f}/s")
     took_s = time.monotonic() - began
@@ -79,16 +79,16 @@ def main(
 
 @contextmanager
 def _verdicts(seeds: range, processes: int, *, runs: bool) -> Iterator[Iterable[Summary]]:
-    told = partial(summary, runs=runs)
+    reported = partial(summary, runs=runs)
     if processes == 1:
-        yield map(told, seeds)
+        yield map(reported, seeds)
         return
     # A function of this module could not be found by the new process: it has another `__main__`.
     collect_rarely = partial(gc.set_threshold, COLLECT_EVERY)
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=collect_rarely) as pool:
         try:
-            yield pool.map(told, seeds, chunksize=CHUNK)
+            yield pool.map(reported, seeds, chunksize=CHUNK)
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise
@@ -117,8 +117,8 @@ def _report(verdict: Verdict, console: Console) -> None:
     console.print(str(verdict.timeline), markup=False)
     for complaint in verdict.complaints[:COMPLAINTS_MAX]:
         console.print(complaint, style="red", markup=False)
-    said = "every promise held" if verdict.is_fine else f"{len(verdict.complaints)} complaints"
-    console.print(f"seed {verdict.seed}: {said}")
+    message = "every promise held" if verdict.is_fine else f"{len(verdict.complaints)} complaints"
+    console.print(f"seed {verdict.seed}: {message}")
 
 
 if __name__ == "__main__":

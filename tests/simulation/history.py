@@ -130,10 +130,10 @@ class History:
     def _publish_one(
         self, epoch: int, partition: int, value: bytes | None, headers: Headers
     ) -> list[KafkaError | None]:
-        told = self.cluster.produce(None, epoch, [(TOPIC, partition, None, value, headers)])
+        reported = self.cluster.produce(None, epoch, [(TOPIC, partition, None, value, headers)])
         text = (value or b"nothing")[:60].decode(errors="replace")
         self.timeline.tell(f"published to {partition}: {text}", who="upstream")
-        return told
+        return reported
 
     async def _calm_down(self) -> None:
         """What still lasts ends at its own time."""

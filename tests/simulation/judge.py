@@ -130,7 +130,7 @@ def summary(seed: int, *, runs: bool = False) -> tuple[int, bool, frozenset[Pair
 
 def _audit(history: History) -> Iterator[Violation]:
     calm = NOW + timedelta(seconds=history.stable_at - START_S)
-    told = Told(
+    reported = Told(
         prefix=PREFIX,
         partitions=history.partitions,
         records=[record for record in _records(history) if record.topic in AUDITED],
@@ -140,16 +140,16 @@ def _audit(history: History) -> Iterator[Violation]:
     )
     checks = (*CHECKS, typed.check) if history.seed % TYPED_EVERY == 0 else CHECKS
     for check in checks:
-        for violation in check(told):
-            if violation.promise != "G5" or not _is_excused(history, told, violation.about):
+        for violation in check(reported):
+            if violation.promise != "G5" or not _is_excused(history, reported, violation.about):
                 yield violation
 
 
-def _is_excused(history: History, told: Told, about: str) -> bool:
+def _is_excused(history: History, reply: Told, about: str) -> bool:
     """An answer is lost, too, with a partition that moves while the call is in flight."""
-    for (request_id, attempt), calls_made in told.calls_of.items():
+    for (request_id, attempt), calls_made in reply.calls_of.items():
         if about == f"{request_id}.attempt.{attempt}":
-            written_off = told.attempts[request_id, attempt][0].record
+            written_off = reply.attempts[request_id, attempt][0].record
             return history.boundary.was_taken(
                 calls_made[0].pid,
                 written_off.partition,

@@ -8,10 +8,10 @@ from tests.simulation.log import Entry, Fate, Transaction
 
 def transaction(decided: Transaction) -> str:
     """What it says, and how it ended."""
-    said = ", ".join(record(entry) for entry in decided.entries) or "nothing"
+    reported = ", ".join(record(entry) for entry in decided.entries) or "nothing"
     offset = f", offset {decided.offset[1]} of {decided.offset[0]}" if decided.offset else ""
     verb = "committed" if decided.fate is Fate.COMMITTED else "ABORTED"
-    return f"{verb} ({decided.id} epoch {decided.epoch}): {said}{offset}"
+    return f"{verb} ({decided.id} epoch {decided.epoch}): {reported}{offset}"
 
 
 def record(entry: Entry) -> str:

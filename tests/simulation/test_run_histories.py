@@ -21,11 +21,11 @@ def test_the_same_seed_makes_the_same_history() -> None:
 
 def test_histories_come_to_all_that_runs_do() -> None:
     """Or they would prove nothing."""
-    told = "".join(str(judge(seed, runs=True).timeline) for seed in range(12))
+    message = "".join(str(judge(seed, runs=True).timeline) for seed in range(12))
 
     for what in ("STEP", "TOOL_CALL", "ok", "timed_out", "invalid_args", "unknown_tool"):
-        assert what in told
+        assert what in message
     for what in ("child run-", "ASKS ", "not_run", "child best-", "children_failed"):
-        assert what in told
+        assert what in message
     for effect in ("approved", "denied", "cancelled", "remembered", "nothing"):
-        assert f": {effect} " in told
+        assert f": {effect} " in message

@@ -25,9 +25,9 @@ def test_the_same_seed_makes_the_same_history() -> None:
 
 def test_another_process_makes_the_same_history() -> None:
     """Sets are in another order there."""
-    told = "import sys; from tests.simulation.judge import judge; print(judge(9).timeline)"
+    message = "import sys; from tests.simulation.judge import judge; print(judge(9).timeline)"
     run = subprocess.run(
-        [sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", message], cwd=ROOT, capture_output=True, text=True, check=True
     )
 
     assert run.stdout == f"{judge(9).timeline}\n"
@@ -36,8 +36,8 @@ def test_another_process_makes_the_same_history() -> None:
 def test_a_timeline_tells_who_did_what_and_when() -> None:
     timeline = str(judge(9).timeline)
 
-    for told in ("published", "is assigned", "fences", "committed", "CALL", "answered"):
-        assert told in timeline
+    for text in ("published", "is assigned", "fences", "committed", "CALL", "answered"):
+        assert text in timeline
 
 
 def test_the_command_plays_histories_in_several_processes() -> None:

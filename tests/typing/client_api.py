@@ -276,8 +276,8 @@ async def a_run_of_an_agent(client: Client) -> None:
                 published = await client.approve(asked, by="me", reason="it is right")
                 assert_type(published, PublishedControl)
                 assert_type(await client.effect_of(published), ControlApplied | None)
-            case Step(said=said) | ToolEnded(outcome=CallOk(value=said)):
-                assert said
+            case Step(said=record) | ToolEnded(outcome=CallOk(value=record)):
+                assert record
             case ToolEnded() | ControlApplied():
                 pass
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
@@ -300,13 +300,13 @@ def shown(progress: Progress) -> str:
             assert_never(progress)
 
 
-def a_script(client: SyncClient, request: Request, told: list[Progress]) -> str:
+def a_script(client: SyncClient, request: Request, reply: list[Progress]) -> str:
     with client:
         outcome = client.ask(
             "Who?", workflow_id="w", response_model=Route, budget=Budget(attempts=1)
         )
         assert_type(outcome, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
-        text = client.ask("Hello?", workflow_id="w", on_progress=told.append)
+        text = client.ask("Hello?", workflow_id="w", on_progress=reply.append)
         assert_type(text, Result[str] | UnvalidatedResult | Refusal | DeadLetter)
         assert_type(client.publish(request), Published)
         answer = client.ask_request(request)

@@ -57,8 +57,8 @@ def test_an_agent_of_the_settings_is_known_with_its_limits(tmp_path: Path) -> No
         ('malformed = "guess"', "agents.support.malformed"),
     ],
 )
-def test_a_wrong_setting_of_an_agent_is_named(tmp_path: Path, wrong: str, said: str) -> None:
-    with pytest.raises(SetUpError, match=said):
+def test_a_wrong_setting_of_an_agent_is_named(tmp_path: Path, wrong: str, text: str) -> None:
+    with pytest.raises(SetUpError, match=text):
         settings_of(tmp_path, f'[agents.support]\ninstructions = "x"\n{wrong}\n')
 
 

@@ -31,7 +31,7 @@ OIDC = {"issuer": "https://login.example", "client_id": "c", "operators": ["o"]}
     ],
 )
 def test_ways_into_the_console_that_cannot_be_are_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: dict[str, Any], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: dict[str, Any], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     variables = {}
@@ -43,7 +43,7 @@ def test_ways_into_the_console_that_cannot_be_are_one_sentence(
     with pytest.raises(SetUpError) as raised:
         load(None, variables)
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

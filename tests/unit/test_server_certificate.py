@@ -88,12 +88,12 @@ async def test_nothing_is_answered_without_tls(tmp_path: Path) -> None:
     async with served(files) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        told = b""
+        reported = b""
         with suppress(ConnectionError):
-            told = await reader.read()
+            reported = await reader.read()
         writer.close()
 
-        assert b"hello" not in told
+        assert b"hello" not in reported
 
 
 def test_files_that_are_no_certificate_with_its_key_are_refused_at_the_start(

@@ -159,14 +159,14 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
     ],
     ids=lambda text: repr(text)[:40],
 )
-def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(SetUpError) as raised:
         load(path, {})
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -194,7 +194,7 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, said: s
     ],
 )
 def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     path = tmp_path / "answerbus.toml"
     path.write_text(text, encoding="utf-8")
@@ -202,7 +202,7 @@ def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
     with pytest.raises(SetUpError) as raised:
         load(path, {})
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -260,12 +260,12 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_variable_is_said_in_one_sentence(
-    file: Path, variable: str, value: str, said: str
+    file: Path, variable: str, value: str, text: str
 ) -> None:
     with pytest.raises(SetUpError) as raised:
         load(file, {variable: value})
 
-    assert said in str(raised.value)
+    assert text in str(raised.value)
     assert "\n" not in str(raised.value)
 
 

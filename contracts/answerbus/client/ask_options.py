@@ -42,9 +42,9 @@ def make_request(
     instructions: str, workflow_id: str, schema: SchemaRef, new_id: str, asking: AskOptions
 ) -> Request:
     """The request; raises pydantic's ValidationError (a ValueError) for what the wire refuses."""
-    said: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
+    fields: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
     if (agent := asking.get("agent")) is not None:
-        said["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent
+        fields["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent
     return Request(
         request_id=asking.get("request_id") or new_id,
         workflow_id=workflow_id,
@@ -55,7 +55,7 @@ def make_request(
             facts=_facts(asking.get("facts", ())),
         ),
         labels=dict(asking.get("labels", {})),
-        **said,
+        **fields,
     )
 
 

@@ -116,11 +116,11 @@ class Bus:
             if refusal:
                 raise self._refused(refusal) from error
             mask = Mask([self.options.get("sasl_plain_password")])  # a broker may say it again
-            said = (
+            message = (
                 "it does not answer" if isinstance(error, _SILENCE) else mask(describe_error(error))
             )
             raise BusUnavailable(
-                f"Kafka at {self.servers} cannot be used, {said}: see that a broker runs there, "
+                f"Kafka at {self.servers} cannot be used, {message}: see that a broker runs there, "
                 "and that address and credentials are right."
             ) from error
 

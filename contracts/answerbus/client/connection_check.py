@@ -44,9 +44,9 @@ async def diagnosis_at(
     for host, port, _ in collect_hosts(servers, randomize=False):
         try:
             async with _connection(host, port, options) as connection:
-                told = await connection.send(MetadataRequest([]))
+                metadata = await connection.send(MetadataRequest([]))
                 # What aiokafka takes for an answer is a refusal where no broker is in it.
-                if not told.brokers and options.get("sasl_mechanism") == TOKENS:
+                if not metadata.brokers and options.get("sasl_mechanism") == TOKENS:
                     raise SaslAuthenticationFailed
         except _FAILURES as error:
             found = found or await _Step(host, port, options, names).refusal(error)

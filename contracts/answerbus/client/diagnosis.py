@@ -76,9 +76,9 @@ def describe_error(error: BaseException) -> str:
     name = type(error).__name__
     if isinstance(error, BrokerResponseError) and not error.args:
         return f"{name}: {_MEANINGS.get(type(error)) or error.description or error.message}"
-    said = _text(error)
-    if said:
-        return f"{name}: {said}"
+    message = _text(error)
+    if message:
+        return f"{name}: {message}"
     for kind, meaning in _MEANINGS.items():
         if isinstance(error, kind):
             return f"{name}: {meaning}"
@@ -118,8 +118,8 @@ _MEANINGS: dict[type[BaseException], str] = {
 
 def _text(error: BaseException) -> str:
     """Its own text; aiokafka puts the error's name before it, and a number before that."""
-    said = ", ".join(map(str, error.args)) if isinstance(error, KafkaError) else str(error)
-    return said.strip()
+    message = ", ".join(map(str, error.args)) if isinstance(error, KafkaError) else str(error)
+    return message.strip()
 
 
 def _right(what: str, error: BaseException, needed: str) -> Diagnosis:
@@ -133,7 +133,7 @@ def _right(what: str, error: BaseException, needed: str) -> Diagnosis:
 def _names(error: BaseException) -> list[str]:
     """What an error is about: aiokafka gives a name, or a set of names."""
     found: list[str] = []
-    for said in error.args:
-        several = said if isinstance(said, (set, frozenset)) else [said]
+    for detail in error.args:
+        several = detail if isinstance(detail, (set, frozenset)) else [detail]
         found += sorted(str(getattr(one, "topic", one)) for one in several)
     return found

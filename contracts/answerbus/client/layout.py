@@ -71,8 +71,8 @@ def _take(lane: LaneRecords, records: Iterable[ConsumerRecord]) -> None:
             lane.end()
         elif record.value and (record.key == _KEY or (record.key or b"").startswith(_SKIPPED_KEY)):
             match _read(record.value):
-                case LaneRecord() as said:
-                    lane.take(record.offset, record.value, said)
+                case LaneRecord() as statement:
+                    lane.take(record.offset, record.value, statement)
                 case Skipped() as skipped:
                     lane.skip(skipped)
                 case _:

@@ -32,10 +32,10 @@ class LaneRecords:
 
     def skip(self, skipped: Skipped) -> LaneStatement | None:
         """Pass one by, if it is meant; gives it."""
-        for said in self._found:
-            if said.offset == skipped.offset and _digest(said.value) == skipped.digest:
-                self._found.remove(said)
-                return said
+        for unreadable in self._found:
+            if unreadable.offset == skipped.offset and _digest(unreadable.value) == skipped.digest:
+                self._found.remove(unreadable)
+                return unreadable
         return None
 
     def end(self) -> None:
@@ -67,9 +67,9 @@ class Agreement:
 
     def __str__(self) -> str:
         """For an operator."""
-        said = "; ".join(f"lane {number}: {why}" for number, why in self.wrong.items())
+        message = "; ".join(f"lane {number}: {why}" for number, why in self.wrong.items())
         return (
-            f"the lanes of this deployment disagree about its number of partitions ({said}): see "
+            f"the lanes of this deployment disagree about its number of partitions ({message}): see "
             "`answerbus lanes show`; `answerbus lanes skip` passes a wrong record by"
         )
 

@@ -55,8 +55,8 @@ class ToolCall:
 
     def progress(self, text: str = "") -> None:
         """Say that the call goes on: its time-out starts anew. From any thread."""
-        said = clip(str(text), NOTE_BYTES_MAX)
-        self._loop.call_soon_threadsafe(self._tell, said)
+        message = clip(str(text), NOTE_BYTES_MAX)
+        self._loop.call_soon_threadsafe(self._tell, message)
 
     def heartbeat(self, text: str = "") -> "Heartbeat":
         """Say so again and again while a block lasts; `async with`, or `with` in a thread."""

@@ -61,7 +61,7 @@ class Replies:
 
     async def progress(self, record: ToolCallRecord, text: str, number: int) -> None:
         """Tell it once; the next sign of life follows anyway."""
-        said = ToolProgress(
+        progress = ToolProgress(
             call_id=record.call_id,
             workflow_id=record.workflow_id,
             token=record.reply.token,
@@ -69,7 +69,7 @@ class Replies:
             n=number,
         )
         try:
-            await self._channel.answer(_answer(record, encode(said, source=TOOLS_SOURCE)))
+            await self._channel.answer(_answer(record, encode(progress, source=TOOLS_SOURCE)))
         except (ChannelUnavailable, Unanswerable) as error:
             _log.warning("progress of the call %s is not told: %s", record.call_id, error)
 

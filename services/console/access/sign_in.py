@@ -53,14 +53,14 @@ class SignIns:
 
     def begin(self, chance: str, now_s: float) -> SignIn:
         """A new one; `chance` is fresh randomness."""
-        said = f"{int(now_s)}.{chance}"
-        return SignIn(f"{said}.{self._signature(said)}")
+        payload = f"{int(now_s)}.{chance}"
+        return SignIn(f"{payload}.{self._signature(payload)}")
 
     def resume(self, cookie: str, state: str, now_s: float) -> SignIn | None:
         """The one that this browser began, if it returns from it in time and for the first time."""
-        said, _, signature = cookie.rpartition(".")
-        began, _, _ = said.partition(".")
-        if not _same(signature, self._signature(said)):
+        payload, _, signature = cookie.rpartition(".")
+        began, _, _ = payload.partition(".")
+        if not _same(signature, self._signature(payload)):
             return None
         found, ends_s = SignIn(cookie), int(began) + SIGN_IN_S
         if not _same(state, found.state):
@@ -76,8 +76,8 @@ class SignIns:
             del self._spent[next(iter(self._spent))]
         self._spent[cookie] = ends_s
 
-    def _signature(self, said: str) -> str:
-        return _base64(hmac.digest(self._key, said.encode(errors="replace"), "sha256"))
+    def _signature(self, payload: str) -> str:
+        return _base64(hmac.digest(self._key, payload.encode(errors="replace"), "sha256"))
 
 
 def _same(given: str, ours: str) -> bool:

@@ -61,8 +61,8 @@ def _trust_of(oidc: OidcSettings) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=oidc.ca_file)
     except (OSError, ssl.SSLError) as error:
-        said = error.strerror or type(error).__name__
+        reason = error.strerror or type(error).__name__
         raise SetUpError(
-            f"`console.oidc.ca_file` ({oidc.ca_file}) cannot be used ({said}): name a PEM file "
+            f"`console.oidc.ca_file` ({oidc.ca_file}) cannot be used ({reason}): name a PEM file "
             "that can be read."
         ) from None

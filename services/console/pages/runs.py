@@ -122,5 +122,5 @@ def _now(context: ConsoleContext) -> datetime:
     return datetime.fromtimestamp(context.now(), UTC)
 
 
-def _back(said: str) -> web.Response:
-    return web.Response(status=303, headers={"Location": f"/runs?said={said}"})
+def _back(notice: str) -> web.Response:
+    return web.Response(status=303, headers={"Location": f"/runs?said={notice}"})

@@ -158,12 +158,12 @@ def _seen(
     workflow_id: str, entries: Iterable[TimelineEntry], picked: Iterable[Stored]
 ) -> Iterator[DecodedRecord]:
     """Each record of the workflow; those of the timeline are decoded already."""
-    told = set[Place]()
+    places = set[Place]()
     for one in entries:
-        told.add(one.place)
+        places.add(one.place)
         yield one.seen
     for stored in picked:
-        if stored.place not in told and (record := decoded(stored)).workflow_id == workflow_id:
+        if stored.place not in places and (record := decoded(stored)).workflow_id == workflow_id:
             yield record
 
 

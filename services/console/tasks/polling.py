@@ -49,18 +49,18 @@ class PollResults:
     def stuck(self) -> Sequence[str]:
         """Which lanes of which worker are stuck on what, and what concerns all of its lanes."""
         found = []
-        for said in self.workers:
-            stuck, reasons = _part(said, "stuck", dict), _part(said, "reasons", list)
-            found += [f"{said.address}: {why}" for why in reasons]
-            found += [f"{said.address}, lane {lane}: {why}" for lane, why in stuck.items()]
+        for worker in self.workers:
+            stuck, reasons = _part(worker, "stuck", dict), _part(worker, "reasons", list)
+            found += [f"{worker.address}: {why}" for why in reasons]
+            found += [f"{worker.address}, lane {lane}: {why}" for lane, why in stuck.items()]
         return found
 
     @property
     def profiles(self) -> Sequence[ProfileStatus]:
         """What workers say of profiles, each profile once."""
         found: dict[str, ProfileStatus] = {}
-        for said in self.workers:
-            details, texts = _part(said, "profiles", dict), _part(said, "sick_profiles", dict)
+        for worker in self.workers:
+            details, texts = _part(worker, "profiles", dict), _part(worker, "sick_profiles", dict)
             for name in {*details, *texts}:
                 one = profile_status(str(name), details.get(name), texts.get(name))
                 known = found.get(one.name)
@@ -70,12 +70,14 @@ class PollResults:
     @property
     def silent_workers(self) -> Sequence[str]:
         """Those that did not answer, and why."""
-        return [f"{said.address}: {said.trouble}" for said in self.workers if said.body is None]
+        return [
+            f"{worker.address}: {worker.trouble}" for worker in self.workers if worker.body is None
+        ]
 
 
-def _part(said: WorkerStatus, name: str, of: type[PartT]) -> PartT:
+def _part(worker: WorkerStatus, name: str, of: type[PartT]) -> PartT:
     """A part of what was said, empty where it is missing or of another kind."""
-    found = said.body.get(name) if said.body else None
+    found = worker.body.get(name) if worker.body else None
     return found if isinstance(found, of) else of()
 
 

@@ -17,7 +17,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
     """Paths of problems, which may quote answers, are for operators."""
     state, results, progress = feed.state, poller.results, feed.progress
     recent = state.board.window(now_ms, LATELY_MINUTES, 1).total.outcomes
-    told = {one.name for one in results.profiles if one.problem}
+    unhealthy = {one.name for one in results.profiles if one.problem}
     lag = None if results.lag is None else sum(results.lag.values())
     return bus_status(
         StatusFacts(
@@ -25,7 +25,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
             trouble=progress.trouble or results.trouble,
             percent=None if progress.caught_up else progress.percent,
             profiles=results.profiles,
-            unanswered=[name for name in state.board.unhealthy(now_ms) if name not in told],
+            unanswered=[name for name in state.board.unhealthy(now_ms) if name not in unhealthy],
             stuck=results.stuck,
             workers=len(results.workers),
             silent_workers=results.silent_workers,

@@ -89,7 +89,7 @@ class Axis:
             return ()
         return time_ticks(self.starts_ms[0], self.starts_ms[-1] + self.step_ms)
 
-    def column(self, number: int, said: str, parts: tuple[Part, ...] = ()) -> Column:
+    def column(self, number: int, text: str, parts: tuple[Part, ...] = ()) -> Column:
         """The column of a step."""
         width = 100 / len(self.starts_ms)
         begin_ms = self.starts_ms[number]
@@ -100,7 +100,7 @@ class Axis:
             round(width, _PLACES),
             round((number + _GAP / 2) * width, _PLACES),
             round(width * (1 - _GAP), _PLACES),
-            f"{times}: {said}",
+            f"{times}: {text}",
             self.link(pairs),
             pairs[0][1],
             pairs[1][1],
@@ -170,12 +170,12 @@ def said(
 ) -> str:
     """The values of a column in words; what is nought is left out."""
     names = words or {}
-    told = [
+    parts = [
         f"{names.get(name, name.replace('_', ' '))} {text_of(value, unit)}"
         for name, value in values.items()
         if value
     ]
-    return ", ".join(told) or "nothing"
+    return ", ".join(parts) or "nothing"
 
 
 def _segment(name: str, x1: float, y1: float, x2: float, y2: float) -> Segment:

@@ -50,15 +50,15 @@ def _without(filters: DeadLetterFilters) -> Iterator[tuple[str, str, DeadLetterF
         yield "text", filters.text, replace(filters, text="")
     words = dict(filters.words)
     if filters.since_ms is not None:
-        told = words.get("since") or as_text(filters.since_ms)
-        yield "since", _time_words(told), replace(filters, since_ms=None)
+        text = words.get("since") or as_text(filters.since_ms)
+        yield "since", _time_words(text), replace(filters, since_ms=None)
     if filters.until_ms is not None:
-        told = words.get("until") or as_text(filters.until_ms)
-        yield "until", _time_words(told), replace(filters, until_ms=None)
+        text = words.get("until") or as_text(filters.until_ms)
+        yield "until", _time_words(text), replace(filters, until_ms=None)
 
 
-def _time_words(told: str) -> str:
+def _time_words(text: str) -> str:
     """`1h` is an hour ago; a time is given as it is."""
-    if told[-1:] in "smhd" and told[:-1].isdecimal():
-        return f"{told[:-1]} {'min' if told[-1] == 'm' else told[-1]} ago"
-    return told.replace("T", " ").removesuffix(".000Z").removesuffix("Z")
+    if text[-1:] in "smhd" and text[:-1].isdecimal():
+        return f"{text[:-1]} {'min' if text[-1] == 'm' else text[-1]} ago"
+    return text.replace("T", " ").removesuffix(".000Z").removesuffix("Z")

@@ -65,19 +65,19 @@ class DeadLetterFilters:
     def pairs(self) -> list[tuple[str, str]]:
         """As the fields of a form, without the ids: what they mean does not move with the clock."""
         times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
-        told = [(name, as_text(at_ms)) for name, at_ms in times if at_ms is not None]
+        times_shown = [(name, as_text(at_ms)) for name, at_ms in times if at_ms is not None]
         seen = [(SEEN, f"{partition}:{end}") for partition, end in self.seen]
-        return [*self._timeless(), *told, *seen, ("status", self.status or ANY)]
+        return [*self._timeless(), *times_shown, *seen, ("status", self.status or ANY)]
 
     @property
     def address(self) -> list[tuple[str, str]]:
         """As the parameters of an address, which moves with the clock where it was told so."""
         words = dict(self.words)
         times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
-        told = [
+        times_shown = [
             (name, words.get(name) or as_text(at_ms)) for name, at_ms in times if at_ms is not None
         ]
-        return [*self._timeless(), *told, ("status", self.status or ANY)]
+        return [*self._timeless(), *times_shown, ("status", self.status or ANY)]
 
     def _timeless(self) -> list[tuple[str, str]]:
         found = [

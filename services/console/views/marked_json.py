@@ -38,13 +38,13 @@ def marked_json(value: JsonValue, problems: Iterable[tuple[str, str]]) -> list[C
     What is missing is marked at what it is missing from.
     """
     lines = _lines(value)
-    said = defaultdict[int, list[str]](list)
+    problem_texts = defaultdict[int, list[str]](list)
     for path, text in problems:
-        said[_line_of(lines, path)].append(text)
+        problem_texts[_line_of(lines, path)].append(text)
     found = []
     for number, line in enumerate(lines[:LINES_MAX]):
-        found.append(CodeLine(line.text, "marked" if number in said else ""))
-        found += [CodeLine(text, "fault") for text in said.get(number, ())]
+        found.append(CodeLine(line.text, "marked" if number in problem_texts else ""))
+        found += [CodeLine(text, "fault") for text in problem_texts.get(number, ())]
     return [*found, *_left_out(len(lines) - LINES_MAX)]
 
 

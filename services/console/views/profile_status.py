@@ -22,15 +22,15 @@ class ProfileStatus:
 
 def profile_status(name: str, details: object, text: object) -> ProfileStatus:
     """Of one worker: its details, and its sentence, which older workers alone have."""
-    said = details if isinstance(details, dict) else {}
-    problem, requests = said.get("problem"), said.get("requests")
+    fields = details if isinstance(details, dict) else {}
+    problem, requests = fields.get("problem"), fields.get("requests")
     return ProfileStatus(
         name,
         problem if isinstance(problem, str) else "unhealthy" if text else None,
         text if isinstance(text, str) else "",
-        _milliseconds(said.get("since")),
+        _milliseconds(fields.get("since")),
         requests if isinstance(requests, int) and requests > 0 else 0,
-        _milliseconds(said.get("oldest")),
+        _milliseconds(fields.get("oldest")),
     )
 
 

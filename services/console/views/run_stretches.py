@@ -23,8 +23,8 @@ def run_stretches(run: RunNode, now: datetime) -> Iterator[Stretch]:
         return
     end = run.since if run.terminal is not None and run.since is not None else now
     kind: BarKind = run.terminal.kind if run.terminal is not None else "running"
-    said = kind.replace("_", " ") if run.terminal is not None else "open"
-    yield _stretch(kind, run.began, end, f"{run.request_id}: {said}")
+    message = kind.replace("_", " ") if run.terminal is not None else "open"
+    yield _stretch(kind, run.began, end, f"{run.request_id}: {message}")
 
 
 def step_stretches(step: StepNode) -> Iterator[Stretch]:
@@ -47,11 +47,11 @@ def call_stretches(
         if call.decision is None:
             return
     if call.outcome is None:
-        said = "ended" if over else _OPEN.get(call.status, call.status)
-        yield _stretch("released" if over else "running", begin, end, f"{call.tool}: {said}")
+        message = "ended" if over else _OPEN.get(call.status, call.status)
+        yield _stretch("released" if over else "running", begin, end, f"{call.tool}: {message}")
     else:
-        said = outcome_text(call.outcome, show_content=False)
-        yield _stretch(_kind(call.outcome), begin, end, f"{call.tool}: {said}")
+        message = outcome_text(call.outcome, show_content=False)
+        yield _stretch(_kind(call.outcome), begin, end, f"{call.tool}: {message}")
 
 
 def _stretch(kind: BarKind, begin: datetime, end: datetime, label: str) -> Stretch:

@@ -105,12 +105,12 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
         yield StatusFinding("red", headline, f", as the attempts tell{names}")
     yield from _workers(facts)
     if facts.waiting and facts.standing_s >= STANDING_S and not facts.trouble:
-        said = f"; none ended for {age_text(facts.standing_s)}"
-        yield StatusFinding("amber", f"{count_text(facts.waiting, 'record')} waiting", said)
+        message = f"; none ended for {age_text(facts.standing_s)}"
+        yield StatusFinding("amber", f"{count_text(facts.waiting, 'record')} waiting", message)
     yield from _dead(facts)
     if facts.percent is not None:
-        said = f" ({facts.percent} %), and numbers are too small until then"
-        yield StatusFinding("amber", "The topics are being read", said)
+        message = f" ({facts.percent} %), and numbers are too small until then"
+        yield StatusFinding("amber", "The topics are being read", message)
 
 
 def unhealthy_profiles(profiles: Iterable[ProfileStatus], now_ms: int) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ class TailFilter:
         if not self.records.admits(record):
             return False
         wanted = self.text.lower()
-        return not wanted or any(wanted in said.lower() for said in _said(record))
+        return not wanted or any(wanted in text.lower() for text in _said(record))
 
 
 def _said(record: RecordSummary) -> Iterator[str]:

@@ -27,15 +27,15 @@ class TimelineRow:
 
 def timeline_rows(entries: Iterable[TimelineEntry]) -> Iterator[TimelineRow]:
     """In the order that is given."""
-    said: set[tuple[str | None, str]] = set()
+    shown: set[tuple[str | None, str]] = set()
     before = None
     for entry in entries:
         text = entry.text
         why = _why(entry)
         if why is not None and len(why) >= FOLDED_CHARS_MIN and text.endswith(why):
-            if (entry.request_id, why) in said:
+            if (entry.request_id, why) in shown:
                 text = text.removesuffix(why) + SAME
-            said.add((entry.request_id, why))
+            shown.add((entry.request_id, why))
         after_ms = None if before is None else max(0, (entry.at - before) // _MS)
         before = entry.at
         yield TimelineRow(entry, text, after_ms)

@@ -17,10 +17,10 @@ def rights_findings(
     for right, is_held in held.items():
         if is_held is False:
             verb = "needs" if right.needed else "may have"
-            said = (
+            message = (
                 f"no right to {right}, which the role {role} {verb} ({right.why}): grant it, {how}"
             )
-            yield Finding(ABOUT, "wrong" if right.needed else "warning", said)
+            yield Finding(ABOUT, "wrong" if right.needed else "warning", message)
     hidden = {right.name for right, is_held in held.items() if is_held is False}
     unclear = (right for right, is_held in held.items() if is_held is None and right.needed)
     unknown = [str(right) for right in unclear if right.name not in hidden]

@@ -62,14 +62,16 @@ def _body(stored: Stored | None) -> Body:
     if stored is None:
         return Rejection("gone", "Its record is no longer kept")
     if stored.fault is not None:
-        said = problem_text(stored.fault)
-        return Rejection("unreadable", f"Its record cannot be read: {said}")
+        message = problem_text(stored.fault)
+        return Rejection("unreadable", f"Its record cannot be read: {message}")
     event = decode(stored.value, stored.headers)
     match event:
         case DeadLetter():
             return event
         case Undecodable():
-            said = problem_text(event.problems[0])
-            return Rejection("unreadable", f"Its record is no dead letter that we can read: {said}")
+            message = problem_text(event.problems[0])
+            return Rejection(
+                "unreadable", f"Its record is no dead letter that we can read: {message}"
+            )
         case _:
             return Rejection("unreadable", "Its record is another event")

@@ -40,10 +40,10 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
     was_moved = bool((await bus.layout(LEDGER)).earlier)
     topics = (*PRIVATE, *TERMINALS, ATTEMPTS, *await bus.present(STEPS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
-        told = _ProgressReport(progress, await reader.left())
+        report = _ProgressReport(progress, await reader.left())
         each = [[partition] for partition in reader.partitions]
         for partitions in [reader.partitions] if was_moved else each:
-            total.add(await _together(reader, partitions, workflow_id, told))
+            total.add(await _together(reader, partitions, workflow_id, report))
         await _replays(reader, total, whole=workflow_id is None)
     return total
 
@@ -75,17 +75,17 @@ class _ProgressReport:
 
 
 async def _together(
-    reader: Reader, partitions: Sequence[int], workflow_id: str | None, told: _ProgressReport
+    reader: Reader, partitions: Sequence[int], workflow_id: str | None, report: _ProgressReport
 ) -> Verified:
     """The verdict on partitions that share no account with others."""
     cut = frozenset[Topic]().union(*[await reader.cut(partition) for partition in partitions])
     verification = Verification(cut=cut, workflow_id=workflow_id)
     for topics in (PRIVATE, TERMINALS):
-        async for stored in _read(reader, topics, partitions, told):
+        async for stored in _read(reader, topics, partitions, report):
             verification.claim(stored)
     for _ in range(1 + LOOKS_AGAIN_MAX):
         for topic, take in ((ATTEMPTS, verification.attempt), (STEPS, verification.step)):
-            found = _read(reader, (topic,), partitions, told)
+            found = _read(reader, (topic,), partitions, report)
             async for stored in _in_order_of_time(found) if len(partitions) > 1 else found:
                 take(stored)
         if verification.is_settled():
@@ -95,13 +95,13 @@ async def _together(
 
 
 async def _read(
-    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], told: _ProgressReport
+    reader: Reader, topics: Collection[Topic], partitions: Sequence[int], report: _ProgressReport
 ) -> AsyncIterator[Stored]:
     for partition in partitions:
         async for batch in reader.to_end(topics, partition):
             for stored in batch:
                 yield stored
-            told.more(len(batch))
+            report.more(len(batch))
 
 
 async def _in_order_of_time(found: AsyncIterator[Stored]) -> AsyncIterator[Stored]:

@@ -47,8 +47,8 @@ class StepChain:
         if not self.is_whole:
             return None
         if (steps, tool_calls) != (self.steps, self.calls):
-            said = f"{steps} steps and {tool_calls} calls, as its outcome says"
-            return f"{said}, not {self.steps} and {self.calls}"
+            message = f"{steps} steps and {tool_calls} calls, as its outcome says"
+            return f"{message}, not {self.steps} and {self.calls}"
         if self.open_calls:
             return f"an end of each call, also of {min(self.open_calls)}"
         return None

@@ -163,8 +163,8 @@ class Verification:
         if ended.account_id not in (None, attempt.account_id):
             return "account", f"{ended.account_id}, as its {attempt.outcome} says"
         spent = ended.spent
-        said = spent and chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
-        return ("spent", f"its {attempt.outcome} to say {said}") if said else None
+        claim = spent and chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
+        return ("spent", f"its {attempt.outcome} to say {claim}") if claim else None
 
     def _unanswered(self) -> Iterator[tuple[str, Ended]]:
         """Terminals that name an attempt which should have been read."""
@@ -239,12 +239,12 @@ def _booked_otherwise(attempt: Attempt, chain: AttemptChain, balance: Balance) -
     if balance.head != attempt.hash:
         return None
     spent = balance.spent
-    said = chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
-    if said:
-        return "spent", f"the ledger to say {said}"
+    claim = chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
+    if claim:
+        return "spent", f"the ledger to say {claim}"
     for request_id, used in balance.open:
         pending = (number for name, number in balance.in_flight if name == request_id)
-        told = max(chain.numbers.get(request_id, 0), *pending, 0)
-        if chain.is_whole and told != used:
+        attempts = max(chain.numbers.get(request_id, 0), *pending, 0)
+        if chain.is_whole and attempts != used:
             return "number", f"attempts of {request_id} up to {used}, as the ledger says"
     return None

@@ -29,19 +29,19 @@ class KnownNames:
 def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rejection | None:
     """Why this request would fail again at once; None if nothing is known against it."""
     if known.profiles is not None and request.profile not in known.profiles:
-        said = f"The settings have no profile {request.profile}"
-        return Rejection("unknown_profile", said, forcible=True)
+        message = f"The settings have no profile {request.profile}"
+        return Rejection("unknown_profile", message, forcible=True)
     if request.budget.attempts == 0:
         return Rejection("no_budget", "Its budget allows no attempt", forcible=True)
     match request.answer_schema:
         case ContractRef() as ref:
             if known.registry.find(ref) is None:
-                said = f"No contract {ref.name}.v{ref.version} is installed here"
-                return Rejection("unknown_contract", said, forcible=True)
+                message = f"No contract {ref.name}.v{ref.version} is installed here"
+                return Rejection("unknown_contract", message, forcible=True)
         case InlineRef() as schema:
             if _same_fate(letter, request, schema):
-                said = "Its schema is the one that was turned down"
-                return Rejection("schema", said, forcible=True)
+                message = "Its schema is the one that was turned down"
+                return Rejection("schema", message, forcible=True)
         case TextRef():
             pass
         case other:

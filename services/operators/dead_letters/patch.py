@@ -33,8 +33,8 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
         try:
             document = _applied(document, operation)
         except _Misfit as misfit:
-            said = f"operation {number} ({operation.op} {operation.path!r})"
-            return EditFault(f"{said}: {misfit}")
+            message = f"operation {number} ({operation.op} {operation.path!r})"
+            return EditFault(f"{message}: {misfit}")
     return document
 
 

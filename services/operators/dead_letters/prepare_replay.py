@@ -103,8 +103,8 @@ def prepare_replay(
             "no_request", "The dead letter holds no request: export it, repair it, import it"
         )
     if letter.round >= ROUNDS_MAX and not order.force:
-        said = f"It was replayed {letter.round} times already"
-        return Rejection("rounds", said, forcible=True)
+        message = f"It was replayed {letter.round} times already"
+        return Rejection("rounds", message, forcible=True)
     if past.fault is not None and not order.restart:
         return Rejection("steps", f"Its run cannot go on, {past.fault}. --restart starts it over")
     resumed = None if order.restart else past.resumed
@@ -156,8 +156,8 @@ def _edited(
     if isinstance(after, EditFault):
         return Rejection("edit", f"The edit does not fit: {after.reason}")
     if request.resumed and _agent_name(after) != _agent_name(before):
-        said = "Another agent cannot go on with these steps: --restart starts over"
-        return Rejection("edit", said)
+        message = "Another agent cannot go on with these steps: --restart starts over"
+        return Rejection("edit", message)
     round_, is_edited = letter.round + 1, after != before
     replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
     body = {**after, "request_id": _id(request, f".replay.{round_}")}

@@ -12,11 +12,11 @@ from services.operators.explain import remedy
 
 def remedy_of(letter: DeadLetter) -> str:
     """In a sentence or two; of the cause itself where trying did not simply end."""
-    told = [prior.failure for prior in letter.prior]
-    last = getattr(letter.cause, "failure", None) or (told[-1] if told else None)
+    failures = [prior.failure for prior in letter.prior]
+    last = getattr(letter.cause, "failure", None) or (failures[-1] if failures else None)
     if last is None or letter.cause.kind not in ENDINGS:
         return remedy(letter.cause)
-    return _of_failure(last, _equal_at_the_end(told))
+    return _of_failure(last, _equal_at_the_end(failures))
 
 
 def _of_failure(failure: Failure, equal: int) -> str:
@@ -59,9 +59,9 @@ def _of_invalid(equal: int) -> str:
     return "Look at the problems: edit the request, ask another profile, or allow more attempts."
 
 
-def _equal_at_the_end(told: Sequence[Failure]) -> int:
+def _equal_at_the_end(failures: Sequence[Failure]) -> int:
     """How many of the last attempts failed by the same first problem."""
-    signs = [_sign(failure) for failure in reversed(told)]
+    signs = [_sign(failure) for failure in reversed(failures)]
     return next((n for n, sign in enumerate(signs) if sign != signs[0]), len(signs))
 
 

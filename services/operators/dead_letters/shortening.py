@@ -34,8 +34,8 @@ def _cut(call: ResumedCall) -> ResumedCall:
     if size <= TOOL_EXCERPT_BYTES_MAX:
         return call
     excerpt = clip(text, TOOL_EXCERPT_BYTES_MAX)
-    told = ResultTooLarge(bytes=size, excerpt=excerpt, digest=text_digest(text))
-    return call.model_copy(update={"outcome": told})
+    too_large = ResultTooLarge(bytes=size, excerpt=excerpt, digest=text_digest(text))
+    return call.model_copy(update={"outcome": too_large})
 
 
 def _size(call: ResumedCall) -> int:

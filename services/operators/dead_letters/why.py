@@ -79,8 +79,8 @@ def why_of(letter: DeadLetterSummary) -> Why:
     failure = letter.last_failure
     if failure is not None and cause.kind in ENDINGS:
         return _why(failure, None if failure.status is None else str(failure.status))
-    told = (cause.status, cause.code, cause.which)
-    return _why(cause, " ".join(str(part) for part in told if part is not None) or None)
+    details = (cause.status, cause.code, cause.which)
+    return _why(cause, " ".join(str(part) for part in details if part is not None) or None)
 
 
 def _why(found: FailureDetailSummary | CauseSummary, code: str | None) -> Why:
@@ -103,9 +103,9 @@ def why_text(value: str) -> str:
     head, _, path = value.partition(_AT)
     kind, _, code = head.partition(": ")
     words = _PROBLEM_WORDS.get(code)
-    said = kind_text(kind)
+    message = kind_text(kind)
     if kind == "invalid":
         return f"{path or 'the answer'} {words or f'breaks the rule {code}'}"
     if not code:
-        return said
-    return f"{said} ({f'{path} {words or code}' if path else words or code})"
+        return message
+    return f"{message} ({f'{path} {words or code}' if path else words or code})"

@@ -95,11 +95,11 @@ def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for 
             )
         case Result() as event:
             tag = event.answer.get("kind") if isinstance(event.answer, dict) else None
-            told = f"{plain_line(tag)}, " if isinstance(tag, str) else ""
-            return " ".join((told + result_text(event), *_bar(event.account)))
+            message = f"{plain_line(tag)}, " if isinstance(tag, str) else ""
+            return " ".join((message + result_text(event), *_bar(event.account)))
         case UnvalidatedResult() as event:
-            told = f"{len(event.problems)} problems, {result_text(event)}"
-            return " ".join((told, *_bar(event.account)))
+            message = f"{len(event.problems)} problems, {result_text(event)}"
+            return " ".join((message, *_bar(event.account)))
         case Refusal() as event:
             took = event.finished_at - event.requested_at
             return f"by the {event.by}: {plain_line(event.reason)}{_so_far(took, event.account)}"
@@ -135,8 +135,8 @@ def _since(event: RetryRequest | DeadLetter) -> timedelta | None:
 def _so_far(took: timedelta | None, account: AccountState | None) -> str:
     """How long it has taken, and how much of its attempts is spent, as a bar."""
     parts = [] if took is None else [f"{took.total_seconds():.1f} s"]
-    said = " ".join([*parts, *_bar(account)])
-    return f" ({said})" if said else ""
+    message = " ".join([*parts, *_bar(account)])
+    return f" ({message})" if message else ""
 
 
 def _bar(account: AccountState | None) -> tuple[str, ...]:

@@ -216,9 +216,9 @@ def _taken_over(found: _Found) -> int:
 def _agent(found: _Found) -> str | None:
     """As it was in the run, else as it was asked for."""
     run = found.terminal.run if found.terminal else None
-    told = next(iter(found.steps.values())).agent if found.steps else run and run.agent
-    if told:
-        return f"{told.name} v{told.version}"
+    agent = next(iter(found.steps.values())).agent if found.steps else run and run.agent
+    if agent:
+        return f"{agent.name} v{agent.version}"
     asked = found.request.agent if found.request else None
     if asked is None:
         return None

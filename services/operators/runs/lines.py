@@ -18,9 +18,9 @@ def lines_of(event: RunLine, runs: Iterable[RunNode]) -> tuple[str, ...]:
     calls = dict(_calls(runs))
     match event:
         case Step():
-            said = (plain_line(f'  said "{text}"') for text in event.said)
+            texts = (plain_line(f'  said "{text}"') for text in event.said)
             called = (_line(calls, call.call_id, call.tool) for call in event.calls)
-            return (f"step {event.n}", *said, *called)
+            return (f"step {event.n}", *texts, *called)
         case ToolEnded():
             return (_line(calls, event.call_id, run_text(event)),)
         case ApprovalRequested():

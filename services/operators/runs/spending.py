@@ -14,14 +14,14 @@ def spent_by_attempt(
 ) -> Mapping[int, Spent]:
     """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
     asked = (step for step in steps if step.composed != "propose")  # which has no attempt
-    told = {step.attempt: _spent(step.usage) for step in asked}
+    by_attempt = {step.attempt: _spent(step.usage) for step in asked}
     match terminal:
         case Result() | UnvalidatedResult() | Refusal():
-            told[terminal.attempt] = _spent(terminal.usage)
+            by_attempt[terminal.attempt] = _spent(terminal.usage)
         case _:
             pass
     known = {one.attempt: _spent(one.usage, counted=one.counted) for one in attempts.values()}
-    return {**told, **known}
+    return {**by_attempt, **known}
 
 
 def spent_since(spent: Mapping[int, Spent], before: int, attempt: int) -> Spent:

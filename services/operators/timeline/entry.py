@@ -129,8 +129,8 @@ def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
         case Skipped() as event:
-            said = f"the record at offset {event.offset} is passed by, by {event.by}"
-            return plain_line(f"{said}: {event.reason}")
+            message = f"the record at offset {event.offset} is passed by, by {event.by}"
+            return plain_line(f"{message}: {event.reason}")
         case (
             ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
         ) as event:

@@ -22,11 +22,11 @@ class Fold:
         return self.start + self.period * self.count
 
 
-def folds(said: Sequence[object]) -> list[Fold]:
+def folds(entries: Sequence[object]) -> list[Fold]:
     """All lines, in their order; a line that is not repeated is a fold of its own."""
     found, at = list[Fold](), 0
-    while at < len(said):
-        options = (Fold(at, period, _count(said, at, period)) for period in (1, _PERIOD_MAX))
+    while at < len(entries):
+        options = (Fold(at, period, _count(entries, at, period)) for period in (1, _PERIOD_MAX))
         best = max(options, key=lambda fold: (fold.count >= LEAST) * fold.period * fold.count)
         fold = best if best.count >= LEAST else Fold(at, 1, 1)
         found.append(fold)
@@ -39,8 +39,8 @@ def without_numbers(text: str) -> str:
     return text.translate(_DIGITS)
 
 
-def _count(said: Sequence[object], at: int, period: int) -> int:
-    pattern, count = said[at : at + period], 1
-    while len(pattern) == period and said[at + count * period :][:period] == pattern:
+def _count(entries: Sequence[object], at: int, period: int) -> int:
+    pattern, count = entries[at : at + period], 1
+    while len(pattern) == period and entries[at + count * period :][:period] == pattern:
         count += 1
     return count

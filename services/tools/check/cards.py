@@ -51,8 +51,8 @@ def _description_fault(tool: ToolCard) -> str | None:
 def _digests(card: ToolsetCard) -> Ruling:
     claimed = [(tool.name, tool.digest, tool.computed_digest()) for tool in card.tools]
     claimed.append(("the card", card.digest, card.computed_digest()))
-    wrong = [name for name, said, found in claimed if said not in (None, found)]
+    wrong = [name for name, detail, found in claimed if detail not in (None, found)]
     if wrong:
-        said = f"that of {', '.join(wrong)} is not the digest of what is there: leave it out"
-        return Ruling("digests", "wrong", said)
+        detail = f"that of {', '.join(wrong)} is not the digest of what is there: leave it out"
+        return Ruling("digests", "wrong", detail)
     return Ruling("digests", "ok", f"{card.computed_digest()} (pin this one)")

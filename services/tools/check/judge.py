@@ -21,8 +21,8 @@ def rulings(
             yield _passed_by(case, goes_on=goes_on)
         else:
             yield _of_answers(case, results.get(case.call_id, ()), goes_on=goes_on)
-    said = "it answers what came last" if goes_on else f"of the last call {NO_ANSWER}"
-    yield Ruling(last.rule, "ok" if goes_on else "wrong", said)
+    message = "it answers what came last" if goes_on else f"of the last call {NO_ANSWER}"
+    yield Ruling(last.rule, "ok" if goes_on else "wrong", message)
 
 
 def _passed_by(case: Case, *, goes_on: bool) -> Ruling:
@@ -62,8 +62,8 @@ def _of_error(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     if len(failures) < len(outcomes) or not failures:
         return Ruling(case.rule, "wrong", f"expected an error: {_said(outcomes)}")
     if case.code and failures[0].code != case.code:
-        said = f"an error, but not of the code {case.code}: {_said(outcomes)}"
-        return Ruling(case.rule, "wrong", said)
+        message = f"an error, but not of the code {case.code}: {_said(outcomes)}"
+        return Ruling(case.rule, "wrong", message)
     return Ruling(case.rule, "ok", f"the error {failures[0].code}")
 
 
@@ -72,8 +72,8 @@ def _of_same(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     if not outcomes:
         return Ruling(case.rule, "wrong", NO_ANSWER)
     if any(one != outcomes[0] for one in outcomes):
-        said = "the answers differ: remember answers by `call_id`, or make the tool idempotent"
-        return Ruling(case.rule, "wrong", said)
+        message = "the answers differ: remember answers by `call_id`, or make the tool idempotent"
+        return Ruling(case.rule, "wrong", message)
     return Ruling(case.rule, "ok", f"answered {len(outcomes)} times, always the same")
 
 

@@ -51,20 +51,20 @@ def complete(agents: Agents, admitted: Admitted) -> Admitted:
     return replace(admitted, request=agents.with_budget(admitted.request))
 
 
-def _agent(name: str, said: AgentSettings) -> Agent:
+def _agent(name: str, settings: AgentSettings) -> Agent:
     outline = AgentDefinition(
         name=name,
-        version=said.version,
-        instructions=said.instructions,
-        steps_max=said.steps_max,
-        calls_max=said.calls_max,
-        parallel_max=said.parallel_max,
-        transcript_bytes_max=said.transcript_bytes_max,
-        budget=said.budget,
-        malformed=said.malformed,
-        remember_thoughts=said.remember_thoughts,
-        show_thoughts=said.show_thoughts,
-        delegate=said.delegate,
-        best_of=said.best_of,
+        version=settings.version,
+        instructions=settings.instructions,
+        steps_max=settings.steps_max,
+        calls_max=settings.calls_max,
+        parallel_max=settings.parallel_max,
+        transcript_bytes_max=settings.transcript_bytes_max,
+        budget=settings.budget,
+        malformed=settings.malformed,
+        remember_thoughts=settings.remember_thoughts,
+        show_thoughts=settings.show_thoughts,
+        delegate=settings.delegate,
+        best_of=settings.best_of,
     )
-    return Agent(outline, said.tools, said.approvals)
+    return Agent(outline, settings.tools, settings.approvals)

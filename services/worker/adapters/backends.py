@@ -43,8 +43,8 @@ async def changed(
     _require_any(wanted)
     built, faults = _built(fresh, context) if fresh else ({}, [])
     checked = {name: backend for name, backend in built.items() if name not in alike}
-    said = await _usable(built, faults, checked)
-    return BackendChange(built, frozenset(alike), frozenset(known.keys() - wanted)), said
+    problems = await _usable(built, faults, checked)
+    return BackendChange(built, frozenset(alike), frozenset(known.keys() - wanted)), problems
 
 
 def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:

@@ -24,14 +24,16 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
         case State.CLOSED:
             return None
         case State.OPENING:
-            told = f"has been opening for {since_s:.0f} s{opening_progress(lane)}"
-            return lifecycle.stuck or (told if is_late else None)
+            message = f"has been opening for {since_s:.0f} s{opening_progress(lane)}"
+            return lifecycle.stuck or (message if is_late else None)
         case State.RESUMING:
-            told = f"was given back {since_s:.0f} s ago, and cannot prove yet that it is its owner"
-            return told if is_late else None
+            message = (
+                f"was given back {since_s:.0f} s ago, and cannot prove yet that it is its owner"
+            )
+            return message if is_late else None
         case State.SUSPENDED | State.UNASSIGNED:
-            told = f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
-            return told if is_late else None
+            message = f"was taken away {since_s:.0f} s ago and not given back: the group rebalances"
+            return message if is_late else None
         case State.HANDING_OVER | State.ABANDONED:
             return None  # it is another's partition
         case State.DRAINING | State.DRAINING_ELSEWHERE | State.DRAINING_REOPENING:

@@ -35,9 +35,9 @@ def not_read(inputs: HealthInputs) -> str | None:
     if outside_since is None:
         return inputs.read_monitor.problem(bound_s)
     outside_s = asyncio.get_running_loop().time() - outside_since
-    told = f"has been no member of the consumer group for {outside_s:.0f} s: {_outside(inputs)}"
+    message = f"has been no member of the consumer group for {outside_s:.0f} s: {_outside(inputs)}"
     return inputs.read_monitor.problem(outside_s + bound_s) or (
-        told if outside_s > bound_s else None
+        message if outside_s > bound_s else None
     )
 
 
@@ -97,8 +97,8 @@ def advice(inputs: HealthInputs) -> tuple[str, ...]:
     if not beyond:
         return ()
     which = f"partition {beyond[0]}" if len(beyond) == 1 else f"partitions {', '.join(beyond)}"
-    said = (
+    message = (
         f"{which} of the requests topic: beyond the {used} of this deployment, forwarded to their "
         "owners; `answerbus topics move` changes the number"
     )
-    return (said,)
+    return (message,)

@@ -42,7 +42,7 @@ class Health:
         self._host, self._port = host, int(port)
         self._watched, self._counts = inputs, counts
         self._hosts = (*hosts, host, socket.gethostname())
-        self._json = partial(web.json_response, dumps=lambda told: mask(json.dumps(told)))
+        self._json = partial(web.json_response, dumps=lambda body: mask(json.dumps(body)))
         application = web.Application(middlewares=[self._meant_alone])
         application.on_response_prepare.append(without_name)
         application.add_routes(

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -> NoReturn:
     """Do it again and again; of failures with the same cause in a row the first is logged."""
-    told: str | None = None
+    logged: str | None = None
     while True:
         try:
             await do()
@@ -24,9 +24,9 @@ async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -
             if was_cancelled(error):
                 raise
             cause = describe_error_for_log(error)
-            if cause != told:
+            if cause != logged:
                 _log.exception("%s: a round failed, and the next one comes: %s", name, cause)
-            told = cause
+            logged = cause
         else:
-            told = None
+            logged = None
         await asyncio.sleep(pause_s)

@@ -44,8 +44,8 @@ def acting(plan: Plan) -> Callable[[bytes, bytes], Acted]:
         args = {"run": run.decode(), "number": done + 1}
         message = _native if _TOOLS.search(body) else _actions
         calls = () if is_end else plan.tools
-        told = message(plan, calls, args)
-        return Acted(_completion(told), told["content"] or "", is_end)
+        reported = message(plan, calls, args)
+        return Acted(_completion(reported), reported["content"] or "", is_end)
 
     return answer
 

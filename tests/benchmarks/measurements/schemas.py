@@ -61,30 +61,30 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
 
 
 def _compiling(case: str, samples: Sequence[Sample]) -> Iterator[Figure]:
-    told = {"schemas": len(samples)}
+    fields = {"schemas": len(samples)}
     authority = [_authority(sample.ref) for sample in samples]
-    yield from _compiled(case, "product, authority", authority, told)
+    yield from _compiled(case, "product, authority", authority, fields)
     independent = [Timed(_cpu_s(partial(_jsonschema, sample.schema))) for sample in samples]
-    yield from _compiled(case, "jsonschema", independent, told)
+    yield from _compiled(case, "jsonschema", independent, fields)
     for dialect in DIALECTS:
         timed = [_into_dialect(sample.ref, dialect) for sample in samples]
-        yield from _compiled(case, f"product, {dialect}", timed, told)
+        yield from _compiled(case, f"product, {dialect}", timed, fields)
     for name, transformer in TRANSFORMERS.items():
         timed = [_transformed(transformer, sample.schema) for sample in samples]
-        yield from _compiled(case, f"pydantic-ai, {name}", timed, told)
+        yield from _compiled(case, f"pydantic-ai, {name}", timed, fields)
 
 
 def _compiled(
-    case: str, who: str, timed: Sequence[Timed], told: dict[str, Any]
+    case: str, who: str, timed: Sequence[Timed], reply: dict[str, Any]
 ) -> Iterator[Figure]:
     cold = [found.cold_s * 1e3 for found in timed if found.cold_s is not None]
     cached = [found.cached_s * 1e6 for found in timed if found.cached_s is not None]
-    yield Figure(NAME, case, who, "carried", 100 * len(cold) / len(timed), "%", parameters=told)
-    yield Figure(NAME, case, who, "compile, p50", percentile(cold, 0.5), "ms", parameters=told)
-    yield Figure(NAME, case, who, "compile, p99", percentile(cold, 0.99), "ms", parameters=told)
+    yield Figure(NAME, case, who, "carried", 100 * len(cold) / len(timed), "%", parameters=reply)
+    yield Figure(NAME, case, who, "compile, p50", percentile(cold, 0.5), "ms", parameters=reply)
+    yield Figure(NAME, case, who, "compile, p99", percentile(cold, 0.99), "ms", parameters=reply)
     if cached:
         found = percentile(cached, 0.5)
-        yield Figure(NAME, case, who, "from the cache, p50", found, "µs", parameters=told)
+        yield Figure(NAME, case, who, "from the cache, p50", found, "µs", parameters=reply)
 
 
 def _authority(ref: SchemaRef) -> Timed:
@@ -144,10 +144,10 @@ def _validating(case: str, samples: Sequence[Sample]) -> Iterator[Figure]:
     if not ours:
         return
     kib = sum(len(to_json(answer)) for _, answer in ours) / 1024
-    told = {"answers": len(ours), "kib": round(kib, 1)}
+    fields = {"answers": len(ours), "kib": round(kib, 1)}
     for who, checks in (("product, authority", ours), ("jsonschema", theirs)):
         per_kib = _round_s(checks) * 1e6 / kib
-        yield Figure(NAME, case, who, "validate a KiB", per_kib, "µs", parameters=told)
+        yield Figure(NAME, case, who, "validate a KiB", per_kib, "µs", parameters=fields)
 
 
 def _round_s(checks: Sequence[tuple[Callable[[JsonValue], Any], JsonValue]]) -> float:

@@ -73,8 +73,8 @@ def _visited(rig: Rig, field: Field) -> Callable[[], None]:
     process = start_console(rig, field)
     visitor = Visitor(process.log.read_text().partition("is at ")[2].split()[0])
     path = f"/workflow?id={quote(WORKFLOW)}"
-    said = "topics are being read"
-    rig.wait(lambda: said not in visitor.visit("/")[1], "topics are read", READ_LIMIT_S)
+    message = "topics are being read"
+    rig.wait(lambda: message not in visitor.visit("/")[1], "topics are read", READ_LIMIT_S)
     return lambda: _check(visitor.visit(path)[1])
 
 

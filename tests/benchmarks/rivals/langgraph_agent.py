@@ -46,10 +46,10 @@ def graph_of(options, saver):
     filler = random.Random(1).randbytes(options.result_bytes).hex()[: options.result_bytes]
 
     async def model(state):
-        said = await client.chat.completions.create(
+        response = await client.chat.completions.create(
             model="stub", messages=state["messages"], tools=offered
         )
-        return {"messages": [said.choices[0].message.model_dump(exclude_none=True)]}
+        return {"messages": [response.choices[0].message.model_dump(exclude_none=True)]}
 
     async def one(call):
         name, args = call["function"]["name"], json.loads(call["function"]["arguments"])

@@ -76,9 +76,9 @@ def _answered(
     if not terminals:
         yield Violation("G1", request_id, f"no terminal; {where}")
     for terminal in terminals:
-        said = terminal.body.get("requested_at") or terminal.body["origin"]["timestamp"]
-        if moment(said) not in asked:
-            text = f"its terminal says that it was asked at {said}, and no record of it was"
+        reported = terminal.body.get("requested_at") or terminal.body["origin"]["timestamp"]
+        if moment(reported) not in asked:
+            text = f"its terminal says that it was asked at {reported}, and no record of it was"
             yield Violation("G1", request_id, text)
 
 

@@ -13,7 +13,7 @@ def summary(history: History) -> str:
         return ""
     deliveries = sum(map(len, runs.delivered.values()))
     ends = Counter(end[0].body["outcome"]["kind"] for end in runs.ended.values())
-    told = ", ".join(f"{count} {kind}" for kind, count in ends.most_common())
+    message = ", ".join(f"{count} {kind}" for kind, count in ends.most_common())
     again = [
         history.calls_of[spend][0]
         for spend, events in history.attempts.items()
@@ -22,7 +22,7 @@ def summary(history: History) -> str:
     cut = sum(call.ended is None for call in again)
     return (
         f"; {len(runs.requests)} runs, {sum(map(len, runs.steps.values()))} steps, "
-        f"{len(runs.asked)} tool calls ({told}), {deliveries} deliveries, "
+        f"{len(runs.asked)} tool calls ({message}), {deliveries} deliveries, "
         f"{len(history.deeds or ())} tools begun, {doubled(runs)} effects at most once doubled, "
         f"{len(again)} calls of models asked again ({cut} cut by the end of their worker)"
     )

@@ -45,7 +45,7 @@ class RunRecords:
     def stepped(self) -> Mapping[str, list[int]]:
         """The attempts that say that they became a step, by request."""
         found = self.history.attempts.items()
-        steps = (spend for spend, told in found if told[0].body["outcome"] == "step")
+        steps = (spend for spend, text in found if text[0].body["outcome"] == "step")
         return _grouped(sorted(steps))
 
     @cached_property
@@ -102,7 +102,7 @@ class RunRecords:
         What a tool asks is a child if it was read in time: else nothing is spent on it.
         """
         history = self.history
-        found = ((id_, told[0].body) for id_, told in history.terminals.items())
+        found = ((id_, text[0].body) for id_, text in history.terminals.items())
         return {
             id_: body["parent"]
             for id_, body in found

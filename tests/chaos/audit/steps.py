@@ -36,11 +36,11 @@ def _summary(runs: RunRecords, request_id: str) -> Iterator[Violation]:
     """The one terminal says how much the run did."""
     steps = runs.steps.get(request_id, [])
     for terminal in runs.history.terminals.get(request_id, []):
-        said = terminal.body.get("run") or {"steps": 0, "tool_calls": 0}
+        reported = terminal.body.get("run") or {"steps": 0, "tool_calls": 0}
         did = {"steps": len(steps), "tool_calls": sum(len(s.body["calls"]) for s in steps)}
-        told = {name: said[name] for name in did}
-        if told != did:
-            yield Violation("A1", request_id, f"its terminal says {told}, and it did {did}")
+        fields = {name: reported[name] for name in did}
+        if fields != did:
+            yield Violation("A1", request_id, f"its terminal says {fields}, and it did {did}")
 
 
 def _steps(runs: RunRecords, request_id: str) -> Iterator[Violation]:

@@ -34,10 +34,10 @@ def _unique(request_id: str, terminals: list[Event]) -> Iterator[Violation]:
         yield Violation("G2", request_id, f"{len(terminals)} terminals: {what}")
     for terminal in terminals:
         body = terminal.body
-        said = body.get("event_id") or body["dead_letter_id"]
+        reported = body.get("event_id") or body["dead_letter_id"]
         expected = f"{request_id}.{SUFFIX.get(body['kind'], 'dead-letter')}"
-        if said != expected:
-            yield Violation("G2", request_id, f"its terminal's id is {said}, not {expected}")
+        if reported != expected:
+            yield Violation("G2", request_id, f"its terminal's id is {reported}, not {expected}")
 
 
 def _closed(history: History, request_id: str, terminal: Event) -> Iterator[Violation]:
@@ -46,10 +46,10 @@ def _closed(history: History, request_id: str, terminal: Event) -> Iterator[Viol
         yield Violation("G2", request_id, f"{_where(terminal)} has no closed entry")
         return
     digest_ = history.asked[request_id].body_digest or entry.body["body_digest"]
-    said = entry.body["outcome"], entry.body["body_digest"]
+    texts = entry.body["outcome"], entry.body["body_digest"]
     expected = terminal.body["kind"], digest_
-    if said != expected:
-        text = f"the ledger closed it as {said}, and it ended as {expected}"
+    if texts != expected:
+        text = f"the ledger closed it as {texts}, and it ended as {expected}"
         yield Violation("G2", request_id, text)
 
 
@@ -62,9 +62,9 @@ def _closed_places(history: History) -> Iterator[Violation]:
         elif not arrival.is_copy and arrival.place in history.copies:
             expected = "forwarded"
         entry = history.closed.get(arrival.place_id)
-        said = entry.body["outcome"] if entry else None
-        if said != expected:
-            text = f"the ledger closed this record as {said}, and it became {expected}"
+        reported = entry.body["outcome"] if entry else None
+        if reported != expected:
+            text = f"the ledger closed this record as {reported}, and it became {expected}"
             yield Violation("G2", arrival.place_id, text)
 
 

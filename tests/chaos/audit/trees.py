@@ -88,8 +88,8 @@ def _in_its_turn(runs: RunRecords, name: str) -> Iterator[Violation]:
         if at > ended_at(terminal) + CLOCK_ERROR:
             yield Violation("A1", name, f"it ended at {at}, and its run before")
     ends = [moment(end.body["at"]) for end in runs.ended.get(parent["call_id"], [])]
-    for (request_id, number), told in _attempts(history, name):
-        if ends and moment(told.body["started_at"]) > max(ends) + CLOCK_ERROR:
+    for (request_id, number), message in _attempts(history, name):
+        if ends and moment(message.body["started_at"]) > max(ends) + CLOCK_ERROR:
             text = f"attempt {number} was spent after the call had ended that asked it"
             yield Violation("A7", request_id, text)
 
@@ -109,27 +109,27 @@ def _joined(runs: RunRecords, name: str) -> Iterator[Violation]:
     ends = runs.ended.get(runs.parents[name]["call_id"], [])
     if not ends:
         return  # A5 says so
-    told, body = ends[0].body["outcome"], terminal.body
-    if told["kind"] == "cancelled":
+    reported, body = ends[0].body["outcome"], terminal.body
+    if reported["kind"] == "cancelled":
         if ended_at(terminal) < moment(ends[0].body["at"]) - CLOCK_ERROR:
             text = f"its run was never told that it ended as {body['kind']}"
             yield Violation("A5", name, text)
         return
     expected = JOINED.get(body["kind"])
-    is_told = told["kind"] == expected if expected else told["kind"] in TOLD_OF_RESULTS
-    if told["kind"] == "ok":
-        is_told = is_told and told["value"] == body["answer"]
+    is_told = reported["kind"] == expected if expected else reported["kind"] in TOLD_OF_RESULTS
+    if reported["kind"] == "ok":
+        is_told = is_told and reported["value"] == body["answer"]
     if body["kind"] == "dead_letter":
-        is_told = is_told and told["cause"] == body["cause"]["kind"]
+        is_told = is_told and reported["cause"] == body["cause"]["kind"]
     if not is_told:
-        yield Violation("A5", name, f"it ended as {body['kind']}, its run was told {told}")
+        yield Violation("A5", name, f"it ended as {body['kind']}, its run was told {reported}")
 
 
 def _spent_below(runs: RunRecords) -> Counter[str]:
     """The counted attempts of each request and all below it."""
     below: Counter[str] = Counter()
-    for (name, _), told in runs.history.attempts.items():
-        if told[0].body["counted"]:
+    for (name, _), text in runs.history.attempts.items():
+        if text[0].body["counted"]:
             below.update([name, *runs.above(name)])
     return below
 
@@ -150,8 +150,8 @@ def _ended_by_budget(runs: RunRecords, name: str, below: Counter[str]) -> Iterat
     if steps:
         asked = [step for step in steps if not step.body.get("composed")]  # else it is no attempt
         last = asked[-1].body["attempt"] if asked else 0
-        later = [told for (_, number), told in _attempts(runs.history, name) if number > last]
-        if not any(told.body["counted"] for told in later):
+        later = [message for (_, number), message in _attempts(runs.history, name) if number > last]
+        if not any(message.body["counted"] for message in later):
             text = "given up for its budget with no attempt since its last step"
             yield Violation("A3", name, text)
     if name not in runs.parents:
@@ -190,7 +190,7 @@ def _without_parent(history: History, name: str) -> Iterator[Violation]:
     again, may know that the call has ended before it reads that.
     """
     body = history.terminals[name][0].body
-    told = [event.body["outcome"] for _, event in _attempts(history, name)]
+    texts = [event.body["outcome"] for _, event in _attempts(history, name)]
     is_refused = body.get("cause", {}).get("kind") == "unknown_parent"
-    if is_refused and set(told) - {"unknown", "released"}:
+    if is_refused and set(texts) - {"unknown", "released"}:
         yield Violation("A3", name, "no run asks it, and something was spent on it")

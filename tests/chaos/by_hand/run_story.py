@@ -64,9 +64,9 @@ class RunStory(Story):
             }
             for place, tool in enumerate(tools)
         ]
-        told = {"event_id": f"{id_}.step.{attempt}", "request_id": id_, "attempt": attempt}
-        told |= {"workflow_id": "w", "n": self.did[id_], "calls": calls}
-        self._chain(id_, "step", **{**told, **changes})
+        fields = {"event_id": f"{id_}.step.{attempt}", "request_id": id_, "attempt": attempt}
+        fields |= {"workflow_id": "w", "n": self.did[id_], "calls": calls}
+        self._chain(id_, "step", **{**fields, **changes})
 
     def deliver(self, id_: str, place: str, tool: str = GET, **changes: Any) -> None:
         """A call goes out; `place` is its attempt and its place in the answer."""
@@ -75,12 +75,12 @@ class RunStory(Story):
         number = sum(record.key == call_id.encode() for record in sent)
         token = base64.b64encode(f"{number}/{call_id}".encode().ljust(16)[:16]).decode()
         self.tokens[call_id] = token
-        told: Json = {"call_id": call_id, "delivery": number + 1, "request_id": id_}
-        told |= {"toolset": "orders", "tool": tool.partition(".")[2], "workflow_id": "w"}
-        told |= {"at": made.text(self.now)}
-        told |= {"args": self.args, "args_digest": digest(self.args)}
+        fields: Json = {"call_id": call_id, "delivery": number + 1, "request_id": id_}
+        fields |= {"toolset": "orders", "tool": tool.partition(".")[2], "workflow_id": "w"}
+        fields |= {"at": made.text(self.now)}
+        fields |= {"args": self.args, "args_digest": digest(self.args)}
         reply = {**made.event("tool_call")["reply"], "token": token}
-        self.write("tool_call", 0, **{**told, "reply": reply, **changes})
+        self.write("tool_call", 0, **{**fields, "reply": reply, **changes})
 
     def approve(self, id_: str, place: str, **changes: Any) -> None:
         """A person's approval is applied."""
@@ -96,14 +96,14 @@ class RunStory(Story):
     def answer(self, id_: str, place: str, **changes: Any) -> None:
         """Its server says so."""
         call_id = f"{id_}.call.{place}"
-        told = {"call_id": call_id, "workflow_id": "w", "token": self.tokens[call_id]}
-        self.write("tool_result", **{**told, "outcome": OK, **changes})
+        fields = {"call_id": call_id, "workflow_id": "w", "token": self.tokens[call_id]}
+        self.write("tool_result", **{**fields, "outcome": OK, **changes})
 
     def close_call(self, id_: str, place: str, **changes: Any) -> None:
         """The call ends."""
-        told = {"request_id": id_, "workflow_id": "w", "call_id": f"{id_}.call.{place}"}
-        told |= {"at": made.text(self.now)}
-        self._chain(id_, "tool_ended", **{**told, "outcome": OK, **changes})
+        fields = {"request_id": id_, "workflow_id": "w", "call_id": f"{id_}.call.{place}"}
+        fields |= {"at": made.text(self.now)}
+        self._chain(id_, "tool_ended", **{**fields, "outcome": OK, **changes})
 
     def carry_out(self, id_: str, place: str, tool: str = GET) -> None:
         """A call from its delivery to its end, without any trouble."""
@@ -129,9 +129,9 @@ class RunStory(Story):
 
     def cancelled(self, id_: str) -> Json:
         """What a worker says of a cancellation that it applied."""
-        said = {"kind": "cancel", "scope": "request", "request_id": id_, "workflow_id": "w"}
-        said |= {"by": "ops", "reason": "why", "at": made.text(self.now)}
-        return {"control": said, "effect": "cancelled", "requests": [id_], "workflow_id": "w"}
+        fields = {"kind": "cancel", "scope": "request", "request_id": id_, "workflow_id": "w"}
+        fields |= {"by": "ops", "reason": "why", "at": made.text(self.now)}
+        return {"control": fields, "effect": "cancelled", "requests": [id_], "workflow_id": "w"}
 
     def asked_whole(self, id_: str) -> Json:
         """The request as events of ours repeat it."""
@@ -162,7 +162,7 @@ class RunStory(Story):
         get = {"toolset": "orders", "card": card | {"name": "get"}}
         once = {"name": "pay", "delivery": "at_most_once", "approval": "always"}
         pay = {"toolset": "orders", "card": card | once}
-        told = {"workflow_id": "w", "request": self.asked_whole(id_)}
-        told |= {"origin": made.origin(record)}
+        fields = {"workflow_id": "w", "request": self.asked_whole(id_)}
+        fields |= {"origin": made.origin(record)}
         definition |= {"tools": [get, pay], "steps_max": self.steps_max, **self.allowed}
-        return {**told, "definition": definition}
+        return {**fields, "definition": definition}

@@ -150,11 +150,11 @@ class Story:
     def refuse(self, record: Record, cause: str = "conflicting_id") -> None:
         """A letter about a record that became no request."""
         place = made.place_id(record)
-        told: Json = {"request_id": None, "workflow_id": None, "request": None, "account": None}
-        told |= {"origin": made.origin(record), "at": self._text()}
+        fields: Json = {"request_id": None, "workflow_id": None, "request": None, "account": None}
+        fields |= {"origin": made.origin(record), "at": self._text()}
         what = {"kind": cause, **({"problems": []} if cause == "undecodable" else {})}
-        told |= {"dead_letter_id": f"{place}.dead-letter", "cause": what}
-        self.write("dead_letter", record.partition, **told)
+        fields |= {"dead_letter_id": f"{place}.dead-letter", "cause": what}
+        self.write("dead_letter", record.partition, **fields)
         self.close(place, "dead_letter", digest("x"), None, record.partition)
 
     def forward(self, record: Record, partition: int) -> Record:
@@ -173,8 +173,8 @@ class Story:
         partition: int | None = None,
     ) -> None:
         """The ledger's entry for what has had its event."""
-        told = {"closes": closes, "outcome": outcome, "body_digest": body, "at": self._text()}
-        self.write("closed", partition, workflow_id=workflow, **told)
+        fields = {"closes": closes, "outcome": outcome, "body_digest": body, "at": self._text()}
+        self.write("closed", partition, workflow_id=workflow, **fields)
 
     def write(self, kind: str, partition: int | None = None, /, **members: Any) -> Json:
         """An event of ours in its place."""

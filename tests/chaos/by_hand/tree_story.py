@@ -52,8 +52,8 @@ class TreeStory(RunStory):
 
     def join(self, **changes: Any) -> None:
         """The run is told of it."""
-        told = {"kind": "ok", "value": made.event("result")["answer"]}
-        self.close_call(RUN, PLACE, **{"outcome": told, **changes})
+        fields = {"kind": "ok", "value": made.event("result")["answer"]}
+        self.close_call(RUN, PLACE, **{"outcome": fields, **changes})
 
     def end_tree(self) -> None:
         """The child answers, its run is told, and ends."""

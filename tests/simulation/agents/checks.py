@@ -64,17 +64,17 @@ class RunsTold:
     def ended(self) -> dict[str, list[Said]]:
         """The ends of each call."""
         found: dict[str, list[Said]] = defaultdict(list)
-        for said in self.events["tool_ended"]:
-            found[said.body["call_id"]].append(said)
+        for text in self.events["tool_ended"]:
+            found[text.body["call_id"]].append(text)
         return found
 
     @cached_property
     def results(self) -> dict[str, datetime]:
         """When the first result came that its own server had said of a call."""
-        said, found = self.history.tools.said, dict[str, datetime]()
+        reported, found = self.history.tools.said, dict[str, datetime]()
         for record in self.records:
             body = json.loads(record.value or b"{}") if record.topic == TOOL_RESULTS.name else {}
-            if body.get("kind") == "tool_result" and body["token"] in said:
+            if body.get("kind") == "tool_result" and body["token"] in reported:
                 found.setdefault(body["call_id"], record.timestamp)
         return found
 
@@ -94,16 +94,18 @@ class RunsTold:
 
 def complaints(history: RunHistory, records: Sequence[Record]) -> Iterator[str]:
     """What does not hold."""
-    told = RunsTold(history, records)
+    reported = RunsTold(history, records)
     for check in CHECKS:
-        yield from check(told)
+        yield from check(reported)
 
 
-def _audited(told: RunsTold) -> Iterator[str]:
+def _audited(reply: RunsTold) -> Iterator[str]:
     """A1, A5, A12: chains, counts in outcomes, one end for each call."""
-    for partition in range(told.history.partitions):
+    for partition in range(reply.history.partitions):
         verification = Verification(cut=())
-        here = [_stored(r) for r in told.records if r.topic in AUDITED and r.partition == partition]
+        here = [
+            _stored(r) for r in reply.records if r.topic in AUDITED and r.partition == partition
+        ]
         for stored in here:
             if stored.topic in CLAIMING:
                 verification.claim(stored)
@@ -122,13 +124,13 @@ def _stored(record: Record) -> Stored:
     return Stored(*place, at_ms, record.key, record.value, record.headers)
 
 
-def _nothing_again(told: RunsTold) -> Iterator[str]:
+def _nothing_again(reply: RunsTold) -> Iterator[str]:
     """A2: no committed step is asked for again, and no call is made that has ended."""
     steps: dict[str, list[Said]] = defaultdict(list)
-    for step in told.events["step"]:
+    for step in reply.events["step"]:
         steps[step.body["request_id"]].append(step)
-    for prompt in told.history.model.asked:
-        settled_at = told.settled.get((prompt.request_id, prompt.attempt))
+    for prompt in reply.history.model.asked:
+        settled_at = reply.settled.get((prompt.request_id, prompt.attempt))
         taken = sum(
             step.body["attempt"] < prompt.attempt
             # One that no model was asked for has no attempt: what was settled by then was before.
@@ -139,19 +141,19 @@ def _nothing_again(told: RunsTold) -> Iterator[str]:
         if shown < taken:
             name = f"{prompt.request_id}.{prompt.attempt}"
             yield f"A2 {name} asks again: it tells {shown} of {taken} steps"
-    for call in told.events["tool_call"]:
-        if any(end.at < call.at for end in told.ended.get(call.body["call_id"], ())):
+    for call in reply.events["tool_call"]:
+        if any(end.at < call.at for end in reply.ended.get(call.body["call_id"], ())):
             yield f"A2 {call.body['call_id']} was called after its end"
 
 
-def _calls(told: RunsTold) -> Iterator[str]:
+def _calls(reply: RunsTold) -> Iterator[str]:
     """A4 and A6: each delivery once, of a committed step; nothing else, and nothing twice."""
-    made = [call.body for call in told.events["tool_call"]]
+    made = [call.body for call in reply.events["tool_call"]]
     deliveries = Counter((call["call_id"], call["delivery"]) for call in made)
     yield from (f"A4 {name} was published {n} times" for name, n in deliveries.items() if n > 1)
     for call in made:
         name = call["call_id"]
-        asked = told.asked.get(name)
+        asked = reply.asked.get(name)
         if asked is None or asked["args"] != call["args"]:
             yield f"A4 {name} is of no committed step"
         if call["delivery"] > 1 and call["tool"] == "pay":
@@ -160,72 +162,72 @@ def _calls(told: RunsTold) -> Iterator[str]:
             yield f"A6 {name} calls {call['tool']}, which the agent does not have"
         if not str(call["args"].get("order_id")).isdecimal():
             yield f"A6 {name} has arguments outside of its schema"
-    for name, times in told.history.tools.ran.items():
-        if name not in told.asked:
+    for name, times in reply.history.tools.ran.items():
+        if name not in reply.asked:
             yield f"A4 {name} ran, and its step is not committed"
-        if times > 1 and told.asked[name]["tool"] == "orders.pay":
+        if times > 1 and reply.asked[name]["tool"] == "orders.pay":
             yield f"A4 {name} ran {times} times, and may run once"
 
 
-def _approved(told: RunsTold) -> Iterator[str]:
+def _approved(reply: RunsTold) -> Iterator[str]:
     """A5: no call of a tool that needs it before an approval of these arguments, used once."""
     given: dict[tuple[str, str], list[Said]] = defaultdict(list)
-    for applied in told.events["control_applied"]:
+    for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
             control = applied.body["control"]
             given[control["call_id"], control["args_digest"]].append(applied)
     yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)
-    for call in told.events["tool_call"]:
+    for call in reply.events["tool_call"]:
         before = given[call.body["call_id"], call.body["args_digest"]]
         if call.body["tool"] == "pay" and not any(one.at <= call.at for one in before):
             yield f"A5 {call.body['call_id']} was called without an approval"
 
 
-def _results(told: RunsTold) -> Iterator[str]:
+def _results(reply: RunsTold) -> Iterator[str]:
     """A4: a call ends with what its own server said, or was not heard to say in time."""
     tokens: dict[str, list[Json]] = defaultdict(list)
-    for call in told.events["tool_call"]:
-        said = told.history.tools.said.get(call.body["reply"]["token"], [])
-        tokens[call.body["call_id"]] += said
-    for name, ends in told.ended.items():
+    for call in reply.events["tool_call"]:
+        reported = reply.history.tools.said.get(call.body["reply"]["token"], [])
+        tokens[call.body["call_id"]] += reported
+    for name, ends in reply.ended.items():
         outcome = ends[0].body["outcome"]
-        was_called = any(call.body["call_id"] == name for call in told.events["tool_call"])
-        is_childs = told.asked[name]["tool"] in CHILD_TOOLS
+        was_called = any(call.body["call_id"] == name for call in reply.events["tool_call"])
+        is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
         if outcome["kind"] == "ok" and not is_childs and outcome not in tokens[name]:
             yield f"A4 {name} ended with what its server never said: {outcome}"
         if outcome["kind"] != "timed_out":
             continue
         if outcome["ran"] == "no" and was_called:
             yield f"A4 {name} was called, and is said not to have run"
-        came = told.results.get(name)
-        if came and came >= told.history.calm_from and ends[0].at > came + HANDED_OVER:
+        came = reply.results.get(name)
+        if came and came >= reply.history.calm_from and ends[0].at > came + HANDED_OVER:
             yield f"A2 {name} timed out at {ends[0].at}, and its result came at {came}"
 
 
-def _bounded(told: RunsTold) -> Iterator[str]:
+def _bounded(reply: RunsTold) -> Iterator[str]:
     """A7: no run takes more steps than it may, and after a cancellation none calls any more."""
-    steps = Counter(step.body["request_id"] for step in told.events["step"])
+    steps = Counter(step.body["request_id"] for step in reply.events["step"])
     yield from (f"A7 {name} took {n} steps" for name, n in steps.items() if n >= STEPS_MAX)
-    for applied in told.events["control_applied"]:
+    for applied in reply.events["control_applied"]:
         if applied.body["effect"] != "cancelled":
             continue
-        for call in told.events["tool_call"]:
+        for call in reply.events["tool_call"]:
             if call.body["request_id"] in applied.body["requests"] and call.at > applied.at:
                 yield f"A7 {call.body['call_id']} was called after it was cancelled"
-        for made in told.history.provider.journal():
+        for made in reply.history.provider.journal():
             late_s = (made.started - applied.at).total_seconds()
             if made.request_id in applied.body["requests"] and late_s > PERMIT_S:
                 yield f"A7 {made.request_id} was asked {late_s} s after it was cancelled"
 
 
-def _hidden(told: RunsTold) -> Iterator[str]:
+def _hidden(reply: RunsTold) -> Iterator[str]:
     """A9: thoughts are in Attempts alone, and nothing of a tool is in the text of the system."""
-    for record in told.records:
+    for record in reply.records:
         if record.topic not in {ATTEMPTS.name, "requests"} and CANARY.encode() in (
             record.value or b""
         ):
             yield f"A9 {record.where} tells a thought"
-    for prompt in told.history.model.asked:
+    for prompt in reply.history.model.asked:
         name = f"{prompt.request_id}.{prompt.attempt}"
         if any(CANARY in turn.text for turn in prompt.turns):
             yield f"A9 the prompt of {name} tells a thought"
@@ -233,9 +235,9 @@ def _hidden(told: RunsTold) -> Iterator[str]:
             yield f"A9 the system text of {name} has a description of a tool"
 
 
-def _nothing_left(told: RunsTold) -> Iterator[str]:
+def _nothing_left(reply: RunsTold) -> Iterator[str]:
     """A8: what has ended has no private record, but for cancellations that are remembered."""
-    last = {(r.partition, r.key): r.value for r in told.records if r.topic == RUNS.name}
+    last = {(r.partition, r.key): r.value for r in reply.records if r.topic == RUNS.name}
     for (_, key), value in last.items():
         if value is not None and json.loads(value)["kind"] != "run_cancel":
             yield f"A8 {(key or b'').decode()} is kept, and is never ended"

@@ -35,16 +35,16 @@ class People(Outsider):
 
     def _decide(self, asked: Json) -> None:
         chance = random.Random(f"{self.seed} {asked['call_id']}")
-        said = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
+        fields = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
         after_s = chance.choice(REFLECTS_S)
         if chance.random() < 0.3:  # of arguments that are not those of the call
-            other = {**said, "args_digest": text_digest("others"), "decision": "approved"}
+            other = {**fields, "args_digest": text_digest("others"), "decision": "approved"}
             self._control(after_s / 2, {"kind": "approval", **other})
         if chance.random() < 0.25:
             return
         for _ in range(chance.choice((1, 1, 2))):
             decision = chance.choice(("approved", "approved", "denied"))
-            self._control(after_s, {"kind": "approval", "decision": decision, **said})
+            self._control(after_s, {"kind": "approval", "decision": decision, **fields})
             after_s += chance.choice((0.0, 0.5))
 
     def cancel(self, after_s: float, workflow_id: str, request_id: str | None) -> None:

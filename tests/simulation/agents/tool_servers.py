@@ -91,7 +91,7 @@ class ToolServers(Outsider):
 
     def _answer(self, after_s: float, call: Json, event: Json) -> None:
         reply = call["reply"]
-        told = {name: call[name] for name in ("call_id", "workflow_id")}
-        body = {**told, "token": reply["token"], **event}
+        fields = {name: call[name] for name in ("call_id", "workflow_id")}
+        body = {**fields, "token": reply["token"], **event}
         what = f"SAYS {body['kind']} of {call['call_id']}"
         self.say(after_s, "tools", what, RESULTS, reply["partition"], body)

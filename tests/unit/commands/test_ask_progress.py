@@ -47,15 +47,15 @@ def account(*in_flight: tuple[str, int], opened: tuple[str, ...] = ()) -> Event:
         (event("result/text"), None),
     ],
 )
-def test_a_record_is_told_if_it_is_about_the_request(seen: Event, said: str | None) -> None:
-    assert progress_text(seen, MINE) == said
+def test_a_record_is_told_if_it_is_about_the_request(seen: Event, text: str | None) -> None:
+    assert progress_text(seen, MINE) == text
 
 
 def test_a_retry_says_which_attempt_is_next_and_why() -> None:
     retry = event("retry_request/throttled", request_id="r-1")
 
-    said = progress_text(retry, MINE)
+    reported = progress_text(retry, MINE)
 
-    assert said
-    assert said.startswith("waits for attempt ")
-    assert "since" in said
+    assert reported
+    assert reported.startswith("waits for attempt ")
+    assert "since" in reported

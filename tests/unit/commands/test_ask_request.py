@@ -77,9 +77,9 @@ def test_a_bare_schema_has_no_way_out() -> None:
     ],
 )
 def test_a_wrong_value_is_told_with_those_that_there_are(
-    options: dict[str, Any], said: str
+    options: dict[str, Any], text: str
 ) -> None:
-    with pytest.raises(typer.BadParameter, match=said):
+    with pytest.raises(typer.BadParameter, match=text):
         made(AskArguments("Hi", **options))
 
 
@@ -156,11 +156,11 @@ def test_a_schema_is_named_after_its_file() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_is_a_usage_error(options: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_asked_is_a_usage_error(options: dict[str, Any], text: str) -> None:
     with pytest.raises(typer.BadParameter) as raised:
         made(AskArguments("Hi", **options))
 
-    assert said in str(raised.value)
+    assert text in str(raised.value)
 
 
 BODY = {"workflow_id": "w", "answer_schema": {"kind": "text"}, "context": {"instructions": "Hi"}}
@@ -192,8 +192,8 @@ def test_an_id_in_a_file_is_kept() -> None:
         (json.dumps({**BODY, "budgte": {}}).encode(), "no such fields: /budgte"),
     ],
 )
-def test_a_file_that_is_no_request_is_a_usage_error(content: bytes, said: str) -> None:
+def test_a_file_that_is_no_request_is_a_usage_error(content: bytes, text: str) -> None:
     with pytest.raises(typer.BadParameter) as raised:
         request_of_file(content, "new-id")
 
-    assert said in str(raised.value)
+    assert text in str(raised.value)

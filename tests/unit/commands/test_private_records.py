@@ -38,5 +38,5 @@ def test_a_damaged_record_of_a_run_is_shown_until_it_is_passed_by() -> None:
         (b"/cancel/w-1", "the cancellation '/cancel/w-1'"),
     ],
 )
-def test_what_is_lost_with_a_record_of_a_run_is_said(key: bytes, said: str) -> None:
-    assert said in meaning(stored(0, key, b"rubbish"))
+def test_what_is_lost_with_a_record_of_a_run_is_said(key: bytes, text: str) -> None:
+    assert text in meaning(stored(0, key, b"rubbish"))

@@ -48,12 +48,12 @@ def shown(config: str, *more: str) -> str:
 def test_each_says_who_answers_within_which_limits(config: str) -> None:
     table = shown(config)
 
-    for said in (
+    for text in (
         *("default", "openai, gpt-4o-mini", "key in A_KEY, which is set", "$0.15 in, $0.6 out"),
         *("house", "gpu-1:8000/v1", "key in OPENAI_API_KEY, which is not set"),
         *("requests_per_minute 60", "played", "plays script.json"),
     ):
-        assert said in table
+        assert text in table
 
 
 def test_programs_get_the_same(config: str) -> None:

@@ -60,14 +60,14 @@ def test_a_dead_letter_says_why_what_was_tried_and_what_to_do() -> None:
     data, words = shown(example("dead_letter/budget_exhausted_attempts"))
 
     assert data == ""
-    for said in (
+    for text in (
         "The workflow's budget of attempts is spent.",
         "Attempt 1: no answer within 60 s",
         "Attempt 2: the answer was cut at 4096 tokens",
         "Replay it with a budget of its own",
         "0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10.dead-letter",
     ):
-        assert said in words
+        assert text in words
 
 
 def test_a_refusal_says_by_whom_and_why() -> None:
@@ -106,7 +106,7 @@ def test_every_terminal_can_be_shown(name: str) -> None:
 )
 def test_what_a_terminal_would_obey_or_not_show_is_written_out(name: str) -> None:
     hostile = "\x1b[2J\u202e\U000e0041\x9b31m[bold]\u200b"
-    told = {
+    values = {
         "answer": {"kind": "x", "text": hostile} if name == "result/dep_bump" else hostile,
         "unvalidated_answer": {hostile: hostile},
         "reason": hostile,
@@ -115,7 +115,7 @@ def test_what_a_terminal_would_obey_or_not_show_is_written_out(name: str) -> Non
         "workflow_id": hostile,
     }
     terminal = example(name)
-    fields = {field: value for field, value in told.items() if hasattr(terminal, field)}
+    fields = {field: value for field, value in values.items() if hasattr(terminal, field)}
 
     data, words = shown(terminal.model_copy(update=fields))
 

@@ -56,7 +56,7 @@ def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
     console.print(board_of(facts))
     text = console.export_text()
 
-    for said in (
+    for message in (
         *(f"● {finding.text}" for finding in red().findings),
         "  cannot connect",
         "  http://w:1: away",
@@ -66,7 +66,7 @@ def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
         "3:30 s",
         "unknown profile 4",
     ):
-        assert said in text, text
+        assert message in text, text
 
 
 def test_data_say_the_same_for_programs() -> None:
@@ -98,8 +98,8 @@ def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter
     console.print(board_of(facts))
     text = console.export_text()
 
-    for said in ("contract", "plan_proposal.v1", "refused", "dead", "p50", "p95", "spent"):
-        assert said in text
+    for message in ("contract", "plan_proposal.v1", "refused", "dead", "p50", "p95", "spent"):
+        assert message in text
     assert "…" not in text
     assert "unvalidated" not in text  # no contract has any
     (row,) = [line for line in text.splitlines() if line.startswith("plan_proposal.v1")]
@@ -114,8 +114,8 @@ def test_dead_letters_are_told_by_why_with_paths_for_people_and_without_for_prog
     console = Console(width=150, record=True, file=StringIO())
     console.print(board_of(facts))
 
-    told = "open dead letters 4 /actions/0/args is no JSON 3, /actions/1/args is no JSON 1"
-    assert told in console.export_text()
+    message = "open dead letters 4 /actions/0/args is no JSON 3, /actions/1/args is no JSON 1"
+    assert message in console.export_text()
     assert as_data(facts)["open_letters"] == {"invalid: json_text": 4}
 
 

@@ -35,7 +35,7 @@ def test_each_request_is_a_line_of_bars_and_the_budget_is_one() -> None:
 
 def test_what_says_the_same_is_counted_and_not_shown() -> None:
     repeats = Repeats(is_on=True)
-    shown = "".join(said for said in "aababbacdcda" if repeats.is_new(said))
+    shown = "".join(text for text in "aababbacdcda" if repeats.is_new(text))
 
     assert shown == "abcda"
     assert all(Repeats(is_on=False).is_new("a") for _ in range(2))

@@ -26,14 +26,14 @@ LONG = "x" * 16
     ],
 )
 def test_a_set_up_that_cannot_be_is_one_line_and_code_3(
-    arguments: tuple[str, ...], variables: dict[str, str], said: str
+    arguments: tuple[str, ...], variables: dict[str, str], text: str
 ) -> None:
     variables = {"ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS": NOWHERE, **variables}
 
     done = run("console", "--port", "0", *arguments, folder=ROOT, **variables)
 
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(said)
+    assert done.stderr.startswith(text)
     assert len(done.stderr.splitlines()) == 1
 
 

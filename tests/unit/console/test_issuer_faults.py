@@ -110,10 +110,10 @@ def unsigned(_: FakeIssuer, claims: Claims, header: Claims) -> str:
 
 def by_the_public_key(issuer: FakeIssuer, claims: Claims, header: Claims) -> str:
     """What is published is taken for the secret of an HMAC."""
-    said = f"{encoded(header | {'alg': 'HS256'})}.{encoded(claims)}"
+    message = f"{encoded(header | {'alg': 'HS256'})}.{encoded(claims)}"
     published = json.dumps(issuer.keys()["keys"][1]).encode()
-    signature = hmac.digest(published, said.encode(), "sha256")
-    return f"{said}.{jwt.utils.base64url_encode(signature).decode()}"
+    signature = hmac.digest(published, message.encode(), "sha256")
+    return f"{message}.{jwt.utils.base64url_encode(signature).decode()}"
 
 
 def by_a_strangers_key(_: FakeIssuer, claims: Claims, header: Claims) -> str:

@@ -59,14 +59,14 @@ class Wire:
     async def send(self, raw: bytes, patience_s: float = ANSWER_S) -> tuple[int | None, bytes]:
         """The status and all that came; None where it hung up, or waits for more."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        told = b""
+        reported = b""
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(patience_s):
                 writer.write(raw)
                 while piece := await reader.read(65_536):
-                    told += piece
+                    reported += piece
         writer.close()
-        return (int(told.split()[1]) if told.startswith(b"HTTP/1.") else None), told
+        return (int(reported.split()[1]) if reported.startswith(b"HTTP/1.") else None), reported
 
 
 @pytest.fixture(autouse=True)
@@ -122,9 +122,9 @@ ODD_GETS = (
 async def test_malformed_forms_are_4xx(*, logged_in: bool) -> None:
     async with wire(logged_in=logged_in) as at:
         for raw in malformed_posts(at):
-            status, told = await at.send(raw)
+            status, reported = await at.send(raw)
 
-            assert status in range(400, 500), (raw[:400], told[:400])
+            assert status in range(400, 500), (raw[:400], reported[:400])
 
 
 @pytest.mark.parametrize("logged_in", [False, True], ids=["stranger", "operator"])
@@ -136,9 +136,9 @@ async def test_odd_addresses_and_methods_are_no_error_of_ours(
 ) -> None:
     async with wire(logged_in=logged_in) as at:
         for path in (*GETS, *POSTS, *ODD_GETS):
-            status, told = await at.send(at.request(method, path))
+            status, reported = await at.send(at.request(method, path))
 
-            assert status in range(200, 500), (path, told[:400])
+            assert status in range(200, 500), (path, reported[:400])
             assert status != 200 or method in ("GET", "HEAD")
 
 
@@ -154,9 +154,9 @@ async def test_what_was_wrong_with_a_form_is_said() -> None:
     async with wire(logged_in=False) as at:
         for kind in (f"{FORM}; charset=klingon", "multipart/form-data"):
             header = f"Content-Type: {kind}".encode()
-            status, told = await at.send(at.request("POST", "/login", header, body=BODY))
+            status, reported = await at.send(at.request("POST", "/login", header, body=BODY))
 
-            assert (status, f"A form is sent here as {FORM}".encode() in told) == (400, True)
+            assert (status, f"A form is sent here as {FORM}".encode() in reported) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ async def test_what_was_wrong_with_a_form_is_said() -> None:
 )
 async def test_what_is_no_http_is_4xx_without_name_and_echo(raw: bytes) -> None:
     async with wire(logged_in=False) as at:
-        status, told = await at.send(raw)
+        status, reported = await at.send(raw)
 
-    assert status is None or status in range(400, 500), told
-    assert b"Server:" not in told
-    assert b"secret-in-the-address" not in told
-    assert b"aiohttp" not in told.lower()
+    assert status is None or status in range(400, 500), reported
+    assert b"Server:" not in reported
+    assert b"secret-in-the-address" not in reported
+    assert b"aiohttp" not in reported.lower()
 
 
 @pytest.mark.parametrize("logged_in", [False, True], ids=["stranger", "operator"])
@@ -192,10 +192,10 @@ async def test_requests_mutated_at_random_are_never_an_error_of_ours(*, logged_i
         whole += [at.request("GET", path) for path in (*GETS, *ODD_GETS)]
         for _ in range(FUZZED):
             raw = mutated(chance.choice(whole), chance)
-            status, told = await at.send(raw, FUZZED_S)
+            status, reported = await at.send(raw, FUZZED_S)
 
-            assert status is None or status < 500, (raw, told[:400])
-            assert b"Server:" not in told
+            assert status is None or status < 500, (raw, reported[:400])
+            assert b"Server:" not in reported
 
 
 def mutated(raw: bytes, chance: random.Random) -> bytes:

@@ -86,14 +86,14 @@ async def test_a_trouble_is_named_on_an_open_page(name: str) -> None:
         async with here.client.get(f"{here.url}/", headers=headers) as stream:
             assert "All is well" in (await status_in(stream.content))
             plant(here)
-            said = ""
+            reported = ""
             async with asyncio.timeout(NAMED_WITHIN_S):
-                while not all(one in said for one in sentences):
-                    said = await status_in(stream.content)
+                while not all(one in reported for one in sentences):
+                    reported = await status_in(stream.content)
 
         opened = unescape(await (await here.get("/tail", cookie)).text())
         assert all(one in opened for one in sentences), "and on a page that is opened then"
-        assert said.index(sentences[1]) < said.index("</p>"), "in the first sentence"
+        assert reported.index(sentences[1]) < reported.index("</p>"), "in the first sentence"
 
 
 async def status_in(lines: StreamReader) -> str:

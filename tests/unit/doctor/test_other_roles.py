@@ -31,10 +31,12 @@ async def said(error: KafkaError, monkeypatch: pytest.MonkeyPatch, folder: Path)
 async def test_an_app_is_told_of_the_question_that_is_meant_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told = await said(GroupAuthorizationFailedError(GROUP), monkeypatch, tmp_path)
+    reported = await said(GroupAuthorizationFailedError(GROUP), monkeypatch, tmp_path)
 
-    assert f"no right to the consumer group {GROUP}" in told
-    assert told.endswith("`answerbus doctor --as ROLE` looks only at those of a user's own role.")
+    assert f"no right to the consumer group {GROUP}" in reported
+    assert reported.endswith(
+        "`answerbus doctor --as ROLE` looks only at those of a user's own role."
+    )
 
 
 async def test_a_broker_that_is_away_has_nothing_to_do_with_roles(

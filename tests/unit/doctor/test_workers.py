@@ -25,15 +25,15 @@ def test_a_lane_that_opens_says_how_far_it_is() -> None:
 
 def test_workers_that_disagree_on_an_agent_are_named() -> None:
     same, other = "sha256:" + "1" * 64, "sha256:" + "2" * 64
-    told = {
+    fields = {
         "http://a": {"support.v3": same, "echo.v1": same},
         "http://b": {"support.v3": other, "echo.v1": same},
         "http://c": {"support.v3": same},
     }
-    echo, support = disagreements(told)
+    echo, support = disagreements(fields)
 
     assert echo.startswith("workers disagree on the agent echo.v1: ")
     assert "unknown at http://c" in echo
     assert "sha256:111111111111 at http://a, http://c; sha256:222222222222 at http://b" in support
-    assert list(disagreements({"http://a": told["http://a"]})) == []
+    assert list(disagreements({"http://a": fields["http://a"]})) == []
     assert list(disagreements({})) == []

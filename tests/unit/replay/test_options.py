@@ -105,10 +105,10 @@ def test_an_operator_is_who_is_said_or_who_it_is() -> None:
     ],
 )
 def test_what_an_option_cannot_mean_is_said(
-    read: object, given: dict[str, object], said: str
+    read: object, given: dict[str, object], text: str
 ) -> None:
     assert callable(read)
     with pytest.raises(typer.BadParameter) as error:
         read(**given)
 
-    assert said in error.value.message
+    assert text in error.value.message

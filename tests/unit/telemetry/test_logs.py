@@ -45,10 +45,10 @@ def test_a_line_about_a_request_names_it_and_its_trace() -> None:
     ],
 )
 def test_what_a_library_may_quote_is_left_out(
-    name: str, message: str, args: tuple[str, ...], said: str | int
+    name: str, message: str, args: tuple[str, ...], text: str | int
 ) -> None:
     known = {0: "Task exception was never retrieved", 1: "a.py:3: UserWarning"}
-    expected = known[said] if isinstance(said, int) else said
+    expected = known[text] if isinstance(text, int) else text
 
     assert line(name, message, *args)["message"] == expected
 
@@ -57,26 +57,26 @@ def test_of_an_exception_its_type_and_place_are_told_and_not_its_words() -> None
     try:
         int(SECRET)
     except ValueError:
-        told = line("services.x", "it broke", exc_info=sys.exc_info())
+        reported = line("services.x", "it broke", exc_info=sys.exc_info())
 
-    assert (told["exception"], told["message"]) == ("ValueError", "it broke")
-    assert told["where"].startswith("test_logs.py:")
-    assert SECRET not in json.dumps(told)
+    assert (reported["exception"], reported["message"]) == ("ValueError", "it broke")
+    assert reported["where"].startswith("test_logs.py:")
+    assert SECRET not in json.dumps(reported)
 
 
 def test_a_secret_that_gets_into_a_line_all_the_same_is_masked() -> None:
     key = 'sk-4711-"very"-secret'
     record = logging.LogRecord("services.x", logging.ERROR, "x.py", 1, "said: %s", (key,), None)
 
-    told = json.loads(JsonLines(Mask([key])).format(record))
+    body = json.loads(JsonLines(Mask([key])).format(record))
 
-    assert told["message"] == "said: ***"
+    assert body["message"] == "said: ***"
 
 
 def test_a_line_commands_no_terminal() -> None:
-    told = line("services.x", "%s", "\x1b[2J\u202e\U000e0041\x7f\ud800")
+    reported = line("services.x", "%s", "\x1b[2J\u202e\U000e0041\x7f\ud800")
     record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "\x1b\u202e\x9b\x7f\ud800", (), None)
 
-    assert told["message"] == "\x1b[2J\u202e\U000e0041\x7f\ud800"
+    assert reported["message"] == "\x1b[2J\u202e\U000e0041\x7f\ud800"
     assert JsonLines().format(record).isprintable()
     assert JsonLines().format(record).isascii()

@@ -20,20 +20,20 @@ def record(
     return logging.LogRecord("aiokafka.client", level, "client.py", line, text, args, None)
 
 
-def counts(told: list[logging.LogRecord]) -> list[tuple[str, int]]:
-    return [(one.getMessage(), getattr(one, "repeated", 0)) for one in told]
+def counts(reply: list[logging.LogRecord]) -> list[tuple[str, int]]:
+    return [(one.getMessage(), getattr(one, "repeated", 0)) for one in reply]
 
 
 def test_a_flood_is_one_line_a_minute_for_each_place_and_none_is_lost_from_the_count() -> None:
-    repeats, told = RepeatLimit(), []
+    repeats, reported = RepeatLimit(), []
     for step in range(30_000):  # five minutes of two brokers away, 100 lines a second
         node = step % 2
-        told += repeats.admit(record("no connection to node %s", node), step / 100)
-    told += repeats.rest()
+        reported += repeats.admit(record("no connection to node %s", node), step / 100)
+    reported += repeats.rest()
 
-    assert len(told) <= 2 * (5 + 1)
-    assert sum(count or 1 for _, count in counts(told)) == 30_000
-    assert {text for text, _ in counts(told)} == {
+    assert len(reported) <= 2 * (5 + 1)
+    assert sum(count or 1 for _, count in counts(reported)) == 30_000
+    assert {text for text, _ in counts(reported)} == {
         "no connection to node 0",
         "no connection to node 1",
     }
@@ -41,9 +41,9 @@ def test_a_flood_is_one_line_a_minute_for_each_place_and_none_is_lost_from_the_c
 
 def test_the_first_of_a_new_window_says_how_many_were_kept_back() -> None:
     repeats = RepeatLimit()
-    said = [repeats.admit(record("down"), at) for at in (0.0, 1.0, 2.0, WINDOW_S + 1)]
+    texts = [repeats.admit(record("down"), at) for at in (0.0, 1.0, 2.0, WINDOW_S + 1)]
 
-    assert [counts(one) for one in said] == [[("down", 0)], [], [], [("down", 3)]]
+    assert [counts(one) for one in texts] == [[("down", 0)], [], [], [("down", 3)]]
 
 
 def test_what_has_ended_is_told_with_its_count_when_something_else_is_said() -> None:
@@ -56,32 +56,32 @@ def test_what_has_ended_is_told_with_its_count_when_something_else_is_said() -> 
 
 
 def test_texts_that_differ_each_time_are_bounded_too() -> None:
-    repeats, told = RepeatLimit(), []
+    repeats, reported = RepeatLimit(), []
     for number in range(1_000):
-        told += repeats.admit(record("request %d timed out", number), number / 100)
+        reported += repeats.admit(record("request %d timed out", number), number / 100)
 
-    assert len(told) == TEXTS_MAX + 1
-    assert sum(more for _, more in counts(repeats.rest())) == 1_000 - len(told)
+    assert len(reported) == TEXTS_MAX + 1
+    assert sum(more for _, more in counts(repeats.rest())) == 1_000 - len(reported)
 
 
 def test_what_is_no_warning_is_never_kept_back() -> None:
     repeats = RepeatLimit()
-    told = [repeats.admit(record("ended", level=logging.INFO), 0.0) for _ in range(5)]
+    texts = [repeats.admit(record("ended", level=logging.INFO), 0.0) for _ in range(5)]
 
-    assert [len(one) for one in told] == [1] * 5
+    assert [len(one) for one in texts] == [1] * 5
 
 
 def test_different_errors_at_one_place_are_different_causes() -> None:
-    repeats, told = RepeatLimit(), []
+    repeats, reported = RepeatLimit(), []
     for error in (ValueError("a"), KeyError("b"), ValueError("c")):
         try:
             raise error
         except (ValueError, KeyError):
             one = record("it broke")
             one.exc_info = sys.exc_info()
-            told += repeats.admit(one, 0.0)
+            reported += repeats.admit(one, 0.0)
 
-    assert len(told) == 2
+    assert len(reported) == 2
     assert counts(repeats.rest()) == [("it broke", 1)]
 
 
@@ -170,8 +170,8 @@ def test_a_count_names_the_request_of_the_last_line_that_it_counts() -> None:
         copy_context().run(said, request_id)
     time.to(2 * WINDOW_S)
 
-    told = [(line["request_id"], line.get("repeated")) for line in lines()]
-    assert told == [("r-1", None), ("r-3", 2)]
+    texts = [(line["request_id"], line.get("repeated")) for line in lines()]
+    assert texts == [("r-1", None), ("r-3", 2)]
 
 
 def test_after_its_end_a_handler_starts_no_timer() -> None:
@@ -186,7 +186,7 @@ def test_after_its_end_a_handler_starts_no_timer() -> None:
 
 
 def test_a_real_timer_tells_and_holds_no_process_up() -> None:
-    said = threading.Event()
-    cancel = in_a_thread(0.0, said.set)
-    assert said.wait(10)
+    reported = threading.Event()
+    cancel = in_a_thread(0.0, reported.set)
+    assert reported.wait(10)
     cancel()

@@ -43,6 +43,6 @@ def test_a_toolset_that_cannot_be_loaded_is_one_line(
     done = CliRunner().invoke(cli.application(), ["tools", "serve", f"{name}:weather"])
 
     assert isinstance(done.exception, SetUpError)
-    said = str(done.exception)
-    assert said.startswith(f"The toolset {name}:weather cannot be loaded: {why}")
-    assert "\n" not in said
+    message = str(done.exception)
+    assert message.startswith(f"The toolset {name}:weather cannot be loaded: {why}")
+    assert "\n" not in message

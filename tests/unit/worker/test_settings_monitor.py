@@ -59,13 +59,13 @@ class Watched:
         self.taken.append(found)
 
 
-def story(told: Callable[[Watched], Awaitable[None]]) -> None:
+def story(reply: Callable[[Watched], Awaitable[None]]) -> None:
     async def main() -> None:
         watched = Watched()
         await asyncio.sleep(3 * LOOK_EVERY_S)
         assert watched.taken == []
         try:
-            await told(watched)
+            await reply(watched)
         finally:
             watched.task.cancel()
 

@@ -128,8 +128,8 @@ def _byte(escape: re.Match[bytes]) -> bytes:
 
 def _sides(headers: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, str] | Rule:
     """The old and the new name that all headers agree on; `/dev/null` stands for no file."""
-    said = [(names.get(old, ""), names.get(new, "")) for old, new in _PAIRS]
-    pairs = [pair for pair in said if any(pair)] or [_unsaid_sides(headers)]
+    pairs_found = [(names.get(old, ""), names.get(new, "")) for old, new in _PAIRS]
+    pairs = [pair for pair in pairs_found if any(pair)] or [_unsaid_sides(headers)]
     git_line = headers.get("diff --git ")
     if any("" in pair for pair in pairs) or (git_line is None and not headers.keys() <= _PLAIN):
         return NOT_A_UNIFIED_DIFF

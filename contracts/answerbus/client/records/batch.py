@@ -106,8 +106,8 @@ class BatchReader:
             timestamp = head.max_timestamp if append_time else record.timestamp
             if not self._next <= offset <= room + index or len(headers) > HEADERS_MAX:
                 fault = None if len(headers) <= HEADERS_MAX else TOO_MANY_HEADERS
-                told = () if fault else tuple(headers)
-                yield self._checked(index, Parts(timestamp, offset, key, value, told, fault))
+                read = () if fault else tuple(headers)
+                yield self._checked(index, Parts(timestamp, offset, key, value, read, fault))
                 continue
             self._next = offset + 1
             yield ConsumerRecord(

@@ -88,8 +88,8 @@ class FakeClient(Client):
         """The outcome of another service's request, for `subscribe` and `outcome_of`."""
         answers = AnswerType.of(response_model, self._registry)
         new_id = f"delivered-{len(self._fake.outcomes)}"
-        told = "As another service asks."
-        request = make_request(told, workflow_id, answers.ref, new_id, asking)
+        message = "As another service asks."
+        request = make_request(message, workflow_id, answers.ref, new_id, asking)
         terminal = self._fake.take(request_record(request, None), reply).terminal
         if terminal is not None:
             self._read(answers, terminal)

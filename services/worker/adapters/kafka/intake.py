@@ -55,8 +55,8 @@ class PartitionIntake:
         return (earliest if is_anew else committed), earliest
 
     async def prove(self, offset: int) -> None:
-        told = {self.place: OffsetAndMetadata(offset, "")}
-        await bounded(self.consumer().commit(told), OFFSET_TIMEOUT_S)
+        offsets = {self.place: OffsetAndMetadata(offset, "")}
+        await bounded(self.consumer().commit(offsets), OFFSET_TIMEOUT_S)
 
 
 class Inbox:

@@ -46,5 +46,5 @@ async def _cluster_id(settings: KafkaSettings) -> str:
 
 async def _asked(admin: AIOKafkaAdminClient) -> str:
     await admin.start()
-    told = (await admin.describe_cluster()).get("cluster_id")
-    return told if isinstance(told, str) else ""
+    cluster_id = (await admin.describe_cluster()).get("cluster_id")
+    return cluster_id if isinstance(cluster_id, str) else ""

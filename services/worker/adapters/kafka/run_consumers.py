@@ -46,13 +46,13 @@ async def reading_for_runs(
         return topic_name(settings, topic)
 
     wait_ms = FETCH_WAIT_MS if planner else RARE_FETCH_WAIT_MS
-    said = RunReader(partial(consumer, wait_ms), name_of, lifecycles, poll_ms=wait_ms)
+    reader = RunReader(partial(consumer, wait_ms), name_of, lifecycles, poll_ms=wait_ms)
     if planner is None:
-        return [asyncio.create_task(said.run())]
+        return [asyncio.create_task(reader.run())]
     rarely = partial(consumer, RARE_FETCH_WAIT_MS)
     cards = CardReader(rarely, name_of, known_tools, planner.prepare_agents)
     planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     await planner.prepare_agents()
-    return [reading_cards, asyncio.create_task(said.run())]
+    return [reading_cards, asyncio.create_task(reader.run())]

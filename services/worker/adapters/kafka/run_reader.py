@@ -244,7 +244,7 @@ def _size(record: Record) -> int:
 def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:
     """A record as lanes take it; one that says nothing to runs is only passed by."""
     event = None if isinstance(record, Unreadable) else decode(record.value)
-    said = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
+    signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
-    at = None if said is None or isinstance(record, Unreadable) else moment(record.timestamp)
-    return SpokenRecord(topic, record.offset, place_id, said, at)
+    at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
+    return SpokenRecord(topic, record.offset, place_id, signal, at)

@@ -193,8 +193,8 @@ class KafkaShard:
         await self._tool_topics.write(calls, send, sent)
         if sent:
             # Each one: a transaction commits also without a batch that the broker refused.
-            told = await asyncio.gather(*sent)
-            self._hear(told[-1], before_s)
+            acknowledgements = await asyncio.gather(*sent)
+            self._hear(acknowledgements[-1], before_s)
         if offset is not None:
             offsets = {self._requests: offset}
             await producer.send_offsets_to_transaction(offsets, self._names.group_id)

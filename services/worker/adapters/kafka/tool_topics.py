@@ -99,5 +99,5 @@ def _forbidden(found: Acknowledged) -> Iterator[str]:
     """The topics that an error says we have no right to; it names one, or several."""
     error = found.exception() if found.done() and not found.cancelled() else None
     if isinstance(error, TopicAuthorizationFailedError):
-        for said in error.args:
-            yield from [said] if isinstance(said, str) else map(str, said)
+        for detail in error.args:
+            yield from [detail] if isinstance(detail, str) else map(str, detail)

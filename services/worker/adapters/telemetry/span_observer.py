@@ -141,8 +141,8 @@ def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
         "answerbus.attempt": call.spend.attempt,
         "answerbus.attempt.counted": call.is_counted,
     }
-    told = {name: value for name, value in known.items() if value is not None}
-    return {**_of_profile(call), **told}
+    attributes = {name: value for name, value in known.items() if value is not None}
+    return {**_of_profile(call), **attributes}
 
 
 def _of_request(ticket: Ticket) -> dict[str, str | int | float | bool | Sequence[str]]:

@@ -21,13 +21,13 @@ class CountedInput:
 
 
 def counted_input(
-    request: Request, run: Run, told: Transcript, step: Request, model: str
+    request: Request, run: Run, transcript: Transcript, step: Request, model: str
 ) -> CountedInput | None:
     """Of the prompt for `step`; None if the one before was not counted, or by another model."""
     last = run.steps[-1] if run.steps else None
     if last is None or last.model != model or not last.frame or not last.usage.input_tokens:
         return None
     first, end = len(request.context.messages), len(step.context.messages)
-    after = range(first + len(told.messages), end)
-    fresh = frozenset([*(first + place for place in told.fresh), *after])
+    after = range(first + len(transcript.messages), end)
+    fresh = frozenset([*(first + place for place in transcript.fresh), *after])
     return CountedInput(last.usage.input_tokens, last.frame, fresh)

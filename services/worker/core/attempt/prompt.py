@@ -90,19 +90,19 @@ def build(
     schema = _SCHEMA_FOLLOWS + wire.shown_text if show_schema and wire.text else ""
     data_rules = _DATA_FOLLOWS if any(piece.label for piece in pieces) else ""
     system = [_RULES, schema, wire.instructions, data_rules, request.context.instructions]
-    told, earlier = [piece.put(fence) for piece in pieces], [*turns_of(prior, fence)]
+    turns, earlier = [piece.put(fence) for piece in pieces], [*turns_of(prior, fence)]
     prompt = Prompt(
         request_id=request.request_id,
         attempt=FIRST_ATTEMPT,
         system="\n\n".join(part for part in system if part),
         # What a request tells stays as it is when a retry tells more.
-        turns=tuple(alternating([*alternating(told), *earlier])),
+        turns=tuple(alternating([*alternating(turns), *earlier])),
         wire=wire,
         max_output_tokens=output_limit(prior, output_tokens),
     )
     if counted is None:
         return prompt
-    messages = told[len(told) - len(request.context.messages) :]
+    messages = turns[len(turns) - len(request.context.messages) :]
     fresh = [*(messages[place] for place in sorted(counted.fresh)), *earlier]
     return replace(prompt, counted_max=_counted_max(prompt, counted, fresh))
 

@@ -22,10 +22,10 @@ def alternating(turns: Iterable[Turn]) -> Iterator[Turn]:
 
     Blank turns are left out, which some refuse.
     """
-    told = [turn for turn in turns if turn.text.strip()]
-    if told and told[0].role == "assistant":
-        told.insert(0, Turn("user", _OPENING))
-    if not told or told[-1].role == "assistant":
-        told.append(Turn("user", _ENDING))
-    for role, neighbours in groupby(told, key=lambda turn: turn.role):
+    filled = [turn for turn in turns if turn.text.strip()]
+    if filled and filled[0].role == "assistant":
+        filled.insert(0, Turn("user", _OPENING))
+    if not filled or filled[-1].role == "assistant":
+        filled.append(Turn("user", _ENDING))
+    for role, neighbours in groupby(filled, key=lambda turn: turn.role):
         yield Turn(role, "\n\n".join(turn.text for turn in neighbours))

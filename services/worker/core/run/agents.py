@@ -78,8 +78,8 @@ class Agents:
 
 
 def _digest(agent: Agent) -> str:
-    said = agent.outline.model_dump(mode="json")
-    return canonical_digest({**said, "tools": [*agent.tools], "approvals": {**agent.approvals}})
+    outline = agent.outline.model_dump(mode="json")
+    return canonical_digest({**outline, "tools": [*agent.tools], "approvals": {**agent.approvals}})
 
 
 def _ruled(agent: Agent, tools: Sequence[ToolDefinition]) -> Iterable[ToolDefinition]:

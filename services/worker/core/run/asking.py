@@ -32,7 +32,7 @@ def told_so_far(request: Request, run: Run, room_tokens: int | None = None) -> T
 
 
 def asking(
-    request: Request, run: Run, told: Transcript | None = None, *, must_finish: bool
+    request: Request, run: Run, transcript: Transcript | None = None, *, must_finish: bool
 ) -> Request:
     """The request of the run's next step, with what it is `told` of the run so far.
 
@@ -44,7 +44,7 @@ def asking(
     end = END_IN_TEXT if is_text else END_BY_FINISH
     how = [WORK_IN_STEPS.format(end=end), HOW_TO_DELEGATE if definition.delegate else ""]
     instructions = [definition.instructions, *how, context.instructions]
-    so_far = told_so_far(request, run) if told is None else told
+    so_far = told_so_far(request, run) if transcript is None else transcript
     messages = [*context.messages, *so_far.messages]
     if must_finish and (definition.tools or definition.delegate):
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))

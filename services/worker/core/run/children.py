@@ -109,8 +109,8 @@ def _less(facts: tuple[Fact, ...]) -> str:
     sizes = [(fact.name, json_bytes(fact.value)) for fact in facts]
     sizes.sort(key=lambda one: -one[1])
     largest = "; ".join(f"{name}: {size:,}" for name, size in sizes[:_LARGEST_NAMED])
-    said = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
-    return f"{said} ({largest})" if largest else said
+    message = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
+    return f"{message} ({largest})" if largest else message
 
 
 def child_record(

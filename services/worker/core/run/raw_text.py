@@ -18,8 +18,8 @@ def told_of(text: str) -> str | None:
     actions = _actions(parsed.value)
     if actions is None:
         return text
-    said = [one.get("content") for one in actions if one.get("kind") == "text_response"]
-    return "\n\n".join(it for it in said if isinstance(it, str) and it.strip()) or None
+    texts = [one.get("content") for one in actions if one.get("kind") == "text_response"]
+    return "\n\n".join(it for it in texts if isinstance(it, str) and it.strip()) or None
 
 
 def _actions(value: JsonValue) -> list[dict[str, JsonValue]] | None:

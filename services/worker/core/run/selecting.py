@@ -51,7 +51,7 @@ def choosing(
     criteria = definition.best_of.criteria if definition.best_of else ""
     task = f"The task:\n{definition.instructions}\n\n{context.instructions}"
     names = ", ".join(one.reference for one in candidates)
-    told = context.model_copy(
+    shown_context = context.model_copy(
         update={
             "instructions": "\n\n".join(part for part in (CHOOSE, criteria, task) if part),
             "messages": (
@@ -62,12 +62,12 @@ def choosing(
     )
     room_bytes = definition.transcript_bytes_max
     if room_tokens is not None:
-        beside = len(told.model_dump_json().encode()) + FRAME_BYTES * len(candidates)
+        beside = len(shown_context.model_dump_json().encode()) + FRAME_BYTES * len(candidates)
         room_bytes = min(room_bytes, room_tokens * BYTES_PER_TOKEN - beside)
     share = max(room_bytes // max(len(candidates), 1), SHARE_BYTES_MIN)
     shown = tuple(Fact(name=one.reference, value=_shown(one.answer, share)) for one in candidates)
-    told = told.model_copy(update={"facts": (*context.facts, *shown)})
-    return request.model_copy(update={"context": told})
+    shown_context = shown_context.model_copy(update={"facts": (*context.facts, *shown)})
+    return request.model_copy(update={"context": shown_context})
 
 
 def _shown(answer: JsonValue, limit: int) -> JsonValue:
@@ -123,7 +123,7 @@ def _read(
 ) -> Accepted | Invalid:
     if problems := form.problems(value):
         return Invalid(problems=problems)
-    said = value if isinstance(value, dict) else {}
-    reason = clip(str(said.get("reason")), REASON_BYTES_MAX)
-    candidate = candidates[str(said.get("element_id"))]
+    fields = value if isinstance(value, dict) else {}
+    reason = clip(str(fields.get("reason")), REASON_BYTES_MAX)
+    candidate = candidates[str(fields.get("element_id"))]
     return Accepted(candidate.answer, chosen=Chosen(candidate.call_id, candidate.reference, reason))

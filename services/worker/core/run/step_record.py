@@ -31,8 +31,8 @@ def selected(
     run: Run, attempt: int, usage: Usage, chosen: Chosen, account: AccountState, inputs: RunInputs
 ) -> tuple[Run, Step]:
     """The step for readers, and the run with its chain behind that; no record is kept of it."""
-    said = f"{chosen.reference} was chosen: {chosen.reason}"
-    step = AcceptedStep((said,), (), (), None)
+    message = f"{chosen.reference} was chosen: {chosen.reason}"
+    step = AcceptedStep((message,), (), (), None)
     record = step_record(run, step, attempt, (), inputs)
     record = record.model_copy(update={"usage": usage})
     event, link = events.step_event(run, record, (), account, inputs, chosen.call_id)

@@ -159,7 +159,7 @@ def _read(
     if problems := form.problems(value):
         return Invalid(problems=problems)
     actions = _listed(value)
-    said, thoughts = _contents(actions, "text_response"), _contents(actions, "thought")
+    texts, thoughts = _contents(actions, "text_response"), _contents(actions, "thought")
     rationale = clip("\n".join(thoughts), RATIONALE_BYTES_MAX) if thoughts else None
     calls = [action for action in actions if action["kind"] == "tool_call"]
     ends = [place for place, action in enumerate(actions) if action["kind"] == FINISH]
@@ -167,12 +167,12 @@ def _read(
         return _wrong(f"/actions/{ends[0]}", "early_finish", "no `finish` beside tool calls")
     if calls:
         wanted = tuple(_wanted(call, validators) for call in calls)
-        return AcceptedStep(said, wanted, thoughts, rationale)
+        return AcceptedStep(texts, wanted, thoughts, rationale)
     if ends:
         return _finished(actions, ends, final, rationale)
     if final.schema is not None:
         return _wrong("/actions", "no_finish", "a `finish` action with the final answer")
-    shown = (*said, *thoughts) if show_thoughts and said else said
+    shown = (*texts, *thoughts) if show_thoughts and texts else texts
     if not shown:
         return _wrong("/actions", "only_thoughts", "a tool call, or a `text_response`")
     return Accepted("\n\n".join(shown), rationale=rationale)
@@ -204,14 +204,14 @@ def _wanted(call: JsonObject, validators: Validators) -> WantedCall:
 
 
 def _from_text(final: ResolvedSchema, text: str, *, show_thoughts: bool) -> Accepted | Invalid:
-    told = text if show_thoughts else told_of(text)
-    if told is None:
+    answer = text if show_thoughts else told_of(text)
+    if answer is None:
         return _wrong("", "only_thoughts", "a `text_response`")
     if final.schema is None:
-        return Accepted(told)
+        return Accepted(answer)
     if final.from_text is None:
         return _wrong("", "no_text", "a `finish` action")
-    return final.from_text(told)
+    return final.from_text(answer)
 
 
 def _without_thoughts(answer: JsonValue) -> JsonValue:
@@ -219,8 +219,8 @@ def _without_thoughts(answer: JsonValue) -> JsonValue:
     listed = answer.get("actions") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         return None
-    told = [one for one in listed if not isinstance(one, dict) or one.get("kind") != "thought"]
-    return {"actions": told} if told else None
+    kept = [one for one in listed if not isinstance(one, dict) or one.get("kind") != "thought"]
+    return {"actions": kept} if kept else None
 
 
 def _listed(value: JsonValue) -> list[JsonObject]:

@@ -12,9 +12,9 @@ from answerbus.wire import clip
 from services.digest import text_digest
 
 
-def outcome_of_tool(said: ToolOutcome) -> CallOutcome:
+def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
     """A result that is too large is told by its size, its beginning and its digest."""
-    match said:
+    match outcome:
         case ToolOk(value=value):
             if json_bytes(value) > TOOL_RESULT_BYTES_MAX:
                 return too_large(value)
@@ -22,9 +22,9 @@ def outcome_of_tool(said: ToolOutcome) -> CallOutcome:
         case ToolFailure(problems=problems) if problems:
             return InvalidArgs(problems=problems)
         case ToolFailure():
-            return CallError(code=said.code, message=said.message)
+            return CallError(code=outcome.code, message=outcome.message)
         case _:
-            assert_never(said)
+            assert_never(outcome)
 
 
 def json_bytes(value: JsonValue) -> int:

@@ -169,8 +169,8 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
         outcome = ApprovalExpired() if is_over and call.awaits_approval else cancelled
         change = change.then(_end(change.run, call, outcome, inputs))
         if call.is_called and not call.asks_child and may_call(run, call, inputs):
-            told = events.stop(run, call, cause.reason, inputs)
-            change = Change(change.run, (*change.written, told))
+            stop = events.stop(run, call, cause.reason, inputs)
+            change = Change(change.run, (*change.written, stop))
     return change
 
 

@@ -64,13 +64,13 @@ def name_tags(
 
     What else is wrong there depends on the tag, so that it is not told.
     """
-    told = tuple(problems)
+    kept = tuple(problems)
     try:
         missing = dict(_missing(UnionMatcher(document), [document.root], value, ()))
     except TooManyStepsError:
-        return told
+        return kept
     found: dict[str, Problem] = {}
-    for number, problem in enumerate(told):
+    for number, problem in enumerate(kept):
         place = _place_above(problem, missing)
         if place is None:
             found[str(number)] = problem

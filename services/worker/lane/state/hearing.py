@@ -59,26 +59,26 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
 
 def _applied(lane_state: LaneState, heard: SpokenRecord, now: datetime) -> list[OutRecord]:
     match heard.said:
-        case ToolResult() | ToolProgress() as said:
-            return _of_call(lane_state, said, now) if heard.topic is TOOL_RESULTS else []
-        case Approval() | Cancel() as said:
-            return _controlled(lane_state, heard, said, now) if heard.topic is CONTROLS else []
+        case ToolResult() | ToolProgress() as signal:
+            return _of_call(lane_state, signal, now) if heard.topic is TOOL_RESULTS else []
+        case Approval() | Cancel() as signal:
+            return _controlled(lane_state, heard, signal, now) if heard.topic is CONTROLS else []
         case None:
             return []
-        case said:
-            assert_never(said)
+        case signal:
+            assert_never(signal)
 
 
 def _of_call(
-    lane_state: LaneState, said: ToolResult | ToolProgress, now: datetime
+    lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
 ) -> list[OutRecord]:
-    ticket = _ticket_of_call(lane_state, said.call_id)
-    if ticket is None or said.workflow_id != ticket.request.workflow_id:
+    ticket = _ticket_of_call(lane_state, signal.call_id)
+    if ticket is None or signal.workflow_id != ticket.request.workflow_id:
         return []
     runs = lane_state.runs
-    if isinstance(said, ToolProgress):
-        return runs.progress_came(ticket, said, now)
-    written = runs.result_came(ticket, said, now)
+    if isinstance(signal, ToolProgress):
+        return runs.progress_came(ticket, signal, now)
+    written = runs.result_came(ticket, signal, now)
     if written:
         lane_state.release_if_answered(ticket)
     return written

@@ -133,10 +133,14 @@ class OpenRuns(Cancellations):
         run = _run_of(ticket)
         return self._apply(ticket, transitions.child_ended(run, child, self._inputs(ticket, now)))
 
-    def progress_came(self, ticket: Ticket, said: ToolProgress, now: datetime) -> list[OutRecord]:
+    def progress_came(
+        self, ticket: Ticket, progress: ToolProgress, now: datetime
+    ) -> list[OutRecord]:
         """A tool server is at work on a call; nothing where it may not be."""
         run = _run_of(ticket)
-        return self._apply(ticket, transitions.progress_came(run, said, self._inputs(ticket, now)))
+        return self._apply(
+            ticket, transitions.progress_came(run, progress, self._inputs(ticket, now))
+        )
 
     def approval_came(self, ticket: Ticket, approval: Approval, now: datetime) -> list[OutRecord]:
         """A person has decided about a call; nothing where it was not asked."""
@@ -171,8 +175,8 @@ class OpenRuns(Cancellations):
         if (run := ticket.run) and run.own_steps:
             by = ticket.cancelled or Cancelled(by="answerbus", reason="the run has ended")
             change = transitions.stopped(run, by, self._inputs(ticket, now))
-            told = (event for event in change.written if not event.kind.startswith("run_"))
-            written += [records.run_event_record(event, self.partition) for event in told]
+            events = (event for event in change.written if not event.kind.startswith("run_"))
+            written += [records.run_event_record(event, self.partition) for event in events]
             written += [self._null(key) for key in _keys(request_id, run)]
             self._tell_ends(change)
             ticket.run = change.run  # what comes until this is committed finds no call open

@@ -68,8 +68,8 @@ async def test_wrong_tokens_are_logged_and_slowed_and_a_right_one_gets_in(
     judged = answers.count(403)
     assert set(answers) == {403, 429}
     assert judged <= BURST + 0.5 / 0.2 + (loop.time() - began) / 0.2
-    said = [record.getMessage() for record in caplog.records]
-    assert said.count("a wrong token from 127.0.0.1") == judged
-    assert "operator logged in as operator from 127.0.0.1" in said
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts.count("a wrong token from 127.0.0.1") == judged
+    assert "operator logged in as operator from 127.0.0.1" in texts
     assert cookie
-    assert not any("guess-" in line or OPERATOR in line or VIEWER in line for line in said)
+    assert not any("guess-" in line or OPERATOR in line or VIEWER in line for line in texts)

@@ -166,7 +166,7 @@ def test_profiles_that_are_away_stand_before_the_busiest() -> None:
 def test_profiles_that_workers_call_unhealthy_stand_first_with_why_and_without_a_call() -> None:
     called = stored("attempt/result", model={"profile": "busy", **MODEL})
     window = board_of(called).window(NOON_MS, 4, 4)
-    told = unhealthy_profiles(
+    body = unhealthy_profiles(
         [
             ProfileStatus("gone", "no_connection", "10.0.0.9 refuses", NOON_MS - 95_000, 23, None),
             ProfileStatus("new", "a word of a later version"),
@@ -175,13 +175,13 @@ def test_profiles_that_workers_call_unhealthy_stand_first_with_why_and_without_a
         NOON_MS,
     )
 
-    rows = profile_rows(window, HealthHistory(), told)
+    rows = profile_rows(window, HealthHistory(), body)
     assert [(row.name, row.made, row.reported) for row in rows] == [
         ("gone", 0, "no connection since 11:58 UTC; 23 requests waiting"),
         ("new", 0, "unhealthy"),
         ("busy", 1, None),
     ]
-    strip, *_ = profile_strips(window, HealthHistory(), "/profiles", told)
+    strip, *_ = profile_strips(window, HealthHistory(), "/profiles", body)
     assert strip.heat.is_empty
     assert strip.calls.legend == ()
 

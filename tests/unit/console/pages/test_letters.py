@@ -200,8 +200,10 @@ async def test_a_replay_says_what_these_requests_cost_before() -> None:
         form = {**fields_of(text, "/letters/plan"), "everything": "yes"}
         plan = await (await here.post("/letters/plan", form, cookie)).text()
 
-    said = "Probably <b>$0.75</b> and 3,600 tokens in 3 attempts: what these requests cost before."
-    assert said in plan
+    message = (
+        "Probably <b>$0.75</b> and 3,600 tokens in 3 attempts: what these requests cost before."
+    )
+    assert message in plan
 
 
 async def test_find_leads_to_what_the_text_names() -> None:

@@ -18,9 +18,9 @@ UNSEEN = "\u202e\u2066\u200b\U000e0041\ufe0f\u2028\x9b31m\x1b[2J\x85\u3164"
 
 def with_unseen(record: Stored) -> Stored:
     value = record.value or b""
-    told, said = (json.dumps(text)[1:-1].encode() for text in (EVIL, UNSEEN))
+    status, body = (json.dumps(text)[1:-1].encode() for text in (EVIL, UNSEEN))
     raw, sent = (base64.b64encode(f"{SAID} {text}".encode()) for text in (EVIL, UNSEEN))
-    return replace(record, value=value.replace(told, said).replace(raw, sent))
+    return replace(record, value=value.replace(status, body).replace(raw, sent))
 
 
 @pytest.mark.parametrize(("path", "query"), PAGES.items(), ids=PAGES)

@@ -145,13 +145,13 @@ def test_what_workers_say_may_be_anything() -> None:
     for details in odd:
         assert profile_status("p", details, None) == ProfileStatus("p")
     assert profile_status("p", None, "rejected: 401").problem == "unhealthy"
-    said = {
+    fields = {
         "problem": "silent",
         "since": "2026-11-21T12:00:00.000Z",
         "requests": 3,
         "oldest": "2026-11-21T11:59:00Z",
     }
-    assert profile_status("p", said, "no word") == ProfileStatus(
+    assert profile_status("p", fields, "no word") == ProfileStatus(
         "p", "silent", "no word", NOON_MS, 3, NOON_MS - 60_000
     )
 

@@ -62,10 +62,10 @@ def test_all_is_well() -> None:
 def test_topics_whose_settings_are_hidden_are_not_called_wrong() -> None:
     hidden = {topic: Found(12, {}, {}, 3) for topic in TOPICS}
 
-    told = said(replace(WELL, topics=hidden))
+    reported = said(replace(WELL, topics=hidden))
     names = ", ".join(topic.full_name() for topic in TOPICS)
 
-    assert {about: it for about, it in told.items() if it[0] != "ok"} == {
+    assert {about: it for about, it in reported.items() if it[0] != "ok"} == {
         "topic settings": (
             "warning",
             (
@@ -74,7 +74,7 @@ def test_topics_whose_settings_are_hidden_are_not_called_wrong() -> None:
             ),
         )
     }
-    assert told["topics"] == ("ok", "7 topics of 12 partitions")
+    assert reported["topics"] == ("ok", "7 topics of 12 partitions")
 
 
 def test_an_old_broker() -> None:
@@ -145,11 +145,11 @@ def test_too_few_copies_are_a_mistake_only_where_there_are_brokers_for_more(
     brokers: int, verdict: str
 ) -> None:
     topics = {topic: found(topic, {"min.insync.replicas": "1"}, 1) for topic in TOPICS}
-    told = said(replace(WELL, cluster=Cluster(brokers, 10, {}), topics=topics))
+    reported = said(replace(WELL, cluster=Cluster(brokers, 10, {}), topics=topics))
 
-    assert told["replication"][0] == told["in sync"][0] == verdict
-    assert told["replication"][1].startswith("1 copy of requests, results, ")
-    assert told["in sync"][1].startswith("min.insync.replicas is 1: ")
+    assert reported["replication"][0] == reported["in sync"][0] == verdict
+    assert reported["replication"][1].startswith("1 copy of requests, results, ")
+    assert reported["in sync"][1].startswith("min.insync.replicas is 1: ")
 
 
 def test_kafkas_own_topics_count_too() -> None:
@@ -176,9 +176,9 @@ def test_a_broker_that_does_not_compact(policy: str) -> None:
 
 def test_unclean_elections() -> None:
     unclean = found(REQUESTS, {"unclean.leader.election.enable": "true"})
-    told = said(replace(WELL, topics={**WELL.topics, REQUESTS: unclean}))
+    reported = said(replace(WELL, topics={**WELL.topics, REQUESTS: unclean}))
 
-    assert told["elections"] == (
+    assert reported["elections"] == (
         "wrong",
         (
             "unclean.leader.election.enable is true for requests: what is committed may vanish; "

@@ -15,9 +15,9 @@ WANTED = needed(("orders.get", "echo.echo"), has_agents=True)[len(TOPICS) :]
 def told_without(*missing: Topic, partitions: int = 12) -> tuple[str, str]:
     topics = {topic: found(topic) for topic in (*TOPICS, *WANTED) if topic not in missing}
     look = replace(WELL, topics=topics, layout=Layout(partitions), run_topics=WANTED)
-    told = said(look, KafkaSettings(partitions=partitions))
-    assert told["topics"][0] == "ok"
-    return told["run topics"]
+    reported = said(look, KafkaSettings(partitions=partitions))
+    assert reported["topics"][0] == "ok"
+    return reported["run topics"]
 
 
 def test_all_are_there() -> None:
@@ -50,10 +50,10 @@ def test_one_that_is_kept_otherwise_or_too_short() -> None:
     topics[CONTROLS] = replace(found(CONTROLS), partitions=3)
     look = replace(WELL, topics=topics, layout=Layout(12), run_topics=WANTED)
 
-    told = said(look)
+    reported = said(look)
 
-    assert told["topics"][0] == "ok"
-    assert told["run topics"] == (
+    assert reported["topics"][0] == "ok"
+    assert reported["run topics"] == (
         "wrong",
         (
             "answerbus.controls.v1 has 3 partitions, fewer than are in use; cleanup.policy of "

@@ -21,8 +21,8 @@ __all__ = ["partition"]  # the fixture
 
 def other_account(record: Stored, account_id: str) -> Stored:
     """As a worker of earlier days would have charged the request."""
-    told = json.loads(record.value or b"")
-    account = {**told["account"], "id": account_id}
+    body = json.loads(record.value or b"")
+    account = {**body["account"], "id": account_id}
     return changed(record, account=account)
 
 

@@ -79,8 +79,8 @@ def test_to_start_over_names_each_tool_with_effects_that_has_run() -> None:
 
     assert replay.request.resumed is None
     named = "orders.get_order (timed_out); orders.get_order (ok); orders.get_order (ok)"
-    said = f"starts over; tools with effects that may have run: {named}"
-    assert forecast.runs[0].text() == said
+    message = f"starts over; tools with effects that may have run: {named}"
+    assert forecast.runs[0].text() == message
 
 
 def test_a_replay_of_a_replay_goes_on_from_all_steps() -> None:

@@ -164,12 +164,12 @@ def test_long_ids_stay_within_the_limit_and_apart() -> None:
         ("/workflow_id", "w-9", "`workflow_id` may not be edited"),
     ],
 )
-def test_an_edit_that_leaves_no_valid_request_is_trouble(path: str, value: Any, said: str) -> None:
+def test_an_edit_that_leaves_no_valid_request_is_trouble(path: str, value: Any, text: str) -> None:
     found = trouble(letter_event(), ReplayOrder("", "", Edits((replacing(path, value),))))
 
     assert found.code in ("edit", "invalid")
     assert not found.forcible
-    assert said in found.text
+    assert text in found.text
 
 
 def test_a_member_that_requests_do_not_have_is_trouble() -> None:

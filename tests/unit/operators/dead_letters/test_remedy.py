@@ -31,10 +31,10 @@ def letter(cause: dict[str, Any], *failures: dict[str, Any]) -> DeadLetter:
 
 
 def test_equal_answers_need_no_larger_budget() -> None:
-    told = remedy_of(letter(SPENT, OTHER, INVALID, INVALID, INVALID))
+    reported = remedy_of(letter(SPENT, OTHER, INVALID, INVALID, INVALID))
 
-    assert told.startswith("The last 3 attempts failed at the same place")
-    assert "budget" not in told
+    assert reported.startswith("The last 3 attempts failed at the same place")
+    assert "budget" not in reported
 
 
 def test_different_answers_may_need_more_attempts() -> None:
@@ -45,11 +45,11 @@ def test_different_answers_may_need_more_attempts() -> None:
 def test_each_failure_has_a_remedy_of_its_own(kind: str) -> None:
     kinds = {member.model_fields["kind"].default for member in get_args(get_args(Failure)[0])}
     assert kinds == set(FAILURES)
-    told = {
+    fields = {
         name: remedy_of(letter(SPENT, {"kind": name, **more})) for name, more in FAILURES.items()
     }
 
-    assert list(told.values()).count(told[kind]) == 1
+    assert list(fields.values()).count(fields[kind]) == 1
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def asked(request_id: str, **changes: Any) -> Event:
 
 
 def attempt(request_id: str, number: int, **changes: Any) -> Event:
-    said = {"event_id": f"{request_id}.attempt.{number}", "attempt": number, "counted": True}
-    return event("attempt/retry", request_id=request_id, **{**said, "outcome": "step", **changes})
+    fields = {"event_id": f"{request_id}.attempt.{number}", "attempt": number, "counted": True}
+    return event("attempt/retry", request_id=request_id, **{**fields, "outcome": "step", **changes})
 
 
 def call(request_id: str, number: int, place: int = 0, **changes: Any) -> dict[str, Any]:

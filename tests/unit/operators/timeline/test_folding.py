@@ -16,17 +16,17 @@ from services.operators.timeline.folding import LEAST, Fold, folds, without_numb
         ("abab", [Fold(0, 1, 1), Fold(1, 1, 1), Fold(2, 1, 1), Fold(3, 1, 1)]),
     ],
 )
-def test_lines_that_come_again_are_one(said: str, expected: list[Fold]) -> None:
-    assert folds(said) == expected
+def test_lines_that_come_again_are_one(text: str, expected: list[Fold]) -> None:
+    assert folds(text) == expected
 
 
 @pytest.mark.parametrize("said", ["abcabcabc", "aabbaabb" * 5, "a" * 999])
-def test_every_line_is_in_one_fold(said: str) -> None:
-    found = folds(said)
+def test_every_line_is_in_one_fold(text: str) -> None:
+    found = folds(text)
 
     assert found[0].start == 0
     assert [fold.end for fold in found[:-1]] == [fold.start for fold in found[1:]]
-    assert found[-1].end == len(said)
+    assert found[-1].end == len(text)
     assert all(fold.count == 1 or fold.count >= LEAST for fold in found)
 
 

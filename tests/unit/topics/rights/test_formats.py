@@ -33,12 +33,12 @@ def of_kafka(text: str) -> list[Row]:
             *("kafka-acls.sh", "--bootstrap-server", "$BOOTSTRAP"),
             *("--command-config", "$ADMIN_CONFIG", "--add"),
         ]
-        said = dict(zip(words[6:], [*words[7:], ""], strict=True))
-        assert said["--allow-principal"] == "User:ann"
-        named = [(kind, said[option]) for option, kind in options.items() if option in said]
+        reported = dict(zip(words[6:], [*words[7:], ""], strict=True))
+        assert reported["--allow-principal"] == "User:ann"
+        named = [(kind, reported[option]) for option, kind in options.items() if option in reported]
         ((kind, name),) = named or [("cluster", "kafka-cluster")]
-        is_prefix = said.get("--resource-pattern-type") == "prefixed"
-        found.append((kind, name, said["--operation"], is_prefix))
+        is_prefix = reported.get("--resource-pattern-type") == "prefixed"
+        found.append((kind, name, reported["--operation"], is_prefix))
     return found
 
 
@@ -69,14 +69,14 @@ def of_terraform(text: str) -> list[Row]:
     assert len(set(names)) == len(names)
     found = []
     for _, body in blocks:
-        said = {
+        fields = {
             name: value.replace("$${", "${").encode().decode("unicode_escape")
             for name, value in re.findall(r'^  (\w+) += "(.*)"$', body, re.M)
         }
-        assert (said["acl_principal"], said["acl_host"]) == ("User:ann", "*")
-        kind = said["resource_type"].lower().replace("transactionalid", "transactional_id")
-        is_prefix = said["resource_pattern_type_filter"] == "Prefixed"
-        found.append((kind, said["resource_name"], said["acl_operation"], is_prefix))
+        assert (fields["acl_principal"], fields["acl_host"]) == ("User:ann", "*")
+        kind = fields["resource_type"].lower().replace("transactionalid", "transactional_id")
+        is_prefix = fields["resource_pattern_type_filter"] == "Prefixed"
+        found.append((kind, fields["resource_name"], fields["acl_operation"], is_prefix))
     return found
 
 

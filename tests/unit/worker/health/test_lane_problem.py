@@ -82,10 +82,10 @@ def test_a_provider_that_serves_nobody_is_named_once_and_its_lanes_are_not_stuck
         assert said.kind == kind
         profiles = body_of(watch.verdict(), watch.watched)["profiles"]
         assert isinstance(profiles, dict)
-        told = profiles["default"]
-        assert (told["problem"], told["requests"]) == (kind, 1)
-        assert told["oldest"] is not None
-        assert told["since"] is not None
+        reported = profiles["default"]
+        assert (reported["problem"], reported["requests"]) == (kind, 1)
+        assert reported["oldest"] is not None
+        assert reported["since"] is not None
         assert not watch.verdict().ready
 
         stage.provider.script = lambda *_: (0.1, answered())
@@ -280,7 +280,7 @@ def test_a_request_that_crashes_its_workers_is_named_until_it_is_given_up() -> N
     async def main() -> None:
         stage = Stage(called(answered(), NEVER_S))
         stage.publish("r-1", budget={"attempts": 100}, ttl_s=3_600)
-        said = []
+        texts = []
         for number in range(13):
             if number:
                 around = context(stage.provider, f"worker-{number}")
@@ -288,12 +288,12 @@ def test_a_request_that_crashes_its_workers_is_named_until_it_is_given_up() -> N
             await stage.worker.open()
             watch = Watch(stage)
             await asyncio.sleep(8)
-            said.append(list(watch.verdict().stuck.values()))
+            texts.append(list(watch.verdict().stuck.values()))
             watch.stop()
             await stage.worker.crash()
 
-        told = [words[0].partition(":")[0] if words else None for words in said]
-        assert told == [
+        reported = [words[0].partition(":")[0] if words else None for words in texts]
+        assert reported == [
             *(None, None, None),
             *(f"was opened {number} times without progress" for number in range(4, 12)),
             *(None, None),  # it has had its dead letter
@@ -331,10 +331,10 @@ def test_a_clock_that_is_far_off_is_told_and_stops_nothing() -> None:
         stage = Stage()
         await stage.worker.open()
         watch = Watch(stage)
-        told: list[float | None] = [None]
-        watch.watched = replace(watch.watched, clock_ahead_s=lambda: told[-1])
+        texts: list[float | None] = [None]
+        watch.watched = replace(watch.watched, clock_ahead_s=lambda: texts[-1])
         for ahead_s, reasons in ((None, 0), (-299.0, 0), (-301.0, 1), (93_600.0, 1)):
-            told.append(ahead_s)
+            texts.append(ahead_s)
             assert len(watch.verdict().reasons) == reasons
             assert watch.verdict().ready is not bool(reasons)
         stage.publish("r-1")

@@ -116,16 +116,16 @@ async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wa
     backend.limiter.server.away_since = asyncio.get_running_loop().time() - 95.0
 
     status, body = await running.get("/ready")
-    said = json.loads(body)
+    data = json.loads(body)
 
     assert status == 503
-    assert said["sick_profiles"] == {"default": "no connection to its server for 95 s"}
-    assert said["profiles"]["default"] | {"since": None} == {
+    assert data["sick_profiles"] == {"default": "no connection to its server for 95 s"}
+    assert data["profiles"]["default"] | {"since": None} == {
         "problem": "no_connection",
         "since": None,
         "requests": 0,
         "oldest": None,
     }
     now = running.watched.context.clock.now()
-    since = datetime.fromisoformat(said["profiles"]["default"]["since"])
+    since = datetime.fromisoformat(data["profiles"]["default"]["since"])
     assert 94.0 < (now - since).total_seconds() < 125.0

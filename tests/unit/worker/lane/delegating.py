@@ -49,8 +49,8 @@ def delegate(name: str = "status", **more: Any) -> Json:
 
 
 def wrapped(output: Any = None, **more: Any) -> Json:
-    told = {"output": SHIPPED if output is None else output, "success": True}
-    return {**told, "notes": [], "failure_reason": None, **more}
+    fields = {"output": SHIPPED if output is None else output, "success": True}
+    return {**fields, "notes": [], "failure_reason": None, **more}
 
 
 def finish(args: Json) -> Json:
@@ -77,8 +77,10 @@ class DelegatingProvider(RunProvider):
             return await super().ask(prompt, timeout_s=timeout_s)
         self.prompts.append(prompt)
         number = sum(turn.role == "assistant" for turn in prompt.turns)
-        told = self.answers.get(name, ())
-        answer = told[min(number, len(told) - 1)] if told else self.fallback(name, number)
+        reported = self.answers.get(name, ())
+        answer = (
+            reported[min(number, len(reported) - 1)] if reported else self.fallback(name, number)
+        )
         if LAST_STEP in prompt.turns[-1].text:
             answer = finish(wrapped())
         self.script = lambda *_: (self.child_s, answered(json.dumps(answer)))
@@ -164,17 +166,17 @@ def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
         name = outcome["request_id"]
         if name not in spawned:
             continue
-        told = ended[outcome["parent"]["call_id"]]
+        reported = ended[outcome["parent"]["call_id"]]
         if outcome["kind"] == "result":
-            assert told == {"kind": "ok", "value": outcome["answer"]}
+            assert reported == {"kind": "ok", "value": outcome["answer"]}
             answer = outcome["answer"]
             asked = spawned[name]["answer_schema"]
             if not asked.get("wrapped"):
                 jsonschema.validate(answer, asked.get("json_schema", True))
             elif answer["success"]:
                 jsonschema.validate(answer["output"], asked["json_schema"])
-        elif told["kind"] != "cancelled":
-            assert told["kind"] in {"dead_letter", "declined"}
+        elif reported["kind"] != "cancelled":
+            assert reported["kind"] in {"dead_letter", "declined"}
 
 
 def _check_ends(stage: DelegatingStage) -> None:

@@ -82,9 +82,9 @@ class MixedStage(DelegatingStage):
         bounds = {"depth_max": random.choice([1, 2, 3]), "children_max": random.choice([3, 16])}
         share = {**bounds, "split": random.choice(["pool", "equal"]), **NAMED}
         best_of = {"n": random.choice([2, 3]), "profiles": ("default",)}
-        told: Json = {"version": 1, "parallel_max": random.choice([1, 3, 8])}
+        fields: Json = {"version": 1, "parallel_max": random.choice([1, 3, 8])}
         self.agents = Agents(
-            Agent(AgentDefinition(name=name, instructions="Work.", **more, **told), tools)
+            Agent(AgentDefinition(name=name, instructions="Work.", **more, **fields), tools)
             for name, tools, more in (
                 ("support", ("orders.get",), Json()),
                 ("planner", ("orders.get",), {"delegate": share}),

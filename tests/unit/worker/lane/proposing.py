@@ -60,10 +60,10 @@ class ProposingProvider(RunProvider):
         _, is_child, call = prompt.request_id.rpartition(".call.")
         if is_child:
             place = call.partition(".")[2]
-            said = self.proposals.get(place, {"title": f"Title {place}"})
-            if not isinstance(said, str | dict):
-                return said
-            return answered(said if isinstance(said, str) else json.dumps(said))
+            reported = self.proposals.get(place, {"title": f"Title {place}"})
+            if not isinstance(reported, str | dict):
+                return reported
+            return answered(reported if isinstance(reported, str) else json.dumps(reported))
         if "element_id" not in prompt.system + str(prompt.wire):
             return answered(json.dumps({"actions": [{"kind": "finish", "args": {"title": "Own"}}]}))
         self.chosen_among.append(names := proposed_by(prompt))
@@ -111,9 +111,9 @@ def check_choice(stage: ProposingStage) -> None:
             assert name not in chosen
         elif outcome["run"]["children"]:
             step = chosen[name]
-            told = ended[step["chosen"]]
+            reported = ended[step["chosen"]]
             assert step["chosen"].startswith(f"{name}.call."), "it is one of its own proposals"
-            assert told == {"kind": "ok", "value": outcome["answer"]}
+            assert reported == {"kind": "ok", "value": outcome["answer"]}
             assert outcome["run"]["steps"] == step["n"] == 2
             assert (step["composed"], step["calls"]) == ("select", [])
 

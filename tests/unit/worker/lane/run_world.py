@@ -101,7 +101,7 @@ class ToolServers:
 
     def answer(self, event: Json, outcome: Json, **more: Any) -> None:
         reply = event["reply"]
-        said = {
+        fields = {
             "kind": "tool_result",
             "call_id": event["call_id"],
             "workflow_id": event["workflow_id"],
@@ -109,7 +109,7 @@ class ToolServers:
             "outcome": outcome,
             **more,
         }
-        say(self.broker, TOOL_RESULTS, said, reply["partition"])
+        say(self.broker, TOOL_RESULTS, fields, reply["partition"])
 
 
 def say(broker: Broker, topic: Topic, event: Json | bytes, partition: int = 0) -> None:
@@ -272,8 +272,8 @@ class RunStage:
         say(self.broker, CONTROLS, {**body, **event})
 
     def cancel(self, name: str, workflow_id: str = WORKFLOW) -> None:
-        said = {"kind": "cancel", "scope": "request", "request_id": name}
-        self.control({**said, "workflow_id": workflow_id})
+        fields = {"kind": "cancel", "scope": "request", "request_id": name}
+        self.control({**fields, "workflow_id": workflow_id})
 
     def cancel_workflow(self) -> None:
         self.control({"kind": "cancel", "scope": "workflow", "request_id": None})

@@ -42,8 +42,8 @@ class Stage:
         self.backpressure.resume_at(7)
 
     def told(self) -> list[str]:
-        told, self.intake.told = self.intake.told, []
-        return told
+        reported, self.intake.told = self.intake.told, []
+        return reported
 
     def put(self, *names: str) -> None:
         for name in names:
@@ -92,8 +92,8 @@ def test_it_shuts_at_the_mark_in_requests_and_opens_at_half_of_it() -> None:
 
     for _ in range(2):
         stage.queue.finish(next(iter([stage.queue.take() or ticket()])))
-        told = stage.regulate()
-    assert told == ["resume"]
+        reported = stage.regulate()
+    assert reported == ["resume"]
 
 
 def test_bytes_count_those_held_and_those_that_are_yet_to_be_written() -> None:

@@ -111,10 +111,10 @@ def test_without_a_proposal_the_run_says_how_each_ended() -> None:
 
 @pytest.mark.parametrize("said", ["call:9.9", "r-1.call.1.0", "", "call:1.0 "])
 @pytest.mark.parametrize("at_last", ["dead_letter", "unvalidated", "text"])
-def test_no_id_but_those_of_the_proposals_is_taken(said: str, at_last: str) -> None:
+def test_no_id_but_those_of_the_proposals_is_taken(text: str, at_last: str) -> None:
     async def main() -> None:
         stage = ProposingStage()
-        stage.provider.choose = lambda _: said
+        stage.provider.choose = lambda _: text
         letter = await told(stage, budget={"attempts": 5}, policy={"at_last": at_last})
 
         assert letter["cause"]["kind"] == "budget_exhausted"
@@ -198,12 +198,12 @@ def test_an_answer_of_another_form_than_the_agent_proposes_is_not_asked_for() ->
 def test_a_contract_is_proposed_and_is_valid_when_it_is_chosen() -> None:
     async def main() -> None:
         stage = ProposingStage(propose="proposal")
-        said = {"complete": True, "message": "Done.", "actions": []}
-        stage.provider.proposals = {str(place): said for place in range(3)}
+        fields = {"complete": True, "message": "Done.", "actions": []}
+        stage.provider.proposals = {str(place): fields for place in range(3)}
         asked = {"kind": "contract", "name": "proposal", "version": 1}
         result = await told(stage, answer_schema=asked)
 
-        assert result["answer"] == said
+        assert result["answer"] == fields
         assert result["schema"]["name"] == "proposal"
 
     run(main())

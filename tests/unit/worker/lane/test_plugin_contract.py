@@ -37,8 +37,8 @@ SAID: dict[str, list[Any]] = {
 
 
 def play(request_id: str, attempt: int) -> tuple[float, Reply]:
-    said = SAID[request_id][attempt - 1]
-    return 1.0, answered(said if isinstance(said, str) else json.dumps(said))
+    reported = SAID[request_id][attempt - 1]
+    return 1.0, answered(reported if isinstance(reported, str) else json.dumps(reported))
 
 
 @pytest.fixture

@@ -103,18 +103,20 @@ def test_children_are_given_what_calls_before_the_death_came_to() -> None:
         replay(stage)
         await finished(stage)
 
-        told = {
+        fields = {
             one.request_id: "".join(t.text for t in one.turns) for one in stage.provider.prompts
         }
         used = {
-            name: [letter for letter in "abcdef" if f"from {letter}" in told[f"{NEW}.call.{name}"]]
+            name: [
+                letter for letter in "abcdef" if f"from {letter}" in fields[f"{NEW}.call.{name}"]
+            ]
             for name in ("1.0", "2.0")
         }
         assert used == {"1.0": ["a", "c"], "2.0": ["b", "e"]}
-        heads = [line for line in told[NEW].splitlines() if line.startswith("call:")]
+        heads = [line for line in fields[NEW].splitlines() if line.startswith("call:")]
         names = [head.partition(" ")[0] for head in heads]
         assert len(set(names)) == len(names)
-        assert "call:7.0 delegate" in told[NEW]
+        assert "call:7.0 delegate" in fields[NEW]
 
     run(main())
 

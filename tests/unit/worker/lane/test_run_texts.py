@@ -63,8 +63,8 @@ def test_texts_of_the_last_step_are_joined_and_thoughts_appended_where_an_agent_
         rationales = [attempt["rationale"] for attempt in events(stage.broker, ATTEMPTS)]
         assert rationales == ["CANARY-1", "CANARY-2"]
         assert "CANARY" not in str(events(stage.broker, STEPS, RUNS))
-        told = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
-        assert "CANARY" not in "".join(told)
+        texts = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
+        assert "CANARY" not in "".join(texts)
 
     run(main())
 
@@ -78,7 +78,7 @@ def test_an_agent_that_remembers_thoughts_is_told_them_and_no_other_event_has_th
         await finished(stage)
 
         assert "CANARY" not in str(events(stage.broker, STEPS, RESULTS))
-        told = ["".join(turn.text for turn in prompt.turns) for prompt in stage.provider.prompts]
-        assert ["CANARY" in text for text in told] == [False, True]
+        texts = ["".join(turn.text for turn in prompt.turns) for prompt in stage.provider.prompts]
+        assert ["CANARY" in text for text in texts] == [False, True]
 
     run(main())

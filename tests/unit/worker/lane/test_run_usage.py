@@ -38,8 +38,8 @@ def test_attempts_that_were_not_accepted_are_counted(*, is_killed: bool) -> None
         (result,) = events(stage.broker, RESULTS)
         used = [attempt["usage"] for attempt in events(stage.broker, ATTEMPTS)]
         assert len(used) >= 4
-        told = {name: sum(one[name] or 0 for one in used) for name in used[0]}
-        assert told["input_tokens"] > 0
-        assert result["run"]["usage"] == told
+        fields = {name: sum(one[name] or 0 for one in used) for name in used[0]}
+        assert fields["input_tokens"] > 0
+        assert result["run"]["usage"] == fields
 
     run(main())

@@ -304,10 +304,10 @@ def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_told_or_publi
         attempts = events(stage.broker, ATTEMPTS)
         assert [one["outcome"] for one in attempts] == ["step", "retry", "dead_letter"]
         assert attempts[0]["rationale"] == "CANARY"
-        told = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
+        texts = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
         for topic in (STEPS, RUNS, RESULTS, LEDGER):
             assert "CANARY" not in str(events(stage.broker, topic))
-        assert "CANARY" not in "".join(told[:3])
+        assert "CANARY" not in "".join(texts[:3])
 
     run(main())
 

@@ -114,7 +114,7 @@ def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> Non
         await asyncio.sleep(BOUND_S - 1)
         assert judge(watched).ready
         await asyncio.sleep(2)
-        told = judge(watched).reasons
+        reported = judge(watched).reasons
         coordinator.trouble = "GroupCoordinatorNotAvailableError: why"
         named = judge(watched).reasons
         for task in tasks:
@@ -123,7 +123,7 @@ def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> Non
         await stage.worker.drain()
 
         outside = "has been no member of the consumer group for 46 s: "
-        assert told == (f"{outside}it has never joined",)
+        assert reported == (f"{outside}it has never joined",)
         assert named == (
             f"{outside}the group has no coordinator (GroupCoordinatorNotAvailableError: why)",
         )

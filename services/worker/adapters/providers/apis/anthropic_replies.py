@@ -87,11 +87,14 @@ def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime
 
 def _refused(details: Any, facts: CallFacts) -> Refused:
     match details:
-        case {**told}:
-            said, category = told.get("explanation"), code_in(told.get("category"))
+        case {**stop_details}:
+            explanation, category = (
+                stop_details.get("explanation"),
+                code_in(stop_details.get("category")),
+            )
         case _:
-            said, category = None, None
-    reason = said if isinstance(said, str) and said.strip() else _REFUSED
+            explanation, category = None, None
+    reason = explanation if isinstance(explanation, str) and explanation.strip() else _REFUSED
     return Refused(clip(reason, REASON_BYTES_MAX), facts, category)
 
 

@@ -173,8 +173,8 @@ def _is_for_long(violation: Members) -> bool:
 def _delay_s(details: Sequence[Members]) -> float | None:
     """Seconds, as the detail `RetryInfo` tells them."""
     for detail in details:
-        told = detail.get("retryDelay")
-        match = _DELAY.fullmatch(told) if isinstance(told, str) else None
+        delay = detail.get("retryDelay")
+        match = _DELAY.fullmatch(delay) if isinstance(delay, str) else None
         if match:
             return min(float(match[1]), RETRY_AFTER_S_MAX)
     return None

@@ -92,8 +92,8 @@ class OllamaApi:
         if not self.connection.native:
             return None
         found = yield VERSION
-        told = json_in(found.body) if isinstance(found, HttpResponse) else None
-        version = told.get("version") if isinstance(told, dict) else None
+        body = json_in(found.body) if isinstance(found, HttpResponse) else None
+        version = body.get("version") if isinstance(body, dict) else None
         if not isinstance(version, str) or not _is_before(version, SCHEMAS_SINCE):
             return None
         return NotReady(

@@ -68,8 +68,8 @@ def lost_descriptions(
     As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON
     text. `without_place` are texts that one of several places may have lost.
     """
-    told = list(dict.fromkeys(_texts(wire)))
-    exactly, lines = {*told}, _as_lines(*told)
+    kept = list(dict.fromkeys(_texts(wire)))
+    exactly, lines = {*kept}, _as_lines(*kept)
     doubtful = _as_lines(*without_place)
     lost: dict[str, str] = {}
     room = DESCRIPTIONS_BYTES_MAX

@@ -102,21 +102,21 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
         renewal.start()
         await polls(reading, works, 1)
         there, away = FakeConsumer({0: 9}, 3, topics=(TOPIC,)), Silent({0: 9}, topics=())
-        told: list[str | None] = []
+        texts: list[str | None] = []
         for _ in range(8):
             await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
             with pytest.raises(KafkaTimeoutError):
                 await check_positions(away, TOPIC, {0: lifecycle(3)}, reading)
             await polls(reading, works, STUCK_S / 2)
-            told.append(reading.problem_of(0, STUCK_S))
+            texts.append(reading.problem_of(0, STUCK_S))
         assert consumers.made_at == []
         await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
         assert reading.unread_s(0) > 3.5 * STUCK_S
         await polls(reading, works, STUCK_S + 3)
         await renewal.stop()
 
-        assert told[0] is None
-        assert all(told[2:]), "no look that failed lets the wait begin again"
+        assert texts[0] is None
+        assert all(texts[2:]), "no look that failed lets the wait begin again"
         assert len(consumers.made_at) == 1, "now Kafka answers, and the consumer reads nothing"
 
     run(main())
@@ -150,10 +150,10 @@ def test_a_partition_without_a_leader_hides_no_other() -> None:
 
         assert set(reading.unread) == {0, 2}
         assert max(took_s) < 4
-        told = reading.problem_of(1, STUCK_S)
-        assert told is not None
-        assert "where partition 1 of the requests topic ends" in told
-        assert "LEADER_NOT_AVAILABLE" in told
+        reported = reading.problem_of(1, STUCK_S)
+        assert reported is not None
+        assert "where partition 1 of the requests topic ends" in reported
+        assert "LEADER_NOT_AVAILABLE" in reported
         consumer.without = None
         assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
         assert set(reading.unread) == {0, 1, 2}

@@ -38,10 +38,10 @@ def test_an_error_lasts_until_a_poll_goes_well() -> None:
             with pytest.raises(GroupAuthorizationFailedError):
                 await reading.watched(fails)
             await asyncio.sleep(5)
-        told = reading.problem(STUCK_S)
+        reported = reading.problem(STUCK_S)
         await reading.watched(works)
 
-        assert told == (
+        assert reported == (
             "requests have not been read for 15 s: no right to the consumer group acme.worker "
             "(GroupAuthorizationFailedError): grant the user Read on the group (Describe, to look "
             "at it)"

@@ -38,11 +38,11 @@ class Producer:
     ended: int = 0
 
     async def partitions_for(self, topic: str) -> set[int]:
-        said = self.looks.get(topic, "ok")
-        if said is SILENT:
+        reported = self.looks.get(topic, "ok")
+        if reported is SILENT:
             await asyncio.get_running_loop().create_future()
-        if isinstance(said, BaseException):
-            raise said
+        if isinstance(reported, BaseException):
+            raise reported
         return {0}
 
     async def begin_transaction(self) -> None:
@@ -52,10 +52,10 @@ class Producer:
         if topic == self.full:
             await asyncio.get_running_loop().create_future()
         found: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        said = self.sends.get(topic, "ok")
-        if isinstance(said, BaseException):
-            found.set_exception(said)
-        elif said is not SILENT:
+        reported = self.sends.get(topic, "ok")
+        if isinstance(reported, BaseException):
+            found.set_exception(reported)
+        elif reported is not SILENT:
             found.set_result(RecordMetadata(topic, 0, None, 0, 1, 0, 0))
         return found
 
@@ -114,8 +114,8 @@ def test_a_topic_that_is_not_found_is_found_out_before_the_transaction(found: Re
 
 
 @pytest.mark.parametrize("said", [SILENT, TOO_LARGE])
-def test_a_topic_that_takes_no_record_is_found_out_by_that(said: Reply) -> None:
-    producer = Producer(sends={name(ORDERS): said})
+def test_a_topic_that_takes_no_record_is_found_out_by_that(reply: Reply) -> None:
+    producer = Producer(sends={name(ORDERS): reply})
     error, left_alone = failing(producer, STEPS, ORDERS, ECHO)
 
     assert (error is not None, left_alone, producer.ended) == (True, {"orders"}, 0)
@@ -130,9 +130,9 @@ def test_a_topic_that_has_no_room_for_a_record_is_found_out_too() -> None:
 @pytest.mark.parametrize("said", [SILENT, ProducerFenced()])
 @pytest.mark.parametrize("also", [{}, {name(ORDERS): SILENT}])
 def test_what_fails_at_topics_of_ours_is_no_fault_of_a_toolset(
-    said: Reply, also: Mapping[str, Reply]
+    reply: Reply, also: Mapping[str, Reply]
 ) -> None:
-    producer = Producer(sends={name(STEPS): said, **also})
+    producer = Producer(sends={name(STEPS): reply, **also})
     error, left_alone = failing(producer, STEPS, ORDERS)
 
     assert (error is not None, left_alone) == (True, set())

@@ -112,9 +112,9 @@ def test_the_next_prompt_shows_it_and_says_what_was_wrong_first(dialect: Dialect
     *_, own, complaint = of.plan.prompt(of.request, made.prior).turns
 
     assert (own.role, json.loads(own.text)) == ("assistant", answer)
-    said = complaint.text
+    reported = complaint.text
     wrong = "found text that is no JSON from byte 0 on (city=Paris) at /actions/0/args: expected "
-    assert wrong in said
+    assert wrong in reported
 
 
 @EACH
@@ -132,11 +132,11 @@ def test_the_next_prompt_shows_it_and_says_what_was_wrong_first(dialect: Dialect
 def test_nothing_of_it_is_told_where_some_may_be_for_auditors_alone(
     dialect: DialectName, ref: SchemaRef, answer: JsonValue
 ) -> None:
-    told = outcome(case_of(ref, dialect), answer)
-    problem = the_problem(told)
+    reported = outcome(case_of(ref, dialect), answer)
+    problem = the_problem(reported)
     assert problem.found
-    assert isinstance(told, RetryRequest)
-    assert "s3cret" in told.model_dump_json(include={"prior"})
+    assert isinstance(reported, RetryRequest)
+    assert "s3cret" in reported.model_dump_json(include={"prior"})
 
     untold = outcome(case_of(ref, dialect, "why"), answer)
     letter = outcome(case_of(ref, dialect, "why"), answer, spent=3)
@@ -153,9 +153,9 @@ def test_who_may_not_see_answers_is_told_what_was_wrong_without_a_word_of_them()
     problem = the_problem(made)
     assert isinstance(made, RetryRequest)
 
-    for said in (problem_text(problem), failure_text(made.failure)):
-        assert "s3cret" not in said
-        assert said.index("no JSON from byte 0 on") < said.index("Its arguments")
+    for text in (problem_text(problem), failure_text(made.failure)):
+        assert "s3cret" not in text
+        assert text.index("no JSON from byte 0 on") < text.index("Its arguments")
     assert written_text(made.failure) == "/actions/0/args, around byte 0: city=s3cret"
 
 

@@ -48,9 +48,9 @@ def texts(run: Run, *, finish: bool = False) -> list[str]:
 
 
 def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> None:
-    told = texts(grown(Run(definition()), 1))
+    reported = texts(grown(Run(definition()), 1))
 
-    assert told == [
+    assert reported == [
         (
             'assistant trusted: {"actions": [{"kind": "text_response", "content": "So."}, '
             '{"kind": "tool_call", "name": "orders.get", "args": {"order_id": "0"}}]}'
@@ -78,9 +78,9 @@ def test_what_was_told_stays_and_what_is_new_comes_behind_it() -> None:
     before: list[str] = []
     for _ in range(6):
         run = grown(run, 1)
-        told = texts(run)
-        assert told[: len(before)] == before
-        before = told
+        reported = texts(run)
+        assert reported[: len(before)] == before
+        before = reported
 
 
 def test_the_last_step_says_so() -> None:
@@ -95,8 +95,8 @@ def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
     gone: set[int] = set()
     for _ in range(20):
         run = grown(run, 1, "x" * 1_500)
-        told = texts(run)
-        elided = {n for n, text in enumerate(told) if '"kind": "elided"' in text}
+        reported = texts(run)
+        elided = {n for n, text in enumerate(reported) if '"kind": "elided"' in text}
         assert gone <= elided
         assert sum(len(one.content) for one in transcript(run).messages) <= 10_000
         gone = elided

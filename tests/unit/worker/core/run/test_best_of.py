@@ -30,8 +30,8 @@ CANDIDATES = tuple(
 
 
 def definition(best_of: BestOf | None = BEST_OF, **more: object) -> AgentDefinition:
-    said = {"name": "best", "version": 1, "instructions": "Help.", "best_of": best_of, **more}
-    return AgentDefinition.model_validate(said)
+    fields = {"name": "best", "version": 1, "instructions": "Help.", "best_of": best_of, **more}
+    return AgentDefinition.model_validate(fields)
 
 
 def schema() -> ResolvedSchema:
@@ -70,8 +70,8 @@ def test_the_ids_of_the_proposals_are_all_that_a_selector_can_name() -> None:
         [],
     ],
 )
-def test_nothing_else_is_a_choice(said: object) -> None:
-    assert not isinstance(schema().read(said), Accepted)  # type: ignore[arg-type]
+def test_nothing_else_is_a_choice(reply: object) -> None:
+    assert not isinstance(schema().read(reply), Accepted)  # type: ignore[arg-type]
 
 
 def test_a_long_proposal_is_told_by_its_beginning() -> None:
@@ -174,9 +174,9 @@ def test_settings_say_what_cannot_be(more: dict[str, object]) -> None:
 
 def test_settings_are_as_the_page_on_agents_has_them() -> None:
     table = {"n": 3, "propose": "proposal", "select": "selection"}
-    said = AgentSettings.model_validate({"instructions": "Help.", "best_of": table})
+    reported = AgentSettings.model_validate({"instructions": "Help.", "best_of": table})
 
-    assert said.best_of == BestOf(n=3, propose="proposal")
+    assert reported.best_of == BestOf(n=3, propose="proposal")
 
 
 def test_a_published_answer_is_looked_at_by_its_published_form() -> None:

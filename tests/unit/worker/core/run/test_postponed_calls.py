@@ -69,8 +69,8 @@ def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
         seconds += AGAIN_S
         change = transitions.time_passed(change.run, at(seconds, "orders"))
         assert seconds <= TIMEOUT_S
-    told = {"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "no"}
-    assert outcomes(change) == [told, told]
+    fields = {"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "no"}
+    assert outcomes(change) == [fields, fields]
     assert change.run.open == ()
 
 

@@ -97,13 +97,13 @@ def test_a_schema_admits_what_is_read_and_is_a_schema() -> None:
 
 
 def test_texts_of_whoever_serves_a_tool_are_not_in_the_schema() -> None:
-    told: JsonObject = {
+    fields: JsonObject = {
         "type": "object",
         "title": "CANARY-1",
         "description": "CANARY-2",
         "properties": {"description": {"type": "string", "description": "CANARY-3"}},
     }
-    resolved = step_schema(definition(tool("orders.get", told, description="CANARY-4")))
+    resolved = step_schema(definition(tool("orders.get", fields, description="CANARY-4")))
 
     text = json.dumps(resolved.schema)
     assert "CANARY" not in text
@@ -206,10 +206,10 @@ def test_text_in_the_place_of_an_answer_is_the_answer_of_a_text_run() -> None:
 @pytest.mark.parametrize("of_agent", ["retry", "text"])
 def test_what_the_request_says_of_text_goes_before_its_agent(of_agent: Any) -> None:
     of = definition(malformed=of_agent)
-    for said in ("retry", "text"):
-        resolved = resolve_step(of, final(), must_finish=False, malformed=said)
+    for text in ("retry", "text"):
+        resolved = resolve_step(of, final(), must_finish=False, malformed=text)
         assert isinstance(resolved, ResolvedSchema)
-        assert resolved.malformed_is_text == (said == "text")
+        assert resolved.malformed_is_text == (text == "text")
 
 
 def test_a_hostile_schema_of_a_tool_is_never_compiled() -> None:
@@ -247,11 +247,11 @@ def test_the_first_step_is_asked_as_the_request_with_the_agent_around_it() -> No
         ('"a text"', '"a text"'),
     ],
 )
-def test_what_is_taken_as_a_text_tells_no_thought(text: str, told: str | None) -> None:
+def test_what_is_taken_as_a_text_tells_no_thought(text: str, message: str | None) -> None:
     from_text = step_schema(definition()).from_text
     assert from_text is not None
     read = from_text(text)
-    assert (read.answer if isinstance(read, Accepted) else None) == told
+    assert (read.answer if isinstance(read, Accepted) else None) == message
 
     shows = step_schema(definition(show_thoughts=True)).from_text
     assert shows is not None

@@ -274,8 +274,8 @@ def test_a_person_is_asked_once_anything_untrusted_was_read() -> None:
     second = taken(read.run, call())
 
     assert sent(second) == []
-    told = asked(context={"instructions": "x", "facts": [{"name": "f", "value": 1}]})
-    assert inputs(of=told).request.context.facts[0].trust == "untrusted"
+    reported = asked(context={"instructions": "x", "facts": [{"name": "f", "value": 1}]})
+    assert inputs(of=reported).request.context.facts[0].trust == "untrusted"
 
 
 def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() -> None:
@@ -284,8 +284,8 @@ def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() ->
     stopped = transitions.stopped(change.run, Cancelled(by="me", reason="why"), inputs(1))
 
     assert ended(stopped) == [("1.0", "cancelled"), ("1.1", "cancelled")]
-    (told,) = [event for event in stopped.written if isinstance(event, ToolCancel)]
-    assert told.call_id == "r-1.call.1.0"
+    (reported,) = [event for event in stopped.written if isinstance(event, ToolCancel)]
+    assert reported.call_id == "r-1.call.1.0"
 
 
 # What holds after anything.
@@ -310,8 +310,8 @@ class Story:
                 wanted = [call("orders.pay" if (n + which) % 2 else "orders.get") for n in range(3)]
                 self.take(taken(self.run, *wanted, call("orders.rm"), seconds=self.now_s))
             case 2 if calls:
-                said = result(calls[-1 - which % len(calls)])
-                self.take(transitions.result_came(self.run, said, inputs(self.now_s)))
+                reported = result(calls[-1 - which % len(calls)])
+                self.take(transitions.result_came(self.run, reported, inputs(self.now_s)))
             case 3:
                 self.take(transitions.time_passed(self.run, inputs(self.now_s)))
             case 4 | 5 if self.run.steps:
@@ -323,8 +323,8 @@ class Story:
         asked_for = [event for event in self.written if isinstance(event, ApprovalRequested)]
         if asked_for:
             one = asked_for[-1 - which % len(asked_for)]
-            said = approval(Change(self.run, (one,)), decision)
-            self.take(transitions.approval_came(self.run, said, inputs(self.now_s)))
+            reported = approval(Change(self.run, (one,)), decision)
+            self.take(transitions.approval_came(self.run, reported, inputs(self.now_s)))
 
     def take(self, change: Change | None) -> None:
         if change:
