@@ -56,6 +56,6 @@ def _installed() -> Path:
         return path
     raise SetupError(
         "The console's tests need a Chromium, and none could be installed "
-        f"({message.splitlines()[-1] if message else 'no reason given'}): install one (on Debian and "
-        f"Ubuntu, apt-get install chromium), or name its path in {OWN}."
+        f"({message.splitlines()[-1] if message else 'no reason given'}): install one "
+        f"(on Debian and Ubuntu, apt-get install chromium), or name its path in {OWN}."
     )

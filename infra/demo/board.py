@@ -25,7 +25,7 @@ class Row:
     offset: int
     attempts: int = 0
     tokens: int = 0
-    said: str = ""
+    text: str = ""
     terminals: tuple[Terminal, ...] = ()
 
     @property
@@ -97,12 +97,12 @@ def _after(row: Row, seen: DecodedRecord) -> Row:
             attempts = max(row.attempts, attempt.attempt)
             return replace(row, attempts=attempts, tokens=row.tokens + tokens)
         case RetryRequest() as retry if not row.terminals:
-            return replace(row, said=retry_text(retry.failure))
+            return replace(row, text=retry_text(retry.failure))
         case Step() as step if not row.terminals:
-            return replace(row, said=step_text(step))
+            return replace(row, text=step_text(step))
         case (Result() | UnvalidatedResult() | Refusal() | DeadLetter()) as terminal:
             message = outcome_text(terminal)
-            return replace(row, said=message, terminals=(*row.terminals, terminal))
+            return replace(row, text=message, terminals=(*row.terminals, terminal))
         case _:
             return row
 

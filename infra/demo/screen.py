@@ -80,11 +80,11 @@ class PlainLines:
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the rows that say something new."""
-        texts = {row.case.name: row.said for row in self._rows}
+        texts = {row.case.name: row.text for row in self._rows}
         at_s = time.monotonic() - self._began
         for row in rows:
-            if row.said and row.said != texts[row.case.name]:
-                line = f"{at_s:6.1f} s  {row.case.name:20} {row.case.asked:20} {row.said}"
+            if row.text and row.text != texts[row.case.name]:
+                line = f"{at_s:6.1f} s  {row.case.name:20} {row.case.asked:20} {row.text}"
                 self._console.print(line, markup=False, soft_wrap=True)
         self._rows = rows
 
@@ -124,7 +124,7 @@ def _cells(row: Row, open_s: float) -> Sequence[Text | str]:
         row.case.name,
         row.case.asked,
         str(row.attempts or ""),
-        Text(row.said, style),
+        Text(row.text, style),
         f"{took_s:.1f} s",
         f"{row.tokens:,}" if row.tokens else "",
     )

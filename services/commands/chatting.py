@@ -26,7 +26,7 @@ from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
 from services.settings import from_environment
 
-SAID_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
+CHAT_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
 INSTRUCTIONS = "Answer the last message of the conversation."
 
 
@@ -41,7 +41,7 @@ class Chat:
     workflow_id: str
     budget: Budget
     profile: str | None = None
-    said: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
 
     @classmethod
     def of(cls, agent: str, workflow_id: str | None, profile: str | None, attempts: int) -> Self:
@@ -54,14 +54,14 @@ class Chat:
 
     def turn(self, text: str, request_id: str) -> Request:
         """The request of the next turn."""
-        self.said.append(Message(role="user", content=text, trust="trusted"))
+        self.messages.append(Message(role="user", content=text, trust="trusted"))
         self._forget()
         given: dict[str, Any] = {} if self.profile is None else {"profile": self.profile}
         return Request(
             request_id=request_id,
             workflow_id=self.workflow_id,
             answer_schema=TextRef(),
-            context=Context(instructions=INSTRUCTIONS, messages=tuple(self.said)),
+            context=Context(instructions=INSTRUCTIONS, messages=tuple(self.messages)),
             agent=self.agent,
             budget=self.budget,
             **given,
@@ -70,15 +70,17 @@ class Chat:
     def take(self, terminal: Terminal | None) -> bool:
         """An answer is remembered; a turn without one is not, and may be said again."""
         if isinstance(terminal, Result):
-            self.said.append(Message(role="assistant", content=str(terminal.answer)))
+            self.messages.append(Message(role="assistant", content=str(terminal.answer)))
             return True
-        self.said.pop()
+        self.messages.pop()
         return False
 
     def _forget(self) -> None:
-        size = sum(len(message.content.encode()) for message in self.said)
-        while len(self.said) > 1 and (size > SAID_BYTES_MAX or len(self.said) > MESSAGES_MAX):
-            size -= len(self.said.pop(0).content.encode())
+        size = sum(len(message.content.encode()) for message in self.messages)
+        while len(self.messages) > 1 and (
+            size > CHAT_BYTES_MAX or len(self.messages) > MESSAGES_MAX
+        ):
+            size -= len(self.messages.pop(0).content.encode())
 
 
 def converse(chat: Chat, config: Path | None, timeout_s: float, *, as_json: bool) -> bool:

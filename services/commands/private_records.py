@@ -113,7 +113,7 @@ class LaneContents:
         for topic, gaps in ((LEDGER, self._numbers), (RUNS, self._gaps)):
             for offset, gap in gaps.missing():
                 self.unreadable.append(Unreadable(self._followers[topic, offset], Fault(gap)))
-        statement, why = self._records.said, wrong.get(self.partition)
+        statement, why = self._records.statement, wrong.get(self.partition)
         if statement and why:
             self.unreadable.append(
                 Unreadable(self._stored[statement.offset], Fault(f"{why}; {_SHUT}"))

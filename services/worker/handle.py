@@ -2,7 +2,8 @@
 
 Its record was admitted to the lane before (core/request/admit.py), and it has waited in the lane's
 queue since. Each verb gives what the next one needs, or a value that says why there is no call now.
-What is done about requests that may end their worker is part of `admit` (lane/precautions.py).
+Precautions for requests that may end their worker are part of `admit`
+(lane/crash_precautions.py).
 """
 
 from typing import assert_never

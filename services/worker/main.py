@@ -31,7 +31,7 @@ from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
 from services.worker.adapters.kafka.coordinator import Coordinator
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.intake import Inbox
-from services.worker.adapters.kafka.lives import lives_of
+from services.worker.adapters.kafka.lane_factory import lane_factory
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.other_groups import OtherGroups
 from services.worker.adapters.kafka.position_check import check_positions
@@ -110,10 +110,10 @@ async def run(
 
 def _on_hang_up() -> asyncio.Event:
     """Set by SIGHUP, from now on; a process of several was started with the signal blocked."""
-    heard = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, heard.set)
+    reload_requested = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload_requested.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
-    return heard
+    return reload_requested
 
 
 async def _serve(
@@ -132,8 +132,8 @@ async def _serve(
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
 
-    new_life = lives_of(context, kafka, options, consumer, read_monitor, clock)
-    membership = Membership(consumer.current, new_life, partial(_share_out, context))
+    new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor, clock)
+    membership = Membership(consumer.current, new_lane_lifecycle, partial(_share_out, context))
     inbox = Inbox(consumer.current, membership)
     broker = RequestBroker(kafka, consumer)
     subscriber = subscribe(broker, kafka, topic, membership, inbox.take)

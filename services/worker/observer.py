@@ -126,7 +126,9 @@ class WorkerCounters:
     forwarded: int = 0
     unreadable: int = 0  # records that no client can read, each with its dead letter
     unread: int = 0  # requests that retention deleted before they were read
-    unheard: int = 0  # results and controls that nothing waits for: late, double, or not readable
+    ignored_signals: int = (
+        0  # results and controls that nothing waits for: late, double, or not readable
+    )
     held: int = 0  # retries in memory
     requests: int = 0  # in memory, as backpressure counts them
     lanes: int = 0  # that take requests in

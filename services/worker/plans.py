@@ -16,9 +16,9 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run import child_problems
 from services.worker.core.run.agents import Agents, Tools
-from services.worker.core.run.asking import asking, told_so_far
-from services.worker.core.run.begun import begun
 from services.worker.core.run.delegation import may_delegate
+from services.worker.core.run.new_run import new_run
+from services.worker.core.run.next_step import next_step_request, transcript_of_run
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
@@ -204,7 +204,7 @@ class Planner:
             return definition
         texts = request.model_dump_json(), definition.model_dump_json()
         is_too_large = sum(len(text.encode()) for text in texts) > RUN_BYTES_MAX
-        return RequestTooLarge() if is_too_large else begun(definition, request)
+        return RequestTooLarge() if is_too_large else new_run(definition, request)
 
     async def plan_step(self, request: Request, run: Run, *, is_last_attempt: bool) -> Plan | Cause:
         """How the next step of a run is asked; a run that cannot make another must finish."""
@@ -218,10 +218,10 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         asked, wire = compiled
-        transcript = told_so_far(request, run, backend.facts.input_tokens)
+        transcript = transcript_of_run(request, run, backend.facts.input_tokens)
         if run.steps and not transcript.fits:
             return RunExhausted(which="transcript")
-        step = asking(request, run, transcript, must_finish=finishes)
+        step = next_step_request(request, run, transcript, must_finish=finishes)
         return Plan(
             backend.facts,
             asked,

@@ -31,7 +31,7 @@ class MeasuredClock(Clock, Protocol):
         """Seconds on a clock that is never set, from an arbitrary moment."""
         ...
 
-    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+    def set_broker_time(self, broker_ms: int, before_s: float, after_s: float) -> None:
         """The broker's clock showed so many milliseconds between two moments of `steady_s`."""
         ...
 

@@ -69,8 +69,8 @@ def test_what_is_passed_by_counts_no_more() -> None:
     assert records.skip(skipped(5, b"wrong")) is not None
     assert records.last == lane(8)
     assert records.skip(skipped(6, b"worse")) is not None
-    assert records.said is not None
-    assert records.said.offset == 3
+    assert records.statement is not None
+    assert records.statement.offset == 3
     assert records.skip(skipped(6, b"worse")) is None
     records.end()
     assert records.last is None

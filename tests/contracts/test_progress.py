@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerbus.client import Progress, Waiting
-from answerbus.client.progress import told
+from answerbus.client.progress import with_retries
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.outcome import Result, RetryRequest
@@ -38,7 +38,7 @@ async def test_retries_that_came_before_the_outcome_are_told_first(
         retries.put_nowait(retry)
     terminal.set_result(result)
 
-    assert await told(terminal, "r", retries, heard.append) == result
+    assert await with_retries(terminal, "r", retries, heard.append) == result
     assert heard == [retry, retry]
 
 
@@ -52,14 +52,14 @@ async def test_a_failure_ends_the_wait(retry: RetryRequest) -> None:
         terminal.set_exception(ConnectionError("closed"))
 
     with pytest.raises(ConnectionError, match="closed"):
-        await told(terminal, "r", retries, end)
+        await with_retries(terminal, "r", retries, end)
     assert [type(one) for one in heard] == [Waiting]
 
 
 async def test_nothing_is_left_behind_when_the_wait_is_cancelled(retry: RetryRequest) -> None:
     terminal: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
     retries: asyncio.Queue[RetryRequest] = asyncio.Queue()
-    waiting = asyncio.create_task(told(terminal, "r", retries, lambda _: None))
+    waiting = asyncio.create_task(with_retries(terminal, "r", retries, lambda _: None))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

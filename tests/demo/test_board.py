@@ -68,12 +68,12 @@ def board(*events: Event) -> Sequence[Row]:
 def test_an_outcome_ends_the_row_that_it_is_about() -> None:
     first, broken, again = board(result(), letter(0, 0))
 
-    assert (first.said, first.is_done, seconds(first.terminals[0])) == (
+    assert (first.text, first.is_done, seconds(first.terminals[0])) == (
         "result: dep_bump",
         True,
         2.5,
     )
-    assert (broken.said, seconds(broken.terminals[0])) == ("dead letter: hostile_schema", 1.0)
+    assert (broken.text, seconds(broken.terminals[0])) == ("dead letter: hostile_schema", 1.0)
     assert again == ROWS[2]
     assert again.is_done
 
@@ -100,9 +100,9 @@ def test_a_step_says_which_tools_it_has_called() -> None:
     called = step.model_copy(update={"request_id": "r-1", "n": 2})
     first, *_ = board(called)
 
-    assert first.said == f"step 2: {', '.join(call.tool for call in step.calls)}"
+    assert first.text == f"step 2: {', '.join(call.tool for call in step.calls)}"
     assert not first.is_done
-    assert board(called, result())[0].said == "result: dep_bump"
+    assert board(called, result())[0].text == "result: dep_bump"
 
 
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:

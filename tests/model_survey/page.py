@@ -59,7 +59,8 @@ def summary(rows: Sequence[Row]) -> str:
         f"accepted {whole.looser} that `jsonschema` refuses. Of the raw answers to contracts and "
         f"inline schemas, {raw.ended} ended by themselves: {raw.fit_wire} of these fit the wire, "
         f"{raw.raw_valid} are valid under the schema that was asked for. Where the server is told "
-        f"the whole schema, so that the result has no notes, {reported.raw_valid} of {reported.ended} are."
+        "the whole schema, so that the result has no notes, "
+        f"{reported.raw_valid} of {reported.ended} are."
     )
 
 
@@ -109,8 +110,8 @@ def _mending(rows: Sequence[Row], again: Sequence[Row]) -> str:
             f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} | {control} |"
         )
     message = (
-        f"Of those that failed at first, {_later(reported, len(rows))} were valid later when told what "
-        f"was wrong, and {_later(anew, len(rows))} when asked anew."
+        f"Of those that failed at first, {_later(reported, len(rows))} were valid later when told "
+        f"what was wrong, and {_later(anew, len(rows))} when asked anew."
     )
     return "\n".join([*lines, "", message, "", _table("rule", rows)])
 

@@ -15,7 +15,7 @@ from services.worker.core.attempt.reply import Reply, is_counted
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.outcome import call
-from services.worker.lane import left_over, opening, recovery, request_task
+from services.worker.lane import opening, orphaned_calls, recovery, request_task
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -149,11 +149,11 @@ def _refund() -> AbstractContextManager[object]:
 
 
 def _no_write_off() -> AbstractContextManager[object]:
-    return mock.patch.object(recovery, "settle_left_over", return_value=[])
+    return mock.patch.object(recovery, "settle_orphaned_calls", return_value=[])
 
 
 def _write_off_refunds() -> AbstractContextManager[object]:
-    return mock.patch.object(left_over, "write_off", give_back)
+    return mock.patch.object(orphaned_calls, "write_off", give_back)
 
 
 def _no_proof() -> AbstractContextManager[object]:
@@ -186,7 +186,7 @@ def _forgets_suspects() -> AbstractContextManager[object]:
     def mutated(*_: object) -> Suspects:
         return Suspects()
 
-    return mock.patch.object(left_over, "suspects_of", mutated)
+    return mock.patch.object(orphaned_calls, "suspects_of", mutated)
 
 
 def _is_account(record: OutRecord) -> bool:
@@ -274,7 +274,7 @@ MUTATIONS = (
     Mutation("an opening forgets who was suspect", _forgets_suspects),
     Mutation(
         "a lane that was opened often stays careful while it lasts",
-        lambda: mock.patch.object(OpenLane, "clear_caution"),
+        lambda: mock.patch.object(OpenLane, "leave_careful_mode"),
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),

@@ -14,7 +14,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
-from services.worker.lane.state import hearing
+from services.worker.lane.state import signals
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.ports import OutRecord
@@ -42,7 +42,7 @@ def _calls_before_the_step() -> AbstractContextManager[object]:
 
 def _position_alone() -> AbstractContextManager[object]:
     """The position behind results is written, and what they change goes with the next write."""
-    hear, kept = hearing.hear, dict[int, tuple[Any, ...]]()
+    hear, kept = signals.apply_signals, dict[int, tuple[Any, ...]]()
 
     def mutated(lane_state: LaneState, heard: Any, now: Any) -> Any:
         written = hear(lane_state, heard, now)

@@ -127,7 +127,7 @@ class Worker:
             await self._ask_for_the_time()
         self.context = self._new_context()
         self._read_monitor = ReadMonitor()
-        self.membership = Membership(self._current, self._new_life)
+        self.membership = Membership(self._current, self._new_lane_lifecycle)
         consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
         self._consumer = consumer
         inbox = Inbox(self._current, self.membership)
@@ -152,7 +152,7 @@ class Worker:
         """What a worker does at start; not every cluster answers."""
         before_s, cluster = self._clock.steady_s(), self._world.cluster
         told_ms = await cluster.ask(lambda: int(cluster.clock.now().timestamp() * 1000))
-        self._clock.told(told_ms, before_s, self._clock.steady_s())
+        self._clock.set_broker_time(told_ms, before_s, self._clock.steady_s())
 
     async def _drain(self, limit_s: float) -> None:
         await asyncio.wait([self._starting])  # it may still ask for the time
@@ -163,7 +163,7 @@ class Worker:
         await self._consumer.stop()
         self.has_ended = True
 
-    def _new_life(self, partition: int) -> Lifecycle:
+    def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         place = TopicPartition(TOPIC, partition)
         intake = PartitionIntake(self._current, self._read_monitor, place)
         used = self.context.partitions

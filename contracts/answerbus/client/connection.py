@@ -13,7 +13,7 @@ from answerbus.client.controls import PublishedControl, find_effect, publish_con
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.history import find_terminal
-from answerbus.client.progress import Published, Tell, retries_of, told
+from answerbus.client.progress import Published, Tell, retries_of, with_retries
 from answerbus.client.terminals import Terminals
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
@@ -76,7 +76,7 @@ class Connection:
                 return await _in_time(terminal, request, timeout_s)
             async with retries_of(self._bus, request.request_id, partition) as retries:
                 tell(await self.publish(request, trace))
-                waiting = told(terminal, request.request_id, retries, tell)
+                waiting = with_retries(terminal, request.request_id, retries, tell)
                 return await _in_time(waiting, request, timeout_s)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:

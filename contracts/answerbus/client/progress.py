@@ -60,7 +60,7 @@ async def retries_of(
         await asyncio.wait([task])
 
 
-async def told(
+async def with_retries(
     terminal: "asyncio.Future[Terminal]",
     request_id: str,
     retries: "asyncio.Queue[RetryRequest]",

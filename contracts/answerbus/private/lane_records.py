@@ -43,7 +43,7 @@ class LaneRecords:
         self._found.clear()
 
     @property
-    def said(self) -> LaneStatement | None:
+    def statement(self) -> LaneStatement | None:
         """The last that counts."""
         return self._found[-1] if self._found else None
 
@@ -69,8 +69,8 @@ class Agreement:
         """For an operator."""
         message = "; ".join(f"lane {number}: {why}" for number, why in self.wrong.items())
         return (
-            f"the lanes of this deployment disagree about its number of partitions ({message}): see "
-            "`answerbus lanes show`; `answerbus lanes skip` passes a wrong record by"
+            f"the lanes of this deployment disagree about its number of partitions ({message}): "
+            "see `answerbus lanes show`; `answerbus lanes skip` passes a wrong record by"
         )
 
 

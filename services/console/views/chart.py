@@ -129,7 +129,7 @@ def columns(
                 base -= size
                 parts.append(Part(name, round(base, 2), round(size, 2)))
         values_now = {name: values[number] for name, values in series.items()}
-        made.append(axis.column(number, said(values_now, unit, words), tuple(parts)))
+        made.append(axis.column(number, series_text(values_now, unit, words), tuple(parts)))
     return Chart(height, tuple(made), (), value_ticks(top, unit, height), axis.ticks)
 
 
@@ -159,13 +159,13 @@ def lines(
             elif is_alone:
                 segments.append(_segment(name, middle - width / 3, y, middle + width / 3, y))
     made = [
-        axis.column(n, said({name: v[n] for name, v in series.items()}, unit, words))
+        axis.column(n, series_text({name: v[n] for name, v in series.items()}, unit, words))
         for n in range(count)
     ]
     return Chart(height, tuple(made), tuple(segments), value_ticks(top, unit, height), axis.ticks)
 
 
-def said(
+def series_text(
     values: Mapping[str, float | None], unit: Unit, words: Mapping[str, str] | None = None
 ) -> str:
     """The values of a column in words; what is nought is left out."""

@@ -73,8 +73,8 @@ def _tree(run: RunNode, now: datetime, *, operator: bool) -> RunTree:
     begin, end = min(times, default=now), max(times, default=now)
     axis = TimeAxis(begin, max(end - begin, MS))
     head, *lines = [_drawn(node, axis) for node in nodes]
-    untold = max(0, len(lines) - LINES_DRAWN)
-    lines[:untold] = [replace(line, bars=()) for line in lines[:untold]]
+    not_drawn = max(0, len(lines) - LINES_DRAWN)
+    lines[:not_drawn] = [replace(line, bars=()) for line in lines[:not_drawn]]
     cut = max(0, len(lines) - LINES_SHOWN)
     return RunTree(head, lines[:cut], lines[cut:], axis.ticks, duration(axis.span / MS))
 

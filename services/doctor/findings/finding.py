@@ -8,7 +8,7 @@ Verdict = Literal["ok", "warning", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line; `said` says what is, and if that is not well, what to change."""
+    """One line; `statement` says what is, and if that is not well, what to change."""
 
     about: str
     verdict: Verdict

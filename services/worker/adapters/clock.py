@@ -55,7 +55,7 @@ class BrokerClock:
     def steady_s(self) -> float:
         return self._steady()
 
-    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+    def set_broker_time(self, broker_ms: int, before_s: float, after_s: float) -> None:
         self._distance = narrowed(self._distance, measured(broker_ms / 1000, before_s, after_s))
 
     @property

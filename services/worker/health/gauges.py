@@ -22,7 +22,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.FORWARDED, (), counters.forwarded
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
-    yield run_metrics.UNHEARD, (), counters.unheard
+    yield run_metrics.UNHEARD, (), counters.ignored_signals
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s

@@ -23,7 +23,7 @@ class LoopMonitor:
 
     def __init__(self) -> None:
         self.stalls = 0
-        self.standstill: Stall | None = None  # the last
+        self.last_stall: Stall | None = None  # the last
         self.ticked_at: float = asyncio.get_running_loop().time()
         self._lately: deque[Stall] = deque()
         self._due_at = self.ticked_at + TICK_S
@@ -45,7 +45,7 @@ class LoopMonitor:
         self.stalls += 1
         self._lately.append(stall)
         if late_s >= STANDSTILL_S:
-            self.standstill = stall
+            self.last_stall = stall
 
     def worst_s(self) -> float:
         """The longest stall of the last minute."""

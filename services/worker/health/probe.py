@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Probe:
-    """`ends` are the last ones known; `heard_at` is when the broker last answered, in loop time.
+    """`ends` are the last ones known; `answered_at` is when the broker last answered, in loop time.
 
     `diagnose` says why it refuses clients, or None if it merely does not answer.
     """
@@ -26,7 +26,7 @@ class Probe:
         diagnose: Callable[[], Awaitable[str | None]] | None = None,
     ) -> None:
         self.ends: Mapping[int, int] = {}
-        self.heard_at: float = asyncio.get_running_loop().time()
+        self.answered_at: float = asyncio.get_running_loop().time()
         self.missing: str | None = None  # Kafka answers that there is no such topic
         self.trouble: str | None = None  # why the last question was not answered
         self._ask, self._diagnose = ask, diagnose
@@ -38,9 +38,9 @@ class Probe:
     async def _round(self) -> None:
         try:
             self.ends = await self._ask()
-            self._heard(None)
+            self._answered(None)
         except TopicMissing as error:
-            self._heard(str(error))
+            self._answered(str(error))
         except BaseException as error:
             if was_cancelled(error):
                 raise
@@ -51,11 +51,11 @@ class Probe:
     async def _cause(self) -> str | None:
         return await self._diagnose() if self._diagnose else None
 
-    def _heard(self, missing: str | None) -> None:
-        self.heard_at, self.missing = asyncio.get_running_loop().time(), missing
+    def _answered(self, missing: str | None) -> None:
+        self.answered_at, self.missing = asyncio.get_running_loop().time(), missing
         self.trouble = None
 
     @property
     def silent_s(self) -> float:
         """Since the broker last answered."""
-        return asyncio.get_running_loop().time() - self.heard_at
+        return asyncio.get_running_loop().time() - self.answered_at

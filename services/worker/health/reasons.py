@@ -12,8 +12,8 @@ OPENING_S = 2.0  # most lanes open faster
 
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
-    yield _standstill(inputs) or _kafka(inputs)
-    yield _restless(inputs.membership)
+    yield _recent_stall(inputs) or _kafka(inputs)
+    yield _rebalances_often(inputs.membership)
     yield not_read(inputs)
     yield clock_problem(inputs.clock_ahead_s())
     yield _opening(inputs.membership)
@@ -65,7 +65,7 @@ def _outside(inputs: HealthInputs) -> str:
     return "the group rebalances" if inputs.membership.was_member else "it has never joined"
 
 
-def _restless(membership: Membership) -> str | None:
+def _rebalances_often(membership: Membership) -> str | None:
     if not membership.rebalances_often:
         return None
     return (
@@ -74,13 +74,13 @@ def _restless(membership: Membership) -> str | None:
     )
 
 
-def _standstill(inputs: HealthInputs) -> str | None:
+def _recent_stall(inputs: HealthInputs) -> str | None:
     """After it stood still a worker may own nothing any more, and not know it yet."""
-    stall, now = inputs.loop_monitor.standstill, asyncio.get_running_loop().time()
+    stall, now = inputs.loop_monitor.last_stall, asyncio.get_running_loop().time()
     if stall is None:
         return None
     stood = f"the process stood still for {stall.lasted_s:.0f} s"
-    if inputs.probe.heard_at <= stall.ended_at:
+    if inputs.probe.answered_at <= stall.ended_at:
         return f"{stood}, and Kafka has not answered since"
     session_s = inputs.bounds.session_s
     has_been_evicted = stall.lasted_s >= session_s

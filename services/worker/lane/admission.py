@@ -14,7 +14,7 @@ from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
-from services.worker.lane import precautions
+from services.worker.lane import crash_precautions
 from services.worker.lane.lane import Lane
 from services.worker.lane.steps import Prepared
 from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
@@ -132,7 +132,7 @@ class LaneAdmission:
 
     async def _admitted(self) -> LaneCallPlace | NoCall:
         lane, ticket = self._lane, self._ticket
-        if cause := precautions.end_without_look(lane, ticket):
+        if cause := crash_precautions.cause_without_preparation(lane, ticket):
             return Unanswerable(cause)
         plan = await self._prepare()
         if isinstance(plan, ComputedStep):
@@ -143,7 +143,7 @@ class LaneAdmission:
         if backend is None:
             return Later(AGAIN_AT_ONCE_S)  # and plan anew
         lease = CallLease(backend.limiter, lane.context.slots)
-        isolation = precautions.isolation_lease(lane, ticket)
+        isolation = crash_precautions.isolation_lease(lane, ticket)
         self._leases = lease, isolation
         if not await self._has_entered(plan, backend, lease, isolation):
             if ticket.cancelled:
@@ -152,7 +152,7 @@ class LaneAdmission:
             has_time = self._seconds_left() > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
         if isolation.is_alone:
-            mark = precautions.lone_call_mark(lane, ticket)
+            mark = crash_precautions.lone_call_mark(lane, ticket)
             await mark.__aenter__()
             self._mark = mark
         return LaneCallPlace(lane, ticket, plan, backend, lease, isolation)

@@ -12,7 +12,7 @@ EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts i
 ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
 
 
-def crowd_max(limits: Limits) -> int:
+def workflow_share_max(limits: Limits) -> int:
     """Of how many requests of one workflow a lane counts the number, and not only the bytes."""
     most = min(limits.lane_requests_max, ROUNDS_AHEAD * limits.max_in_flight)
     return max(most // CROWD_FACTOR, 1)
@@ -51,13 +51,13 @@ class Backpressure:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
 
         Neither a workflow with thousands of requests nor thousands of retries that wait for hours
-        keep others from being read: the first count for less, and beyond `crowd_max` only by their
-        bytes, the second have a limit of their own. Requests for an `unavailable` profile count for
-        less, too.
+        keep others from being read: the first count for less, and beyond `workflow_share_max` only
+        by their bytes, the second have a limit of their own. Requests for an `unavailable` profile
+        count for less, too.
         """
         pressing = queue.pressing(unavailable)
-        crowd = max(len(queue) - pressing - queue.held - queue.excess, 0)
-        requests = pressing + crowd // CROWD_FACTOR
+        crowded_out = max(len(queue) - pressing - queue.held - queue.excess, 0)
+        requests = pressing + crowded_out // CROWD_FACTOR
         self._count(queue.held, requests, lanes=1)
         held_bytes = queue.bytes + queue.excess * EXCESS_BYTES
         load = self._load(requests, held_bytes + backlog_bytes)

@@ -16,7 +16,6 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.calls import Calls
-from services.worker.lane.state.hearing import SpokenRecord, hear
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.machine import (
     HAS_PRODUCER,
@@ -26,6 +25,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane.state.signals import SignalRecord, apply_signals
 from services.worker.lane.ticket_work import work_on
 from services.worker.lane.waits import Waits
 from services.worker.lane.wakeup import Wakeup
@@ -79,7 +79,7 @@ class Lane:
 
     @property
     def state(self) -> State:
-        """Where it stands; only `hear` changes it."""
+        """Where it stands; only `handle_event` changes it."""
         return self._machine.state
 
     @property
@@ -104,10 +104,10 @@ class Lane:
         """Since the lane last got anything done."""
         return self.open.failed_openings if self.open else self._failed_openings
 
-    def hear(self, event: Event) -> tuple[Action, ...]:
+    def handle_event(self, event: Event) -> tuple[Action, ...]:
         """Change state, and with it who may go on; gives what its life has to do."""
         before = self.state
-        effects = self._machine.hear(event)
+        effects = self._machine.handle_event(event)
         if self.state is not before:
             self.entered_at = _now()
         _switch(self.writable, on=self.state in HAS_PRODUCER)
@@ -116,13 +116,13 @@ class Lane:
             self._wakeup.cancel()
         return effects
 
-    def part(self) -> Outbox | None:
+    def detach(self) -> Outbox | None:
         """Let go of what only an open lane has, once it is none; gives what is to be closed."""
         if self.open is None or self.state in HAS_PRODUCER:
             return None
         self._failed_openings = self.open.failed_openings
-        parted, self.open = self.open, None
-        return parted.outbox
+        detached, self.open = self.open, None
+        return detached.outbox
 
     def deliver(self, arrivals: Sequence[Arrival]) -> None:
         """Take records in; never waits. Those that come while the lane is not open come again."""
@@ -149,11 +149,11 @@ class Lane:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
-    def hear_said(self, here: OpenLane, heard: Sequence[SpokenRecord]) -> None:
-        """Apply what tool servers and people say, if the lane is still the one it was read for."""
+    def apply_signals(self, here: OpenLane, signals: Sequence[SignalRecord]) -> None:
+        """Apply results and controls, if the lane is still the one that they were read for."""
         if self.state is not State.OPEN or self.open is not here:
             return
-        here.put(hear(here.lane_state, heard, self.context.clock.now()))
+        here.put(apply_signals(here.lane_state, signals, self.context.clock.now()))
         self.progressed()
         self.pump()
 
@@ -163,7 +163,7 @@ class Lane:
         if self.state is not State.OPEN or here is None:
             return
         queue, now = here.lane_state.queue, self.context.clock.now()
-        here.clear_caution(now)
+        here.leave_careful_mode(now)
         here.pack_ids(now)
         for ending in here.ending(self.waits, now):
             self._start(ending)

@@ -67,14 +67,14 @@ class Lifecycle:
         self._backoff = ReopenBackoff()
         self._stay: FairTimer | None = None
         self._drained_by = 0.0  # loop time
-        self._parted: Outbox | None = None  # of a producer that was lost, to be closed
+        self._detached: Outbox | None = None  # of a producer that was lost, to be closed
         self._closed = asyncio.Event()
 
     def on(self, event: Event) -> None:
         """Something happened to the lane. Returns at once: callbacks of rebalances may not wait."""
         lane, before = self.lane, self.lane.state
-        effects = lane.hear(event)
-        self._parted = lane.part() or self._parted
+        effects = lane.handle_event(event)
+        self._detached = lane.detach() or self._detached
         if effects or lane.state is not before:
             self._limit_stay(event)
         for effect in effects:
@@ -130,7 +130,7 @@ class Lifecycle:
     async def _open(self, *, prove: bool, after_s: float = 0.0) -> None:
         lane = self.lane
         await asyncio.sleep(after_s)
-        await self._close_parted()
+        await self._close_detached()
         try:
             opened = await open_lane(
                 lane, self._intake, self._new_shard, self._on_producer_lost, prove=prove
@@ -184,7 +184,7 @@ class Lifecycle:
 
     async def _await_return(self) -> None:
         self.lane.recovered = None  # its new owner writes on
-        await self._close_parted()
+        await self._close_detached()
         self.lane.backpressure.reset()
         if not self.lane.calls:
             self._say(Event.CALLS_ENDED)
@@ -198,15 +198,15 @@ class Lifecycle:
             lane.cancellation.of(task)
         if ending:
             await asyncio.wait(ending, timeout=CLEAN_UP_S)
-        await self._close_parted()
+        await self._close_detached()
         lane.backpressure.reset()
         lane.offset_gaps.close()
         self._closed.set()
 
-    async def _close_parted(self) -> None:
-        if self._parted:
-            await self._parted.close()
-            self._parted = None
+    async def _close_detached(self) -> None:
+        if self._detached:
+            await self._detached.close()
+            self._detached = None
 
     def _say(self, event: Event) -> None:
         """What a step ends with, unless another has taken its place."""

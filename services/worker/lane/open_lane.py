@@ -10,9 +10,9 @@ from answerbus.topics import TOOL_RESULTS, Topic
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.outbox import Outbox
-from services.worker.lane.state.hearing import overdue
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.signals import overdue
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 from services.worker.lane.waits import Waits
 
@@ -32,7 +32,7 @@ class OpenLane:
     is_careful: bool
     stable_at: float  # loop time
     trials_from: float  # loop time
-    heard_until: datetime | None = None  # all that was said to its runs before that is applied
+    signals_applied_until: datetime | None = None  # up to then, all signals to its runs are applied
     packing: "asyncio.Future[float] | None" = None
     packs_at: float = 0.0  # loop time
 
@@ -44,7 +44,7 @@ class OpenLane:
         """Write what only the rightful owner of the partition can. Raises LaneLost."""
         return self.put(self.lane_state.ownership_record(now))
 
-    def clear_caution(self, now: datetime) -> None:
+    def leave_careful_mode(self, now: datetime) -> None:
         """A lane that has lasted for a while was not ended by what it holds, busy or not."""
         if asyncio.get_running_loop().time() < self.stable_at:
             return
@@ -88,23 +88,23 @@ class OpenLane:
 
         A result may wait to be read: it came while no worker was there, or while this one was slow.
         """
-        if self.heard_until is None:
+        if self.signals_applied_until is None:
             return
-        if written := overdue(self.lane_state, min(self.heard_until, now), now):
+        if written := overdue(self.lane_state, min(self.signals_applied_until, now), now):
             self.put(written)
 
-    def must_hear(self, now: datetime) -> bool:
+    def must_apply_signals(self, now: datetime) -> bool:
         """Whether the time of a call is over, and what was said until then is not all heard."""
         due = self.lane_state.runs.next_moment()
         if due is None or due > now:
             return False
-        return self.heard_until is None or self.heard_until < due
+        return self.signals_applied_until is None or self.signals_applied_until < due
 
     def next_moment(self, now: datetime) -> datetime | None:
         """When something is due by time alone."""
         if self.lane_state.runs.stopped:
             return now
-        due = None if self.must_hear(now) else self.lane_state.runs.next_moment()
+        due = None if self.must_apply_signals(now) else self.lane_state.runs.next_moment()
         moments = self.lane_state.queue.next_moment(), due
         return min((moment for moment in moments if moment), default=None)
 

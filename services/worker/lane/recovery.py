@@ -9,12 +9,12 @@ from services.worker.context import Context
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.run.begun import begun
+from services.worker.core.run.new_run import new_run
 from services.worker.lane import opening
-from services.worker.lane.backpressure import crowd_max
+from services.worker.lane.backpressure import workflow_share_max
 from services.worker.lane.lane import Lane
-from services.worker.lane.left_over import settle_left_over, suspects_after
 from services.worker.lane.open_lane import OpenLane
+from services.worker.lane.orphaned_calls import settle_orphaned_calls, suspects_after
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
@@ -86,8 +86,8 @@ async def _fenced(
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, recovered.ledger)
     unused = lane.calls.unused
-    left_over = settle_left_over(recovered.ledger, calls, unused.keys(), now, worker)
-    suspects = suspects_after(recovered, left_over, same_process=_is_ours(lane, recovered.ledger))
+    orphaned = settle_orphaned_calls(recovered.ledger, calls, unused.keys(), now, worker)
+    suspects = suspects_after(recovered, orphaned, same_process=_is_ours(lane, recovered.ledger))
     for error in lane.errors:
         suspects.blame(error, frozenset())
     record = opening.opened(recovered.ledger, lane.context.partitions, worker, now)
@@ -96,7 +96,7 @@ async def _fenced(
     lane_state = _books(lane, recovered.ledger, suspects)
     known = (*recovered.tickets(), *unused.values())
     traces = {ticket.request.request_id: ticket.incoming_trace for ticket in known}
-    await outbox.put(lane_state.opening_records(record, left_over, traces).records, None)
+    await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
     lane.calls.forget_unused()
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
@@ -111,7 +111,7 @@ async def _fenced(
         raise RuntimeError("a call ended in an error while its lane was opening")
     _queue(lane, lane_state, recovered)
     lane.was_opened = True
-    lane.context.observer.opened(lane.partition, left_over)
+    lane.context.observer.opened(lane.partition, orphaned)
     opened_at = asyncio.get_running_loop().time()
     return OpenLane(
         lane_state=lane_state,
@@ -174,7 +174,7 @@ def _is_ours(lane: Lane, ledger: Ledger) -> bool:
 
 def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
     context = lane.context
-    queue = Queue(crowd_max(context.limits), suspects.is_held)
+    queue = Queue(workflow_share_max(context.limits), suspects.is_held)
     return LaneState(
         partition=lane.partition,
         partitions=context.partitions,
@@ -204,7 +204,7 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
     tickets, runs, cancels = recovered.tickets(), recovered.runs.runs(), recovered.runs.cancels
     for ticket in lane.calls:
         if ticket.run:  # what was not committed of it is forgotten
-            ticket.run = runs.get(ticket.request.request_id) or begun(
+            ticket.run = runs.get(ticket.request.request_id) or new_run(
                 ticket.run.definition, ticket.request
             )
         lane_state.queue.adopt(ticket)

@@ -13,7 +13,7 @@ from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision, NextStep
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.composition import ComputedStep
-from services.worker.lane import precautions
+from services.worker.lane import crash_precautions
 from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_funded
 from services.worker.lane.lane import Lane
 from services.worker.lane.steps import Prepared
@@ -128,7 +128,7 @@ class LaneRequestTask:
 
     async def _prepare(self) -> Prepared:
         if self._prepared is None or self._is_outdated(self._prepared):
-            self._prepared = await precautions.prepare(self._lane, self.ticket)
+            self._prepared = await crash_precautions.prepare(self._lane, self.ticket)
         return self._prepared
 
     def _is_outdated(self, prepared: Prepared) -> bool:

@@ -22,7 +22,7 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
         return UnknownParent()
     if request.agent is None:
         return planner.plan(request)
-    run = ticket.run or await _begun(lane, ticket)
+    run = ticket.run or await _new_run(lane, ticket)
     above = lane.lane_state.queue.children.parent_of(ticket)  # it may have ended meanwhile
     if not isinstance(run, Run):
         return run
@@ -38,7 +38,7 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
     return await planner.plan_step(request, run, is_last_attempt=is_last)
 
 
-async def _begun(lane: Lane, ticket: Ticket) -> Run | Cause:
+async def _new_run(lane: Lane, ticket: Ticket) -> Run | Cause:
     """Its tools may have been announced just before it was published, and not be heard of yet."""
     planner = lane.context.planner
     found = planner.begin_run(ticket.request)

@@ -180,7 +180,7 @@ class ProfileLimiter(Slots):
             case TimedOut() | Unavailable(status=None):
                 self.watchdog.missed(now)
             case _:
-                self.watchdog.heard(now, others=self.in_flight > 1)
+                self.watchdog.responded(now, others=self.in_flight > 1)
 
     def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
         """What a call used is known only afterwards; it had been taken at its worst case."""

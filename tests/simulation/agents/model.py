@@ -8,8 +8,8 @@ from typing import Any
 
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply
-from services.worker.core.run.asking import END_BY_FINISH, LAST_STEP
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
+from services.worker.core.run.next_step import END_BY_FINISH, LAST_STEP
 from tests.simulation.agents.setting import LEADS
 from tests.simulation.agents.tool_servers import ASKED_BY_TOOL
 from tests.simulation.provider import FACTS, GOOD, INVALID, POISON, SimProvider

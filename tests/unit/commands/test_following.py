@@ -13,7 +13,7 @@ from answerbus.dead_letter import UnknownAgent
 from answerbus.limits import MESSAGES_MAX
 from answerbus.outcome import Result
 from services.command_line import PlainConsole
-from services.commands.chatting import SAID_BYTES_MAX, Chat
+from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
 from tests.unit.operators.runs.events import approval_asked, call, ended, event, step
 
@@ -48,7 +48,7 @@ async def test_each_turn_is_a_run_of_one_workflow_that_knows_what_was_said() -> 
         ("assistant", "Good evening.", "untrusted"),
         ("user", "Where is order 4711?", "trusted"),  # the turn without an answer is not there
     ]
-    assert chat.said[-1].content == "It was shipped."
+    assert chat.messages[-1].content == "It was shipped."
 
 
 def test_what_was_said_first_is_left_out_of_a_long_conversation() -> None:
@@ -57,9 +57,9 @@ def test_what_was_said_first_is_left_out_of_a_long_conversation() -> None:
         chat.turn(f"{number} ".ljust(1_000, "x"), f"t-{number}")
         messages = chat.turn("again", f"a-{number}").context.messages
 
-        assert sum(len(one.content) for one in messages) <= SAID_BYTES_MAX
+        assert sum(len(one.content) for one in messages) <= CHAT_BYTES_MAX
         assert messages[-1].content == "again"
-    assert len(chat.turn("x" * SAID_BYTES_MAX, "large").context.messages) == 1
+    assert len(chat.turn("x" * CHAT_BYTES_MAX, "large").context.messages) == 1
 
 
 @pytest.mark.parametrize("agent", ["no such name", ""])
@@ -141,7 +141,7 @@ async def test_no_outcome_in_time_is_said_as_it_is() -> None:
     with pytest.raises(NoAnswerYet):
         await follow_to_end(fake, chat.turn("Hello", "t"), TIMEOUT_S, lambda _: None)
     assert not chat.take(None)
-    assert chat.said == []
+    assert chat.messages == []
 
 
 def test_events_of_a_run_are_events_of_steps() -> None:

@@ -87,16 +87,16 @@ class CardReader:
                 await bounded(consumer.stop(), ASK_TIMEOUT_S)
 
     async def _follow(self, consumer: Any) -> None:
-        self._take_asked()
+        self._answer_waiting()
         while self._place.topic not in await bounded(consumer.topics(), ASK_TIMEOUT_S):
-            self._tell_that_all_is_read()  # no tool server has ever announced one
+            self._report_all_read()  # no tool server has ever announced one
             await asyncio.sleep(AGAIN_AFTER_S)
-            self._take_asked()
+            self._answer_waiting()
         consumer.assign([self._place])
         await bounded(consumer.seek_to_beginning(self._place), ASK_TIMEOUT_S)
         ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
         while True:
-            asked = self._take_asked()
+            asked = self._answer_waiting()
             if asked:
                 ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
             found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
@@ -109,16 +109,16 @@ class CardReader:
             if has_changed:
                 await self._prepare()
             if await bounded(consumer.position(self._place), ASK_TIMEOUT_S) >= ends[self._place]:
-                self._tell_that_all_is_read()
+                self._report_all_read()
 
-    def _take_asked(self) -> bool:
+    def _answer_waiting(self) -> bool:
         """Whether somebody asked for what is there now, since the end was asked for last."""
         asked, self._asked = self._asked, None
         if asked:
             self._catching_up.append(asked)
         return asked is not None
 
-    def _tell_that_all_is_read(self) -> None:
+    def _report_all_read(self) -> None:
         self._is_read.set()
         while self._catching_up:
             self._catching_up.pop().set()

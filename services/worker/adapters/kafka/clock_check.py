@@ -68,6 +68,6 @@ async def _measure(client: AIOKafkaClient, clock: BrokerClock) -> None:
     await client.bootstrap()
     for _ in range(ASKS):
         before_s = clock.steady_s()
-        told_ms = await controller_time_ms(client)
-        if told_ms is not None:
-            clock.told(told_ms, before_s, clock.steady_s())
+        broker_ms = await controller_time_ms(client)
+        if broker_ms is not None:
+            clock.set_broker_time(broker_ms, before_s, clock.steady_s())

@@ -49,7 +49,7 @@ class EndsConsumer(Protocol):
 class Ends:
     """By partition: where it ends, or why there is no answer."""
 
-    told: dict[int, int] = field(default_factory=dict)
+    offsets: dict[int, int] = field(default_factory=dict)
     failed: dict[int, BaseException] = field(default_factory=dict)
 
 
@@ -66,9 +66,9 @@ async def ends_of(
     found = Ends()
     first = [together, *alone] if together else alone
     await _ask(consumer, first, GRACE_S if is_shared else limit_s, found)
-    left = [[place] for place in together if place.partition not in found.told]
+    left = [[place] for place in together if place.partition not in found.offsets]
     if is_shared and left:
-        await _ask(consumer, left, GRACE_S if found.told else limit_s, found)
+        await _ask(consumer, left, GRACE_S if found.offsets else limit_s, found)
     return found
 
 
@@ -105,7 +105,7 @@ async def _ask(
             )
             for task in done:
                 _note(asked[task], task, found)
-            if found.told:
+            if found.offsets:
                 ends_at = min(ends_at, now() + GRACE_S)
         for task in waiting:
             found.failed |= {place.partition: TimeoutError() for place in asked[task]}
@@ -122,5 +122,5 @@ def _note(
         found.failed |= {place.partition: error for place in some}
         return
     for place, end in task.result().items():
-        found.told[place.partition] = end
+        found.offsets[place.partition] = end
         found.failed.pop(place.partition, None)

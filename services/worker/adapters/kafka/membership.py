@@ -31,7 +31,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
     def __init__(
         self,
         consumer: Callable[[], PausingConsumer],
-        new_life: Callable[[int], Lifecycle],
+        new_lane_lifecycle: Callable[[int], Lifecycle],
         share_out: Callable[[Collection[int]], None] = lambda _: None,
     ) -> None:
         """`share_out` is told which partitions are this worker's, at each assignment."""
@@ -42,7 +42,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         self.outside_since: float | None = asyncio.get_running_loop().time()
         self._draining = False
         self._consumer = consumer
-        self._new_life = new_life
+        self._new_lane_lifecycle = new_lane_lifecycle
         self._share_out = share_out
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -74,7 +74,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
             if partition not in self.lifecycles:
                 if self._draining:
                     continue  # the next worker that has the partition opens its lane
-                self.lifecycles[partition] = self._new_life(partition)
+                self.lifecycles[partition] = self._new_lane_lifecycle(partition)
             self.lifecycles[partition].on(Event.ASSIGNED)
 
     @property

@@ -48,19 +48,19 @@ async def check_positions(
         if lifecycle.lane.state is State.OPEN
     }
     ends = await ends_of(consumer, places, read_monitor.apart, limit_s)
-    silent = [place for place in places if place.partition not in ends.told]
-    if not ends.told and (error := await _why_silent(consumer, topic, silent, ends)):
+    silent = [place for place in places if place.partition not in ends.offsets]
+    if not ends.offsets and (error := await _why_silent(consumer, topic, silent, ends)):
         read_monitor.mark_silent({place.partition: None for place in silent}, began)
         raise error
     causes = {p.partition: cause_of(consumer, p, ends.failed[p.partition]) for p in silent}
     read_monitor.mark_silent(causes, began)
-    taking = _taking(lifecycles, ends.told)
-    found = await asyncio.gather(*(_place(consumer, topic, p, ends.told[p]) for p in taking))
+    taking = _taking(lifecycles, ends.offsets)
+    found = await asyncio.gather(*(_place(consumer, topic, p, ends.offsets[p]) for p in taking))
     read_monitor.look(dict(zip(taking, found, strict=True)))
-    for partition in _taking(lifecycles, ends.told):
+    for partition in _taking(lifecycles, ends.offsets):
         position = min(stood.get(partition, 0), _position(lifecycles[partition]))
-        _check_position(lifecycles[partition], partition, position, ends.told, read_monitor)
-    return ends.told
+        _check_position(lifecycles[partition], partition, position, ends.offsets, read_monitor)
+    return ends.offsets
 
 
 async def _why_silent(

@@ -27,8 +27,8 @@ from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
-from services.worker.lane.state.hearing import SpokenRecord
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.signals import SignalRecord
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
@@ -127,7 +127,7 @@ class RunReader:
             for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
                 await self._hand_over(place, records)
             await self._ask_for_ends(consumer)
-            await self._tell_who_has_heard(consumer)
+            await self._update_lanes_read(consumer)
 
     async def _ask_for_ends(self, consumer: RunConsumer) -> None:
         """Of lanes that end no call before they know what was said until its time was over."""
@@ -135,14 +135,16 @@ class RunReader:
         late = [
             number
             for number, here in self._served.items()
-            if number in now and number not in self._asked_at and here.must_hear(now[number])
+            if number in now
+            and number not in self._asked_at
+            and here.must_apply_signals(now[number])
         ]
         places = [place for number in late for place in self._places(number)]
         if places:
             self._ends |= await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
             self._asked_at |= {number: now[number] for number in late}
 
-    async def _tell_who_has_heard(self, consumer: RunConsumer) -> None:
+    async def _update_lanes_read(self, consumer: RunConsumer) -> None:
         """Up to when lanes have heard what was said."""
         lanes = self._lanes()
         for number, asked_at in list(self._asked_at.items()):
@@ -150,7 +152,7 @@ class RunReader:
             at = [await bounded(consumer.position(place), ASK_TIMEOUT_S) for place in places]
             if all(self._ends[place] <= next_ for place, next_ in zip(places, at, strict=True)):
                 del self._asked_at[number]
-                self._served[number].heard_until = asked_at
+                self._served[number].signals_applied_until = asked_at
                 lanes[number].pump()
 
     def _lanes(self) -> dict[int, Lane]:
@@ -202,7 +204,7 @@ class RunReader:
             if number:
                 await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
             try:
-                life.lane.hear_said(here, [self._heard(place, record) for record in together])
+                life.lane.apply_signals(here, [self._heard(place, record) for record in together])
             except Exception as error:
                 _log.exception("what was said to runs of lane %d failed", place.partition)
                 self._is_to_blame(place, together)
@@ -231,20 +233,20 @@ class RunReader:
         if len(together) == 1:
             self._passed_by.add((place, together[0].offset))
 
-    def _heard(self, place: TopicPartition, record: Record) -> SpokenRecord:
+    def _heard(self, place: TopicPartition, record: Record) -> SignalRecord:
         found = heard(self._topics[place.topic], place, record)
         is_passed_by = (place, record.offset) in self._passed_by
-        return replace(found, said=None) if is_passed_by else found
+        return replace(found, signal=None) if is_passed_by else found
 
 
 def _size(record: Record) -> int:
     return 0 if isinstance(record, Unreadable) else len(record.value or b"")
 
 
-def heard(topic: Topic, place: TopicPartition, record: Record) -> SpokenRecord:
+def heard(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
     """A record as lanes take it; one that says nothing to runs is only passed by."""
     event = None if isinstance(record, Unreadable) else decode(record.value)
     signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
-    return SpokenRecord(topic, record.offset, place_id, signal, at)
+    return SignalRecord(topic, record.offset, place_id, signal, at)

@@ -194,16 +194,16 @@ class KafkaShard:
         if sent:
             # Each one: a transaction commits also without a batch that the broker refused.
             acknowledgements = await asyncio.gather(*sent)
-            self._hear(acknowledgements[-1], before_s)
+            self._note_broker_time(acknowledgements[-1], before_s)
         if offset is not None:
             offsets = {self._requests: offset}
             await producer.send_offsets_to_transaction(offsets, self._names.group_id)
         await producer.commit_transaction()
 
-    def _hear(self, acknowledged: RecordMetadata, before_s: float) -> None:
+    def _note_broker_time(self, acknowledged: RecordMetadata, before_s: float) -> None:
         """An acknowledgement tells when the record was appended, by the broker's clock."""
         if acknowledged.timestamp_type == LOG_APPEND_TIME:
-            self._clock.told(acknowledged.timestamp, before_s, self._clock.steady_s())
+            self._clock.set_broker_time(acknowledged.timestamp, before_s, self._clock.steady_s())
 
     async def close(self) -> None:
         producer, self._producer = self._producer, None

@@ -63,7 +63,7 @@ class ProfileFacts:
 class Plan:
     """A request that can be asked; `prompt_secret` is the deployment's, for marks around data.
 
-    `step` is asked in the place of a request that an agent works on (core/run/asking.py); with
+    `step` is asked in the place of a request that an agent works on (core/run/next_step.py); with
     `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
     what the step before was told.
     """

@@ -96,7 +96,7 @@ class Account:
             raise KeyError(key)
         self.in_flight = _without(self.in_flight, key)
 
-    def forgo(self, spend: Spend) -> None:
+    def give_up(self, spend: Spend) -> None:
         """A spend that was taken does not count."""
         name = spend.request_id
         if name in self.open:

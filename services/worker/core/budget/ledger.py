@@ -133,7 +133,7 @@ class Ledger:
         account.updated_at = now
         account.charged = _charged_after(account, spend, usage, counted=counted)
         if not counted:
-            account.forgo(spend)
+            account.give_up(spend)
         return account
 
     def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:

@@ -96,7 +96,7 @@ class Breaker:
                 if proves:
                     self._failures, self.is_open, self.setup_fault = 0, False, None
             case Throttled(retry_after_s=told_s) if told_s is not None:
-                self._hear_of_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
+                self._count_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
             case Throttled():
                 self._fail(now, limit=1, throttled=True)
             case Rejected(scope="profile"):
@@ -110,7 +110,7 @@ class Breaker:
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
 
-    def _hear_of_throttling(self, told_s: float, now: float) -> None:
+    def _count_throttling(self, told_s: float, now: float) -> None:
         if told_s >= SHORT_PAUSE_S or self.is_open:
             self._open(told_s, now, throttled=True)
         else:

@@ -20,7 +20,7 @@ class ResponseWatchdog:
         if self._since is None or not (others or self._tried_lately(now)):
             self._since = now
 
-    def heard(self, now: float, *, others: bool) -> None:
+    def responded(self, now: float, *, others: bool) -> None:
         """The provider said something; `others` if it owes more calls a word."""
         self._since, self._missed_at = now if others else None, None
 

@@ -15,7 +15,7 @@ from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
-from services.worker.core.request.alike import with_shared_parts
+from services.worker.core.request.interned_parts import with_interned_parts
 from services.worker.core.run.run import Run
 
 
@@ -118,7 +118,7 @@ def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
 def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request that the retries topic says is still being tried."""
     return Ticket(
-        request=with_shared_parts(entry.request),
+        request=with_interned_parts(entry.request),
         body_digest=entry.body_digest,
         origin=entry.origin,
         notes=entry.notes,

@@ -12,7 +12,7 @@ from answerbus.request import Request
 from answerbus.step import CallState
 from services.digest import canonical_digest
 from services.worker.core.run.children import child_of
-from services.worker.core.run.delegation import asked_so_far, depth_of, read_args
+from services.worker.core.run.delegation import calls_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of
@@ -96,7 +96,7 @@ def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> Ca
     allowed = run.definition.delegate
     if allowed is None or depth_of(inputs.request) >= allowed.depth_max:
         return NotRun(which="depth")
-    if asked_so_far(run) + number >= allowed.children_max:
+    if calls_so_far(run) + number >= allowed.children_max:
         return NotRun(which="children")
     child = child_of(inputs.request, run, read_args(args))
     problems = inputs.problems_of(child) if isinstance(child, Request) else child

@@ -43,7 +43,7 @@ def may_delegate(request: Request, run: Run) -> bool:
     allowed = run.definition.delegate
     if allowed is None or depth_of(request) >= allowed.depth_max:
         return False
-    return asked_so_far(run) < allowed.children_max
+    return calls_so_far(run) < allowed.children_max
 
 
 def within(run: Run, above: Run, depth: int) -> Run:
@@ -58,7 +58,7 @@ def within(run: Run, above: Run, depth: int) -> Run:
     return replace(run, definition=run.definition.model_copy(update={"delegate": bounded}))
 
 
-def asked_so_far(run: Run) -> int:
+def calls_so_far(run: Run) -> int:
     """How many children the run has asked itself, or will once their turn has come."""
     calls = (call for step in run.steps for call in run.calls_of(step) if call.asks_child)
     return sum(not isinstance(call.outcome, _NEVER_ASKED) for call in calls)

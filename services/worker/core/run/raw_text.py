@@ -7,7 +7,7 @@ from answerbus import json_text
 _SIGN = '"thought"'
 
 
-def told_of(text: str) -> str | None:
+def visible_text(text: str) -> str | None:
     """The texts of its actions, where it has some; else the text itself. None: all of it is hidden.
 
     Where it cannot be read as JSON, it is unknown which part of it is a thought.

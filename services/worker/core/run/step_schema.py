@@ -17,7 +17,7 @@ from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
 from services.worker.core.run.delegation import args_schema
-from services.worker.core.run.raw_text import told_of
+from services.worker.core.run.raw_text import visible_text
 from services.worker.core.run.run import DELEGATE
 from services.worker.core.schema.resolved import (
     Accepted,
@@ -204,7 +204,7 @@ def _wanted(call: JsonObject, validators: Validators) -> WantedCall:
 
 
 def _from_text(final: ResolvedSchema, text: str, *, show_thoughts: bool) -> Accepted | Invalid:
-    answer = text if show_thoughts else told_of(text)
+    answer = text if show_thoughts else visible_text(text)
     if answer is None:
         return _wrong("", "only_thoughts", "a `text_response`")
     if final.schema is None:

@@ -1,4 +1,4 @@
-"""What a run has said and heard, as messages; the oldest results are shortened if it gets long."""
+"""A run so far, as messages of a prompt; the oldest results are shortened if it gets long."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -
         for message, head in _told(run, step, calls, count, end):
             draft.add(message, head)
         draft.shorten()
-    return Transcript(tuple(draft.told), frozenset(draft.fresh), draft.load <= 1)
+    return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1)
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Draft:
 
     bytes_max: int
     room: PromptRoom | None
-    told: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     whole: dict[int, str] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
     total: int = 0  # bytes
@@ -79,7 +79,11 @@ class _Draft:
 
     def begin(self, step: RunStepRecord) -> None:
         """What was told so far was counted by the provider, if it counts."""
-        self._begin, self._freed, self._counted = len(self.told), 0, step.usage.input_tokens or None
+        self._begin, self._freed, self._counted = (
+            len(self.messages),
+            0,
+            step.usage.input_tokens or None,
+        )
         self.fresh, self.fresh_bytes = set(), 0
         if self.room and self._counted:
             counted_bytes = max(self.room.other_bytes + self.total, 1)
@@ -88,9 +92,9 @@ class _Draft:
     def add(self, message: Message, head: str | None) -> None:
         """One message more."""
         if head is not None:
-            self.whole[len(self.told)] = head
-        self.fresh.add(len(self.told))
-        self.told.append(message)
+            self.whole[len(self.messages)] = head
+        self.fresh.add(len(self.messages))
+        self.messages.append(message)
         self.total += _size(message)
         self.fresh_bytes += _size(message)
 
@@ -110,13 +114,13 @@ class _Draft:
             self._elide(place, self.whole.pop(place))
 
     def _elide(self, place: int, head: str) -> None:
-        raw = self.told[place].content.removeprefix(f"{head}: ").encode()
+        raw = self.messages[place].content.removeprefix(f"{head}: ").encode()
         short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        message, before = _result(head, json.dumps(short)), _size(self.told[place])
+        message, before = _result(head, json.dumps(short)), _size(self.messages[place])
         after = _size(message)
         if after >= before:
             return
-        self.told[place] = message
+        self.messages[place] = message
         self.total += after - before
         if place < self._begin:
             self._freed += before

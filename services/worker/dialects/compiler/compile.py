@@ -19,7 +19,7 @@ from services.worker.dialects.compiler.shapes.names import portable_name
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import JsonObject, Member, Never, Object, Shapes
 from services.worker.dialects.compiler.wire.decode import decode
-from services.worker.dialects.compiler.wire.emit import emit_and_tell
+from services.worker.dialects.compiler.wire.emit import emit_with_lost_texts
 
 ROOT_NAME = "answer"
 
@@ -78,7 +78,7 @@ def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | U
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
-    wire, untold = emit_and_tell(shapes, keeps_null=rules.keeps_null)
+    wire, without_text = emit_with_lost_texts(shapes, keeps_null=rules.keeps_null)
     return Compiled(
         shapes,
         is_boxed,
@@ -86,7 +86,7 @@ def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | U
         rules.keeps_null,
         wire,
         reader.notes.texts(),
-        lost_descriptions(reader.document, wire, untold),
+        lost_descriptions(reader.document, wire, without_text),
     )
 
 

@@ -225,7 +225,7 @@ class StateMachine:
         """See State."""
         return self._state
 
-    def hear(self, event: Event) -> tuple[Action, ...]:
+    def handle_event(self, event: Event) -> tuple[Action, ...]:
         """Change the state; gives what is to be done now. Raises LookupError for a bug."""
         if self._state is State.CLOSED:
             return ()

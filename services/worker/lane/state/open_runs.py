@@ -178,7 +178,7 @@ class OpenRuns(Cancellations):
             events = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in events]
             written += [self._null(key) for key in _keys(request_id, run)]
-            self._tell_ends(change)
+            self._report_ends(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
             self.watch(ticket)
         elif ticket.request.parent:
@@ -192,7 +192,7 @@ class OpenRuns(Cancellations):
         if change is None:
             return []
         ticket.run = change.run
-        self._tell_ends(change)
+        self._report_ends(change)
         self.watch(ticket)
         return [self._written(ticket, event) for event in change.written]
 
@@ -203,7 +203,7 @@ class OpenRuns(Cancellations):
         self.put(ticket_of_child(event, record.size_bytes, record.headers))
         return record
 
-    def _tell_ends(self, change: Change) -> None:
+    def _report_ends(self, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
                 is_known = event.tool in change.run.tools or event.tool in CHILD_TOOLS

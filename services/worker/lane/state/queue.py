@@ -24,11 +24,11 @@ class Queue:
     for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
     a profile that is slow or away starves the others. A ticket whose account has nothing left but
     what calls in flight may give back waits for that, and with it all others of the account.
-    `excess` are the requests beyond `crowd_max` of their workflow. Children stand outside of the
-    chain, in the turn of their run, which does not run while it has some.
+    `excess` are the requests beyond `workflow_share_max` of their workflow. Children stand outside
+    of the chain, in the turn of their run, which does not run while it has some.
     """
 
-    crowd_max: int = sys.maxsize
+    workflow_share_max: int = sys.maxsize
     is_held: Callable[[str], bool] = lambda _: False  # of a request: it runs only when it is tried
     tickets: dict[str, Ticket] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Queue:
         self.digests[request.request_id] = ticket.body_digest
         self.bytes += ticket.size_bytes
         self._of_workflow[request.workflow_id] += 1
-        self.excess += self._of_workflow[request.workflow_id] > self.crowd_max
+        self.excess += self._of_workflow[request.workflow_id] > self.workflow_share_max
         self._deadlines.add(ticket)
         if not _is_ordered(request):
             self.children.put(ticket)
@@ -165,7 +165,7 @@ class Queue:
         self.bytes -= ticket.size_bytes
         self._funded.discard(ticket)
         self._apart.pop(request.request_id, None)
-        self.excess -= self._of_workflow[request.workflow_id] > self.crowd_max
+        self.excess -= self._of_workflow[request.workflow_id] > self.workflow_share_max
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
             del self._of_workflow[request.workflow_id]

@@ -36,16 +36,16 @@ class RecordedLane(RecordAdmission):
         return self._lane_record(now)
 
     def opening_records(
-        self, lane: LaneRecord, left_over: list[Attempt], traces: Mapping[str, Trace]
+        self, lane: LaneRecord, orphaned: list[Attempt], traces: Mapping[str, Trace]
     ) -> LaneWrite:
         """The first transaction of an open lane; `traces` are of requests, as far as known."""
         self.ledger.lane = lane
         lane_record = self._lane_record(lane.at)
-        accounts = dict.fromkeys(attempt.account_id for attempt in left_over)  # in this order
+        accounts = dict.fromkeys(attempt.account_id for attempt in orphaned)  # in this order
         return self.writing(
             *(
                 records.attempt_record(a, traces.get(a.request_id), self.partition)
-                for a in left_over
+                for a in orphaned
             ),
             *(self._account_of(account) for account in accounts),
             lane_record,

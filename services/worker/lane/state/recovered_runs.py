@@ -14,7 +14,7 @@ from answerbus.private.runs import (
     runs_key,
 )
 from services.worker.core.request.ticket import Ticket, ticket_of_child, ticket_of_run
-from services.worker.core.run.begun import begun
+from services.worker.core.run.new_run import new_run
 from services.worker.core.run.run import Run
 
 
@@ -90,7 +90,7 @@ class RecoveredRuns:
 
 def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]) -> Run:
     """Up to the first step that is missing, which an operator has passed by; see `lanes skip`."""
-    run = begun(head.definition, head.request)
+    run = new_run(head.definition, head.request)
     taken = run.steps
     for step in sorted(steps, key=lambda step: step.n):
         if step.n == len(taken) + 1:

@@ -23,7 +23,7 @@ class Machine:
     def hears(self, broker_s: float, took_s: float = 0.01) -> None:
         before_s = self.steady_s
         self.goes_on(took_s)
-        self.clock.told(int(broker_s * 1000), before_s, self.steady_s)
+        self.clock.set_broker_time(int(broker_s * 1000), before_s, self.steady_s)
 
 
 def off_s(found: datetime, broker_s: float) -> float:

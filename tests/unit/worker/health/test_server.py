@@ -76,7 +76,7 @@ async def test_a_worker_without_partitions_is_live_and_ready(running: Running) -
 
 
 async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
-    running.watched.probe.heard_at -= 100
+    running.watched.probe.answered_at -= 100
     status, body = await running.get("/ready")
 
     assert (status, "Kafka has not answered for 100 s" in body) == (503, True)

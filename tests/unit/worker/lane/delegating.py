@@ -20,7 +20,7 @@ from answerbus.topics import (
 )
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
-from services.worker.core.run.asking import LAST_STEP
+from services.worker.core.run.next_step import LAST_STEP
 from tests.unit.worker.builders import answered
 from tests.unit.worker.core.run_builders import actions, says
 from tests.unit.worker.lane.fakes import Broker

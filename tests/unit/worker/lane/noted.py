@@ -13,11 +13,11 @@ Pair = tuple[State, Event]
 def noted() -> Iterator[set[Pair]]:
     """Collect the pairs of state and event that machines come to while this lasts."""
     met: set[Pair] = set()
-    hear = StateMachine.hear
+    hear = StateMachine.handle_event
 
     def told(self: StateMachine, event: Event) -> tuple[Action, ...]:
         met.add((self.state, event))
         return hear(self, event)
 
-    with mock.patch.object(StateMachine, "hear", told):
+    with mock.patch.object(StateMachine, "handle_event", told):
         yield met

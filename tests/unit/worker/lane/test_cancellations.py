@@ -11,8 +11,8 @@ from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.topics import ATTEMPTS, CONTROLS
 from services.worker.core.attempt.reply import Throttled
 from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX
-from services.worker.lane.state.hearing import SpokenRecord
 from services.worker.lane.state.open_runs import OpenRuns
+from services.worker.lane.state.signals import SignalRecord
 from tests.unit.worker.builders import NOW, ticket, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished
@@ -139,7 +139,7 @@ def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behin
         await until(lambda: ledger.known("r-1") is not None, look_s=COMMIT_S / 4)
         assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
         assert lane.open
-        lane.hear_said(lane.open, [SpokenRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
+        lane.apply_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
         await finished(stage)
 
         effect = "nothing" if scope == "request" else "remembered"

@@ -21,10 +21,10 @@ def test_a_result_that_came_in_time_counts_though_the_worker_reads_it_late() -> 
             lambda _: [(answer_s, {"kind": "ok", "value": "done"})],
         )
         await stage.worker.open()
-        begun = loop.time()
+        new_run = loop.time()
 
         async def slow(consumer: RunConsumer, **asked: Any) -> Any:
-            is_slow = answer_s - 5 < loop.time() - begun < read_s
+            is_slow = answer_s - 5 < loop.time() - new_run < read_s
             return await (asyncio.sleep(0.1, {}) if is_slow else getmany(consumer, **asked))
 
         with mock.patch.object(RunConsumer, "getmany", slow):

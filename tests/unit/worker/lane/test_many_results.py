@@ -8,7 +8,7 @@ import pytest
 
 from services.worker.lane import open_lane
 from services.worker.lane.outbox import BATCH_BYTES_MAX
-from services.worker.lane.state import hearing
+from services.worker.lane.state import signals
 from services.worker.ports import OutRecord
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
@@ -63,12 +63,12 @@ def test_many_calls_whose_time_is_over_at_once_end_in_writes_of_bounded_size(
     lengths: list[int] = []
 
     def measured(*now: Any) -> Any:
-        writing = hearing.overdue(*now)
+        writing = signals.overdue(*now)
         lengths.append(len(writing.records) if writing else 0)
         return writing
 
     monkeypatch.setattr(open_lane, "overdue", measured)
-    monkeypatch.setattr(hearing, "OVERDUE_RECORDS_MAX", 10)
+    monkeypatch.setattr(signals, "OVERDUE_RECORDS_MAX", 10)
 
     async def main() -> None:
         stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])

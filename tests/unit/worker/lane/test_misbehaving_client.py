@@ -124,7 +124,7 @@ def test_ends_are_told_within_their_time(how: Misbehaviour) -> None:
         began, limit_s = now(), 4.0
         places = [TopicPartition(TOPIC, number) for number in (0, 1)]
         found = await ends_of(Moody(how, "end_offsets"), places, (), limit_s)
-        assert found.told == {}
+        assert found.offsets == {}
         assert set(found.failed) == {0, 1}
         assert all(isinstance(it, TimeoutError | ClientCancelled) for it in found.failed.values())
         assert now() - began <= GRACE_S + limit_s + 2 * CLEAN_UP_S

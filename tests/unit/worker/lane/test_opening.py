@@ -21,13 +21,13 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.budget.id_chunk import IdChunk, SingleId
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
-from services.worker.lane.left_over import settle_left_over
 from services.worker.lane.opening import (
     RecoveredState,
     UnreadableState,
     opened,
     restore,
 )
+from services.worker.lane.orphaned_calls import settle_orphaned_calls
 from services.worker.lane.state.records import account_record, event_record, retry_tombstone
 from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
 from tests.unit.worker import builders
@@ -210,7 +210,7 @@ def test_each_spend_that_is_found_open_is_settled_as_what_it_is() -> None:
     ours, unused, theirs = (spent(ledger, name) for name in ("ours", "unused", "theirs"))
     recovered = restored(account_record(ledger.accounts["w-0"], 0)).ledger
 
-    attempts = settle_left_over(recovered, {ours}, {unused}, after(5), "me")
+    attempts = settle_orphaned_calls(recovered, {ours}, {unused}, after(5), "me")
 
     assert [(a.request_id, a.outcome, a.counted) for a in attempts] == [
         ("unused", "released", False),
@@ -221,7 +221,7 @@ def test_each_spend_that_is_found_open_is_settled_as_what_it_is() -> None:
     assert (account.spent.attempts, list(account.in_flight.values())) == (1, [ours])
     assert recovered.holds(ours)
     assert not recovered.holds(theirs)
-    assert settle_left_over(recovered, {ours}, {unused}, after(6), "me") == []
+    assert settle_orphaned_calls(recovered, {ours}, {unused}, after(6), "me") == []
 
 
 def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:

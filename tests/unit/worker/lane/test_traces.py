@@ -37,7 +37,7 @@ def traces(broker: Broker, topic: Topic) -> list[Trace | None]:
     return [read_trace(r.headers) for r in broker.log(topic).records if r.value is not None]
 
 
-def begun(broker: Broker, offset: int, request_id: str, partition: int = 0) -> Trace:
+def new_run(broker: Broker, offset: int, request_id: str, partition: int = 0) -> Trace:
     """The trace of a request that came with none."""
     at = format_timestamp(broker.log(REQUESTS, partition).records[offset].at)
     return new_trace(f"{TOPIC}/{partition}/{offset}/{at}", request_id)
@@ -59,7 +59,7 @@ def test_retries_attempts_and_result_are_of_one_trace(*, came: Headers, dies: bo
             await worker.open()
         await until(lambda: done(broker, ["r-1"]))
         await worker.drain()
-        first = read_trace(came) or begun(broker, offset, "r-1")
+        first = read_trace(came) or new_run(broker, offset, "r-1")
 
         assert traces(broker, RETRIES) == [first]
         assert traces(broker, ATTEMPTS) == [
@@ -128,7 +128,7 @@ def test_a_forwarded_request_keeps_its_trace(came: Headers) -> None:
         worker.assign(0, 1)
         await until(lambda: done(broker, ["r-1"]))
         await worker.drain()
-        first = read_trace(came) or begun(broker, offset, "r-1", partition=1)
+        first = read_trace(came) or new_run(broker, offset, "r-1", partition=1)
 
         assert traces(broker, RESULTS) == [first.child("r-1")]
 

@@ -60,7 +60,7 @@ class VirtualClock:
     def steady_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def told(self, broker_ms: int, before_s: float, after_s: float) -> None:
+    def set_broker_time(self, broker_ms: int, before_s: float, after_s: float) -> None:
         """It is the broker's own."""
 
 

@@ -61,8 +61,8 @@ class FakeProvider:
     model: str = "m"
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        begun = asyncio.get_running_loop().time()
-        self.calls.append((prompt.request_id, prompt.attempt, begun))
+        new_run = asyncio.get_running_loop().time()
+        self.calls.append((prompt.request_id, prompt.attempt, new_run))
         self.now_running += 1
         self.most_running = max(self.most_running, self.now_running)
         try:
@@ -114,7 +114,7 @@ class Worker:
         self.broker, self.context = broker, context
         self.intakes: dict[int, FakeIntake] = {}
         self.shards: list[FakeShard] = []
-        self.membership = Membership(lambda: PausedConsumer(self.intakes), self._new_life)
+        self.membership = Membership(lambda: PausedConsumer(self.intakes), self._new_lane_lifecycle)
         self._owned: set[int] = set()
         self._polling = asyncio.create_task(self._poll())
 
@@ -180,7 +180,7 @@ class Worker:
                     await self.intakes[partition].poll(lane)
             await asyncio.sleep(POLL_S)
 
-    def _new_life(self, partition: int) -> Lifecycle:
+    def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
         return new_lifecycle(
             partition, self.context, intake, lambda: self._new_shard(partition), handle

@@ -40,10 +40,10 @@ def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
 
     `keeps_null`: an optional member may be left out or null, where both are allowed.
     """
-    return emit_and_tell(shapes, keeps_null=keeps_null)[0]
+    return emit_with_lost_texts(shapes, keeps_null=keeps_null)[0]
 
 
-def emit_and_tell(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
+def emit_with_lost_texts(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
     """The wire schema, and the descriptions that one place or another had no room for."""
     try:
         return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null))
@@ -59,7 +59,7 @@ def _written(shapes: Shapes, writer: "_Writer") -> tuple[JsonObject, frozenset[s
     schema = writer.write(shapes.seen(shapes.root))
     definitions = writer.definitions()
     whole = schema | {"$defs": definitions} if definitions else schema
-    return whole, frozenset(writer.untold)
+    return whole, frozenset(writer.without_text)
 
 
 class _Writer:
@@ -73,7 +73,7 @@ class _Writer:
         self._wordless = wordless
         self._keeps_null = keeps_null
         self._used: list[str] = []
-        self.untold: set[str] = set()
+        self.without_text: set[str] = set()
 
     def definitions(self) -> JsonObject:
         """What was referred to, and what that refers to in turn."""
@@ -128,7 +128,7 @@ class _Writer:
         self._room.take(_bytes(text))
         own = schema.get("description")
         if "$ref" in schema:
-            self.untold.add(text)
+            self.without_text.add(text)
             return schema
         return schema | {"description": joined(text, own if isinstance(own, str) else "")}
 

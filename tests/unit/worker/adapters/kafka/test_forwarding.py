@@ -29,7 +29,7 @@ FAULTS = [
 
 
 class Forwarder(Worker):
-    def _new_life(self, partition: int) -> Lifecycle:
+    def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
         return new_lifecycle(
             partition, self.context, intake, lambda: self._forwarding(partition), handle

@@ -10,7 +10,7 @@ def test_it_lasts_from_the_first_call_after_the_last_word() -> None:
 
     assert silence.lasts_s(15.0, calls=True) == 5.0
 
-    silence.heard(16.0, others=True)
+    silence.responded(16.0, others=True)
 
     assert silence.lasts_s(20.0, calls=True) == 4.0
 
@@ -18,7 +18,7 @@ def test_it_lasts_from_the_first_call_after_the_last_word() -> None:
 def test_who_has_said_all_there_is_to_say_may_be_silent() -> None:
     silence = ResponseWatchdog()
     silence.called(10.0, others=False)
-    silence.heard(11.0, others=False)
+    silence.responded(11.0, others=False)
 
     assert silence.lasts_s(1_000.0, calls=False) == 0.0
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from answerbus.request import Request
-from services.worker.core.request.alike import with_shared_parts
+from services.worker.core.request.interned_parts import with_interned_parts
 from tests.unit.worker import builders
 
 STATED = {"budget": {"attempts": 3}, "policy": {"ordering": "none"}}
@@ -16,7 +16,7 @@ def read(request_id: str, **more: Any) -> Request:
 
 
 def test_parts_that_are_equal_are_one() -> None:
-    one, other = (with_shared_parts(read(name, **STATED)) for name in ("r-1", "r-2"))
+    one, other = (with_interned_parts(read(name, **STATED)) for name in ("r-1", "r-2"))
 
     assert one.policy is other.policy
     assert one.budget is other.budget
@@ -28,7 +28,7 @@ def test_the_request_is_the_same() -> None:
     cases: list[dict[str, Any]] = [{}, STATED, {"answer_schema": inline}]
     for more in cases:
         asked = read("r-1", **more)
-        shared = with_shared_parts(asked)
+        shared = with_interned_parts(asked)
 
         assert shared == asked
         assert shared.model_dump_json() == asked.model_dump_json()
@@ -36,7 +36,7 @@ def test_the_request_is_the_same() -> None:
 
 
 def test_parts_that_differ_stay_apart() -> None:
-    one = with_shared_parts(read("r-1", budget={"attempts": 3}))
-    other = with_shared_parts(read("r-2", budget={"attempts": 4}))
+    one = with_interned_parts(read("r-1", budget={"attempts": 3}))
+    other = with_interned_parts(read("r-2", budget={"attempts": 4}))
 
     assert (one.budget.attempts, other.budget.attempts) == (3, 4)

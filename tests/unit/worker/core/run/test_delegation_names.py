@@ -5,8 +5,8 @@ from typing import Any
 
 from answerbus.private.runs import Delegation
 from answerbus.resumed_run import ResumedRun
-from services.worker.core.run.begun import begun
 from services.worker.core.run.delegation import args_schema, call_names, may_delegate
+from services.worker.core.run.new_run import new_run
 from services.worker.core.run.run import Run
 from tests.unit.worker.builders import request
 from tests.unit.worker.core.run_builders import definition
@@ -36,7 +36,7 @@ def taken_over(*attempts: int, outcome: dict[str, Any] = OK, children_max: int =
     past = {"request_id": "r-0", "steps": steps, "previous": DIGEST, "number": 2}
     resumed = ResumedRun.model_validate_json(json.dumps(past))
     allowed = Delegation(depth_max=1, children_max=children_max, split="pool")
-    return begun(definition(delegate=allowed), request().model_copy(update={"resumed": resumed}))
+    return new_run(definition(delegate=allowed), request().model_copy(update={"resumed": resumed}))
 
 
 def names(run: Run) -> list[str]:

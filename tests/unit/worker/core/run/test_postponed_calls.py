@@ -34,7 +34,7 @@ def at(seconds: float, *away: str) -> RunInputs:
     return replace(inputs(seconds), may_call=lambda toolset, _: toolset not in away)
 
 
-def begun(*names: str, away: str = "orders", **more: Any) -> Change:
+def new_run(*names: str, away: str = "orders", **more: Any) -> Change:
     """A step whose calls are of a toolset that is away."""
     tools = (tool(), tool("orders.pay", delivery="at_most_once"), tool("echo.echo"))
     run = Run(definition(*tools, **more))
@@ -47,7 +47,7 @@ def outcomes(change: Change) -> list[dict[str, Any]]:
 
 
 def test_a_call_waits_and_is_made_when_its_topic_can_be_written_again() -> None:
-    first = begun("orders.get", "echo.echo")
+    first = new_run("orders.get", "echo.echo")
     (event,) = (e for e in first.written if isinstance(e, Step))
     assert [asked.state for asked in event.calls] == ["waiting", "called"]
     assert [made.toolset for made in sent(first)] == ["echo"]
@@ -64,7 +64,7 @@ def test_a_call_waits_and_is_made_when_its_topic_can_be_written_again() -> None:
 
 
 def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
-    change, seconds = begun("orders.get", "orders.pay"), 0.0
+    change, seconds = new_run("orders.get", "orders.pay"), 0.0
     while not outcomes(change):
         seconds += AGAIN_S
         change = transitions.time_passed(change.run, at(seconds, "orders"))
@@ -75,7 +75,7 @@ def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
 
 
 def test_a_call_that_was_written_before_may_have_run() -> None:
-    first = begun("orders.get", "orders.pay", away="others")
+    first = new_run("orders.get", "orders.pay", away="others")
     change = transitions.time_passed(first.run, at(TIMEOUT_S, "orders"))
     assert outcomes(change) == [{"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "unknown"}]
     assert [it.asked.tool for it in change.run.open] == ["orders.get"], "it may be called again"
@@ -87,7 +87,7 @@ def test_a_call_that_was_written_before_may_have_run() -> None:
 
 
 def test_calls_that_wait_for_their_topic_take_no_room_and_keep_to_it_afterwards() -> None:
-    first = begun("orders.get", "orders.get", "echo.echo", "echo.echo", parallel_max=1)
+    first = new_run("orders.get", "orders.get", "echo.echo", "echo.echo", parallel_max=1)
     assert [made.toolset for made in sent(first)] == ["echo"]
     again = transitions.time_passed(first.run, at(AGAIN_S))
     assert sent(again) == [], "one call is under way"
@@ -97,7 +97,7 @@ def test_calls_that_wait_for_their_topic_take_no_room_and_keep_to_it_afterwards(
 
 
 def test_no_cancellation_is_written_to_a_topic_that_is_away() -> None:
-    first = begun("orders.get", away="others")
+    first = new_run("orders.get", away="others")
     stopped = transitions.stopped(first.run, Cancelled(by="ops", reason="why"), at(1, "orders"))
     assert [outcome["kind"] for outcome in outcomes(stopped)] == ["cancelled"]
     assert not any(isinstance(event, ToolCancel) for event in stopped.written)

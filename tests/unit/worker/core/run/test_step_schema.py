@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from answerbus.answers.specialist import Specialist
 from answerbus.failure import Invalid
 from answerbus.request import ContractRef, InlineRef
-from services.worker.core.run.asking import asking
+from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolved import (
@@ -222,7 +222,7 @@ def test_the_first_step_is_asked_as_the_request_with_the_agent_around_it() -> No
     of = definition(tool("orders.get", description="CANARY"))
     request = asked(context={"instructions": "Where is 4711?"})
 
-    step = asking(request, Run(of), must_finish=False)
+    step = next_step_request(request, Run(of), must_finish=False)
 
     assert step.context.instructions.startswith("You help.")
     assert step.context.instructions.endswith("Where is 4711?")

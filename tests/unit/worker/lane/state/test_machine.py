@@ -64,18 +64,18 @@ def test_what_comes_from_outside_is_answered_in_every_state(state: State, event:
 def test_closed_is_the_end() -> None:
     machine = StateMachine()
     for event in (Event.ASSIGNED, Event.DRAIN_REQUESTED, Event.CALLS_ENDED):
-        machine.hear(event)
+        machine.handle_event(event)
     assert machine.state is State.CLOSED
 
     for event in Event:
-        assert machine.hear(event) == ()
+        assert machine.handle_event(event) == ()
     assert machine.state is State.CLOSED
 
 
 def test_what_a_step_did_not_begin_it_cannot_end() -> None:
     machine = StateMachine()
     with pytest.raises(LookupError):
-        machine.hear(Event.PROVED)
+        machine.handle_event(Event.PROVED)
 
 
 @pytest.mark.parametrize("state", BOUNDED)

@@ -199,7 +199,7 @@ def test_who_has_no_funds_waits_with_all_of_its_account_until_something_is_settl
 
 
 def test_the_largest_workflow_is_known_and_what_is_beyond_a_crowd() -> None:
-    queue = Queue(crowd_max=3)
+    queue = Queue(workflow_share_max=3)
     for number in range(5):
         queue.put(ticket(f"big-{number}", "big", **UNORDERED))
     queue.put(ticket("small", "small"))

@@ -22,16 +22,16 @@ END_BY_FINISH = "give the final answer with one `finish` action."
 LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 
-def told_so_far(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
+def transcript_of_run(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
     """What the next step is told of the run, in a prompt of so many tokens at most."""
     end = TEXT_FORM if request.answer_schema.kind == "text" else FINISH_FORM
     if room_tokens is None:
         return transcript(run, end)
-    beside = asking(request, run, Transcript(), must_finish=False).context
+    beside = next_step_request(request, run, Transcript(), must_finish=False).context
     return transcript(run, end, PromptRoom(room_tokens, len(beside.model_dump_json().encode())))
 
 
-def asking(
+def next_step_request(
     request: Request, run: Run, transcript: Transcript | None = None, *, must_finish: bool
 ) -> Request:
     """The request of the run's next step, with what it is `told` of the run so far.
@@ -44,7 +44,7 @@ def asking(
     end = END_IN_TEXT if is_text else END_BY_FINISH
     how = [WORK_IN_STEPS.format(end=end), HOW_TO_DELEGATE if definition.delegate else ""]
     instructions = [definition.instructions, *how, context.instructions]
-    so_far = told_so_far(request, run) if transcript is None else transcript
+    so_far = transcript_of_run(request, run) if transcript is None else transcript
     messages = [*context.messages, *so_far.messages]
     if must_finish and (definition.tools or definition.delegate):
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))

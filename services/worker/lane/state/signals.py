@@ -1,4 +1,4 @@
-"""What tool servers and people say to a lane: applied to its runs, and written down."""
+"""Signals: results of tools and controls of people, applied to the open runs of a lane."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,28 +19,30 @@ from services.worker.ports import OutRecord
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
 
-Said = ToolResult | ToolProgress | Approval | Cancel
+Signal = ToolResult | ToolProgress | Approval | Cancel
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenRecord:
-    """A record of the topics that speak to runs; `said` is None where it cannot be read."""
+class SignalRecord:
+    """A record of `tool-results` or `controls`; `signal` is None where it cannot be read."""
 
     topic: Topic
     offset: int
     place_id: str
-    said: Said | None
+    signal: Signal | None
     at: datetime | None = None  # when the broker took it
 
 
-def hear(lane_state: LaneState, heard: Sequence[SpokenRecord], now: datetime) -> LaneWrite:
+def apply_signals(
+    lane_state: LaneState, signals: Sequence[SignalRecord], now: datetime
+) -> LaneWrite:
     """Apply records in their order: what they change and the position behind them are one write."""
     written: list[OutRecord] = []
-    for one in heard:
-        found = _applied(lane_state, one, now)
-        lane_state.counters.unheard += not found
+    for signal in signals:
+        found = _apply(lane_state, signal, now)
+        lane_state.counters.ignored_signals += not found
         written += found
-        lane_state.advance(one.topic, one.offset + 1)
+        lane_state.advance(signal.topic, signal.offset + 1)
     return lane_state.writing(*written, lane_state.position_record(now))
 
 
@@ -57,19 +59,19 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
     return lane_state.writing(*written) if written else None
 
 
-def _applied(lane_state: LaneState, heard: SpokenRecord, now: datetime) -> list[OutRecord]:
-    match heard.said:
+def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[OutRecord]:
+    match read.signal:
         case ToolResult() | ToolProgress() as signal:
-            return _of_call(lane_state, signal, now) if heard.topic is TOOL_RESULTS else []
+            return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
         case Approval() | Cancel() as signal:
-            return _controlled(lane_state, heard, signal, now) if heard.topic is CONTROLS else []
+            return _apply_control(lane_state, read, signal, now) if read.topic is CONTROLS else []
         case None:
             return []
         case signal:
             assert_never(signal)
 
 
-def _of_call(
+def _apply_to_call(
     lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
 ) -> list[OutRecord]:
     ticket = _ticket_of_call(lane_state, signal.call_id)
@@ -84,18 +86,18 @@ def _of_call(
     return written
 
 
-def _controlled(
-    lane_state: LaneState, heard: SpokenRecord, control: Control, now: datetime
+def _apply_control(
+    lane_state: LaneState, read: SignalRecord, control: Control, now: datetime
 ) -> list[OutRecord]:
     match control:
         case Approval():
             effect, changed, written = _approved(lane_state, control, now)
         case Cancel():
-            effect, changed, written = _cancelled(lane_state, control, heard.at or now, now)
+            effect, changed, written = _cancelled(lane_state, control, read.at or now, now)
         case _:
             assert_never(control)
     applied = ControlApplied(
-        event_id=f"{heard.place_id}.applied",
+        event_id=f"{read.place_id}.applied",
         workflow_id=control.workflow_id,
         control=control,
         effect=effect,

@@ -8,7 +8,7 @@ from answerbus.wire import Wire
 PARTS_MAX = 1_024
 
 
-def with_shared_parts(request: Request) -> Request:
+def with_interned_parts(request: Request) -> Request:
     """The same request; of schema reference, budget and policy, each half a KiB, one for all."""
     parts: dict[str, Wire] = {"budget": request.budget, "policy": request.policy}
     if isinstance(request.answer_schema, ContractRef | TextRef):

@@ -8,7 +8,7 @@ from answerbus.agent import AgentRef
 from answerbus.cause import MissingTools, UnknownAgent
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agent, Agents
-from services.worker.core.run.asking import asking
+from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import (
@@ -43,7 +43,7 @@ def grown(run: Run, steps: int, value: JsonValue = "done", order: str | None = N
 
 
 def texts(run: Run, *, finish: bool = False) -> list[str]:
-    messages = asking(asked(), run, must_finish=finish).context.messages
+    messages = next_step_request(asked(), run, must_finish=finish).context.messages
     return [f"{one.role} {one.trust}: {one.content}" for one in messages]
 
 
@@ -63,7 +63,7 @@ def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> 
 def test_a_run_with_a_schema_is_told_to_end_with_finish() -> None:
     typed = asked(answer_schema={"kind": "contract", "name": "selection", "version": 1})
     run = grown(Run(definition()), 1)
-    (*_, last) = asking(typed, run, must_finish=False).context.messages
+    (*_, last) = next_step_request(typed, run, must_finish=False).context.messages
 
     assert last.content == RESULTS_ARE_IN.format(end=FINISH_FORM)
 

@@ -20,7 +20,7 @@ from services.worker.handle import handle
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 
 
-def lives_of(
+def lane_factory(
     context: Context,
     kafka: KafkaSettings,
     options: Mapping[str, Any],
@@ -32,7 +32,7 @@ def lives_of(
     topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
     closed = ClosedClients()
 
-    def new_life(partition: int) -> Lifecycle:
+    def new_lane_lifecycle(partition: int) -> Lifecycle:
         private = _private_topics(context, partition)
         names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
         place = TopicPartition(topic, partition)
@@ -41,7 +41,7 @@ def lives_of(
         shard = shards_of(names, clock, context.partitions, unavailable, closed.note)
         return new_lifecycle(partition, context, intake, shard, handle)
 
-    return new_life
+    return new_lane_lifecycle
 
 
 def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:

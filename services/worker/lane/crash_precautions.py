@@ -14,7 +14,7 @@ from services.worker.lane.steps import Prepared, plan_of
 from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
 
 
-def end_without_look(lane: Lane, ticket: Ticket) -> Cause | None:
+def cause_without_preparation(lane: Lane, ticket: Ticket) -> Cause | None:
     """Why it ends without a look at what it asks, if it does."""
     if ticket.cancelled:
         return ticket.cancelled

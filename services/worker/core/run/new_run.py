@@ -6,7 +6,7 @@ from answerbus.resumed_run import ResumedRun
 from services.worker.core.run.run import Run, named
 
 
-def begun(definition: AgentDefinition, request: Request) -> Run:
+def new_run(definition: AgentDefinition, request: Request) -> Run:
     """What was taken over is told to the model like its own steps, and nothing of it is repeated.
 
     It is no part of the run's own records, account and counts: those of the run that died have it.

@@ -12,7 +12,7 @@ from services.worker.lane.opening import RecoveredState
 from services.worker.lane.state.suspects import Suspects, suspects_of
 
 
-def settle_left_over(
+def settle_orphaned_calls(
     ledger: Ledger,
     calls: AbstractSet[Spend],
     unused: AbstractSet[Spend],
@@ -34,7 +34,7 @@ def settle_left_over(
 
 
 def suspects_after(
-    recovered: RecoveredState, left_over: Sequence[Attempt], *, same_process: bool
+    recovered: RecoveredState, orphaned: Sequence[Attempt], *, same_process: bool
 ) -> Suspects:
     """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
 
@@ -45,7 +45,7 @@ def suspects_after(
     )
     lane = recovered.ledger.lane
     if lane is not None and not same_process and not recovered.was_alive:
-        cut_off = dict.fromkeys(attempt.request_id for attempt in left_over if attempt.counted)
+        cut_off = dict.fromkeys(attempt.request_id for attempt in orphaned if attempt.counted)
         if cut_off or lane.watched:
             suspects.blame(lane.watched, cut_off.keys())
     suspects.bound()
