@@ -43,7 +43,9 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str | None]) -> None:
-        views = {view for one in secrets if one and is_secret(one) for view in _views(one)}
+        views = {
+            view for secret in secrets if secret and is_secret(secret) for view in _views(secret)
+        }
         self._runs = {run for view in views for run in _pieces(view, RUN_CHARS)}
         words = {word for view in views for word in _pieces(view, _WORD_CHARS)}
         self._words = {number for word in words for number in _numbers(word)}

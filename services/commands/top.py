@@ -82,7 +82,7 @@ def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
         state.board.waits.oldest_ms,
     )
     inferred = dict.fromkeys(state.board.unhealthy(now_ms), "no recent call was answered")
-    reported = {one.name: one.text for one in polled.profiles if one.problem}
+    reported = {profile.name: profile.text for profile in polled.profiles if profile.problem}
     return TopFacts(
         state.board.window(now_ms, MINUTES, MINUTES),
         state.board.schema_labels,
@@ -90,7 +90,9 @@ def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
         None if polled.lag is None else sum(polled.lag.values()),
         state.lanes.in_flight.total(),
         len(state.board.waits),
-        Counter(one.why for one in state.dead_letters if one.status == "open"),
+        Counter(
+            dead_letter.why for dead_letter in state.dead_letters if dead_letter.status == "open"
+        ),
         {**inferred, **reported},
         status_now(feed, poller, now_ms, operator=True),
     )

@@ -70,7 +70,7 @@ def workflow(
     if tree and as_json:
         typer.echo(json_lines([run_data(run, show_content=show_content) for run in runs]))
     elif as_json:
-        data = [as_data(one, show_content=show_content) for one in entries]
+        data = [as_data(entry, show_content=show_content) for entry in entries]
         typer.echo(json_lines(data))
     else:
         for run in runs:
@@ -102,8 +102,8 @@ async def records_of(bus: Bus, workflow_id: str) -> list[Stored]:
 def runs_of(entries: Iterable[TimelineEntry]) -> tuple[RunNode, ...]:
     """The trees of the runs among all that happened to a workflow."""
     fold = RunFold()
-    for one in entries:
-        fold.take(one.seen.event, one.seen.at)
+    for entry in entries:
+        fold.take(entry.seen.event, entry.seen.at)
     return fold.runs()
 
 
@@ -115,12 +115,12 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
 def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: bool) -> None:
     """Each entry; with contents all of them, without them repeats are folded."""
     begin = entries[0].at if entries else None
-    keys = [(one.kind, one.request_id, without_numbers(one.text)) for one in entries]
+    keys = [(entry.kind, entry.request_id, without_numbers(entry.text)) for entry in entries]
     for fold in folds(range(len(keys)) if show_content else keys):
-        for one in entries[fold.start : fold.start + fold.period]:
-            console.print(line_of(one, begin))
+        for entry in entries[fold.start : fold.start + fold.period]:
+            console.print(line_of(entry, begin))
             if show_content:
-                for content in _content(one):
+                for content in _content(entry):
                     console.print(Padding(content, (0, 0, 0, 4)))
         if fold.count > 1:
             last = line_of(entries[fold.end - 1], begin)

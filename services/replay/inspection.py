@@ -51,7 +51,9 @@ class DeadLetterHistory:
     @property
     def attempts(self) -> list[Attempt]:
         """The outcome of each spend."""
-        found = [one.seen.event for one in self.entries if isinstance(one.seen.event, Attempt)]
+        found = [
+            entry.seen.event for entry in self.entries if isinstance(entry.seen.event, Attempt)
+        ]
         return [one for one in found if one.request_id == self.letter.request_id]
 
 
@@ -83,7 +85,7 @@ async def _history(bus: Bus, letter_id: str) -> DeadLetterHistory:
         about.add(letter.replay.request_id)
     entries = timeline(letter.workflow_id or "", records)
     return DeadLetterHistory(
-        letter, letters, body, [one for one in entries if one.request_id in about]
+        letter, letters, body, [entry for entry in entries if entry.request_id in about]
     )
 
 
@@ -105,7 +107,7 @@ def _data(history: DeadLetterHistory) -> dict[str, object]:
         ),
         "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
         "attempts": [attempt.model_dump(mode="json") for attempt in history.attempts],
-        "timeline": [as_data(one, show_content=False) for one in history.entries],
+        "timeline": [as_data(entry, show_content=False) for entry in history.entries],
     }
 
 

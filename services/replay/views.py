@@ -34,7 +34,7 @@ def print_undecodable(letters: DeadLetterIndex) -> None:
 
 def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
     """Two lines for each group, so that a sample's id can be copied on any screen."""
-    rows = [[f"{one.count:,}", *map(_said, one.values)] for one in groups]
+    rows = [[f"{group.count:,}", *map(_said, group.values)] for group in groups]
     heads, *lines = _aligned([["letters", *map(str, keys)], *rows])
     yield Text(heads, "dim")
     for one, line in zip(groups, lines, strict=True):

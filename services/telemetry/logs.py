@@ -98,8 +98,8 @@ class RepeatLimitingHandler(logging.StreamHandler[TextIO]):
         super().close()
 
     def _write(self, records: Iterable[logging.LogRecord]) -> None:
-        for each in records:
-            super().emit(each)
+        for record in records:
+            super().emit(record)
         if not self._cancel and not self._closed and self._repeats.keeps_any:
             self._cancel = self._later(WINDOW_S, self._minute_passed)
 

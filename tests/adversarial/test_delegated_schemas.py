@@ -116,7 +116,7 @@ def test_a_hostile_schema_comes_back_typed_or_is_harmless(
         assert isinstance(of.plan(child.request), Plan)
     else:
         assert isinstance(call.outcome, InvalidArgs)
-        assert all(one.path.startswith("/json_schema") for one in call.outcome.problems)
+        assert all(problem.path.startswith("/json_schema") for problem in call.outcome.problems)
         can_be_asked = is_object and len(schema) <= CHILD_SCHEMA_BYTES_MAX
         assert not (can_be_asked and inline_works(parsed.value, of))
         assert children == []

@@ -239,7 +239,9 @@ def asked(server: Prometheus) -> tuple[int, int]:
     """The dashboard's queries: how many there are, and how many have an answer now."""
     panels = json.loads((ROOT / "infra/grafana/answerbus.json").read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
-    texts = [server.ask("query", query=one.replace("$instance", ".*"))["result"] for one in queries]
+    texts = [
+        server.ask("query", query=query.replace("$instance", ".*"))["result"] for query in queries
+    ]
     return len(texts), sum(map(bool, texts))
 
 

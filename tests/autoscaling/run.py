@@ -126,7 +126,7 @@ async def _run(bus: Bus, fleet: Fleet, say: Callable[[str], None]) -> dict[str, 
     calls = Counter(call["request_id"] for call in bus.calls())  # each is answered at once
     figures = {
         "requests": count,
-        "outcomes": len({one["request_id"] for one in terminals}),
+        "outcomes": len({terminal["request_id"] for terminal in terminals}),
         "workers at most": fleet.most,
         "workers at the end": len(fleet.running),
         "calls": sum(calls.values()),

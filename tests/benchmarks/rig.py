@@ -93,7 +93,7 @@ class Contestant:
             for process in self.processes
             if process.child is not None
         ]
-        return sum(list(each["lanes"].values()).count("open") for each in texts)
+        return sum(list(text["lanes"].values()).count("open") for text in texts)
 
     def check(self) -> None:
         """Raises if one has ended by itself."""

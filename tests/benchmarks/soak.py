@@ -178,7 +178,9 @@ def main(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     watch = Watch()
     with TemporaryDirectory(prefix="soak-") as folder, Rig(Path(folder), 1, console) as rig:
-        fields = rig.field(topics=[quick_ledger() if it is LEDGER else it for it in TOPICS])
+        fields = rig.field(
+            topics=[quick_ledger() if topic is LEDGER else topic for topic in TOPICS]
+        )
         rig.begin(Latency("log-normal"))
         first = fields.product(IN_FLIGHT, agents=SETTINGS)
         with in_background(publishing(fields)), in_background(disturbing(rig, fields)):

@@ -152,10 +152,10 @@ def decoded(value: bytes) -> Event:
 def _of_runs(events: list[Event]) -> Iterator[Stored]:
     """Each at its own time; what has none at that of the event before it."""
     offsets, at_ms = count(9_000), BEGAN_MS
-    for one in events:
-        reported = getattr(one, "at", None) or getattr(one, "started_at", None)
+    for event in events:
+        reported = getattr(event, "at", None) or getattr(event, "started_at", None)
         at_ms = int(reported.timestamp() * 1000) if reported else at_ms
-        topic, value = TOPIC_OF_KIND[one.kind], encode(one).value
+        topic, value = TOPIC_OF_KIND[event.kind], encode(event).value
         yield Stored(topic, 0, next(offsets), at_ms, b"k", value, ())
 
 

@@ -188,7 +188,9 @@ class Chaos:
             stage.fleet.tell_tasks()
             time.sleep(TELL_S)
         fleets = stage.fleets
-        bugs = [f"a {each.name} did not end after SIGTERM" for each in fleets if not each.drain()]
+        bugs = [
+            f"a {fleet.name} did not end after SIGTERM" for fleet in fleets if not fleet.drain()
+        ]
         self._say("auditing")
         servers, requests = around.cluster.bootstrap_servers, around.requests()
         journal, deeds = self._folder / JOURNAL, self._agents.deeds if self._agents else None
@@ -200,7 +202,7 @@ class Chaos:
             faults=stage.begun,
             kinds=dict(watcher.kinds.most_common()),
             missing=missing,
-            bugs=bugs + [bug for each in fleets for bug in each.bugs()],
+            bugs=bugs + [bug for fleet in fleets for bug in fleet.bugs()],
             violations=[str(found) for found in (*audit(history), *around.check(history))],
         )
 

@@ -50,8 +50,8 @@ def test_a_run_with_agents_has_faults_of_its_tool_servers_as_well() -> None:
 def test_with_agents_all_requests_are_runs_of_which_some_are_cancelled() -> None:
     made = workload(1, requests=600, workflows=60, partitions=12, lasting_s=20, with_agents=True)
 
-    cancels = [one for one in made.publications if one.topic == "controls"]
-    bodies = [json.loads(one.value or b"") for one in cancels]
+    cancels = [publication for publication in made.publications if publication.topic == "controls"]
+    bodies = [json.loads(cancel.value or b"") for cancel in cancels]
     assert made == workload(1, 600, 60, 12, 20, with_agents=True)
     assert len(made.request_ids) == 600
     assert {id_.split(".")[1] for id_ in made.request_ids} == {script.RUN}

@@ -187,7 +187,7 @@ async def test_workers_decisions_before_a_call_are_taken() -> None:
     )
     outcomes = [await fake.ask_request(one) for one in (unknown, misspelt, broke)]
 
-    causes = [one.cause.kind for one in outcomes if isinstance(one, DeadLetter)]
+    causes = [outcome.cause.kind for outcome in outcomes if isinstance(outcome, DeadLetter)]
     assert causes == ["unknown_schema", "unknown_profile", "budget_exhausted"]
     assert fake.unused == 9
 
@@ -201,7 +201,7 @@ async def test_the_budget_of_a_workflow_is_that_of_its_first_request(
         for attempts in (2, 9, 9)
     ]
 
-    assert [one.kind for one in asks] == ["result", "result", "dead_letter"]
+    assert [ask.kind for ask in asks] == ["result", "result", "dead_letter"]
     assert (await fake_client.ask("Hi", workflow_id="other")).kind == "result"
 
 
@@ -216,7 +216,7 @@ async def test_a_copy_is_dropped_and_another_body_conflicts(fake_client: FakeCli
     assert fake_client.unused == 1
     letters = fake_client.subscribe(response_model=str, group_id="g", dead_letters=True)
     async with letters as outcomes:
-        kinds = [one.kind async for one in outcomes if not isinstance(one, Undecodable)]
+        kinds = [outcome.kind async for outcome in outcomes if not isinstance(outcome, Undecodable)]
     assert kinds == ["result"]  # a letter about a record belongs to no type
     conflict = await fake_client.ask_request(text_request(instructions="Say goodbye, then."))
     assert isinstance(conflict, DeadLetter)
@@ -272,7 +272,7 @@ async def test_subscribers_get_what_belongs_to_them_and_then_an_end(
         group = "-".join(sorted(more)) or "none"
         wanted = fake_client.subscribe(response_model=PlanProposal, group_id=group, **more)
         async with wanted as outcomes:
-            return [type(one).__name__.partition("[")[0] async for one in outcomes]
+            return [type(outcome).__name__.partition("[")[0] async for outcome in outcomes]
 
     assert await kinds() == ["Result", "Refusal", "Undecodable"]
     assert await kinds(refusals=False) == ["Result", "Undecodable"]
@@ -315,7 +315,9 @@ def test_the_sync_client_has_it_too() -> None:
     with SyncClient(over=fake) as client:
         assert client.ask("Hi", workflow_id="w").unwrap() == "Goeie!"
         with client.subscribe(response_model=str, group_id="g") as outcomes:
-            assert [one.kind for one in outcomes if not isinstance(one, Undecodable)] == ["result"]
+            assert [
+                outcome.kind for outcome in outcomes if not isinstance(outcome, Undecodable)
+            ] == ["result"]
 
 
 def test_what_a_callback_raises_leaves_the_sync_client_usable() -> None:

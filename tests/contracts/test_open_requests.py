@@ -265,7 +265,9 @@ async def test_subscribers_have_children_only_if_they_ask_for_them() -> None:
         async with fake.subscribe(
             response_model=str, group_id=group, children=children
         ) as outcomes:
-            fields[children] = [one.answer async for one in outcomes if isinstance(one, Result)]
+            fields[children] = [
+                outcome.answer async for outcome in outcomes if isinstance(outcome, Result)
+            ]
     assert fields == {False: ["from a root"], True: ["from a root", "from a child"]}
 
 

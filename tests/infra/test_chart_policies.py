@@ -73,13 +73,13 @@ def test_no_pod_runs_as_root_and_each_names_its_user_by_number(
 
 @all_workloads
 def test_no_container_may_write_or_gain_rights(example: str, workload: Manifest) -> None:
-    for one in containers(workload):
-        assert one["securityContext"] == {
+    for container in containers(workload):
+        assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
-        assert all(mount["readOnly"] for mount in one["volumeMounts"])
+        assert all(mount["readOnly"] for mount in container["volumeMounts"])
 
 
 @all_workloads
@@ -89,7 +89,9 @@ def test_no_pod_shares_anything_of_its_node(example: str, workload: Manifest) ->
     assert not {"hostNetwork", "hostPID", "hostIPC"} & reported.keys()
     assert all(volume.keys() <= {"name", "configMap", "secret"} for volume in reported["volumes"])
     assert not any(
-        "hostPort" in port for one in containers(workload) for port in one.get("ports", [])
+        "hostPort" in port
+        for container in containers(workload)
+        for port in container.get("ports", [])
     )
 
 
@@ -115,25 +117,25 @@ def test_each_container_has_requests_and_a_limit_of_memory_and_none_of_cpu(
     example: str, workload: Manifest
 ) -> None:
     """A limit of CPU would stop the event loop in the middle of calls."""
-    for one in containers(workload):
-        resources = one["resources"]
+    for container in containers(workload):
+        resources = container["resources"]
         assert resources["requests"].keys() == {"cpu", "memory"}
         assert resources["limits"] == {"memory": resources["requests"]["memory"]}
 
 
 @all_workloads
 def test_each_image_has_a_version(example: str, workload: Manifest) -> None:
-    for one in containers(workload):
-        assert re.search(r":[\w.\-]+$|@sha256:[0-9a-f]{64}$", one["image"])
-        assert not one["image"].endswith(":latest")
+    for container in containers(workload):
+        assert re.search(r":[\w.\-]+$|@sha256:[0-9a-f]{64}$", container["image"])
+        assert not container["image"].endswith(":latest")
 
 
 @all_workloads
 def test_no_secret_stands_in_a_manifest(example: str, workload: Manifest) -> None:
     """Each is a reference to a Secret; there is no manifest of one."""
     assert of_kind(example, "Secret") == []
-    for one in containers(workload):
-        for variable in one.get("env") or []:
+    for container in containers(workload):
+        for variable in container.get("env") or []:
             if variable["name"] in values_of(example).get("secretVariables", {}):
                 assert "secretKeyRef" in variable["valueFrom"]
 
@@ -156,7 +158,7 @@ def test_what_calls_no_provider_has_no_key_of_one(
     variables = [one["valueFrom"] for one in container["env"] or [] if "valueFrom" in one]
     mounted = [one["secret"]["secretName"] for one in pod(workload)["volumes"] if "secret" in one]
 
-    assert {one["secretKeyRef"]["name"] for one in variables} | set(mounted) == secrets
+    assert {variable["secretKeyRef"]["name"] for variable in variables} | set(mounted) == secrets
 
 
 @all_examples
@@ -168,15 +170,15 @@ def test_each_file_that_the_settings_name_is_mounted(example: str, tmp_path: Pat
     consoles = (one for one in of_kind(example, "Deployment") if component(one) == "console")
 
     assert folders_named(tables) <= mounted_at(worker)
-    for one in consoles:
-        assert of_console <= mounted_at(*containers(one))
+    for console in consoles:
+        assert of_console <= mounted_at(*containers(console))
         assert not of_console & mounted_at(worker)
 
 
 @all_examples
 def test_workers_have_time_for_their_longest_call(example: str, tmp_path: Path) -> None:
     settings = load(toml_of(example, tmp_path), {})
-    longest_s = max(getattr(one, "timeout_s", 0) for one in settings.profiles.values())
+    longest_s = max(getattr(profile, "timeout_s", 0) for profile in settings.profiles.values())
     grace_s = pod(workers(example))["terminationGracePeriodSeconds"]
 
     assert settings.worker.drain_s >= longest_s
@@ -261,7 +263,7 @@ def test_disruptions_take_one_at_a_time(example: str) -> None:
     tools = {component(one) for one in of_kind(example, "Deployment") if "tools" in component(one)}
 
     assert budgets.keys() == {"worker"} | tools
-    assert {one["spec"]["maxUnavailable"] for one in budgets.values()} == {1}
+    assert {budget["spec"]["maxUnavailable"] for budget in budgets.values()} == {1}
 
 
 @all_examples

@@ -29,7 +29,7 @@ def test_strimzi_makes_topics_of_runs_where_agents_or_tool_servers_need_them() -
         values = changed("strimzi", settings={"agents": agents}, topics=topics)
         del values["toolServers"]
         kinds = (one for one in render(values) if one["kind"] == "KafkaTopic")
-        return {one["spec"]["topicName"] for one in kinds}
+        return {kind["spec"]["topicName"] for kind in kinds}
 
     def named(*tools: str, has_agents: bool) -> set[str]:
         return {topic.full_name("Acme_eu") for topic in needed(tools, has_agents=has_agents)}

@@ -85,7 +85,7 @@ def test_our_containers_may_not_write_or_gain_rights(name: str) -> None:
 @pytest.mark.parametrize("name", ["worker", "cluster-worker"])
 def test_workers_have_time_for_their_longest_call(name: str) -> None:
     settings = load(ROOT / "infra/answerbus.docker.toml", {})
-    longest_s = max(getattr(one, "timeout_s", 0) for one in settings.profiles.values())
+    longest_s = max(getattr(profile, "timeout_s", 0) for profile in settings.profiles.values())
 
     assert settings.worker.drain_s >= longest_s
     grace_s = float(services()[name]["stop_grace_period"].removesuffix("s"))
@@ -171,7 +171,7 @@ def test_prometheus_and_the_collector_are_where_others_look_for_them() -> None:
     assert set(found["names"]) <= services().keys()
     settings = load(ROOT / "infra/answerbus.docker.toml", {})
     assert settings.worker.health == f"0.0.0.0:{found['port']}"
-    mounts = [one.split(":")[1] for one in services()["prometheus"]["volumes"]]
+    mounts = [service.split(":")[1] for service in services()["prometheus"]["volumes"]]
     assert {f"/etc/prometheus/{name}" for name in scraped["rule_files"]} <= set(mounts)
     assert source["url"] == "http://prometheus:9090"
     assert collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == "0.0.0.0:4318"

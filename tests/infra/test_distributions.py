@@ -110,6 +110,6 @@ def test_the_bill_of_materials_names_each_part_and_its_version(
     own = bill["metadata"]["component"]
     assert bill["bomFormat"] == "CycloneDX"
     assert (own["name"], own["version"]) == ("answerbus-services", version_of(SERVICES))
-    assert {(one["name"], one["version"]) for one in json.loads(listed)} <= named | {
+    assert {(entry["name"], entry["version"]) for entry in json.loads(listed)} <= named | {
         (own["name"], own["version"])
     }

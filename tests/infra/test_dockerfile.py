@@ -105,5 +105,5 @@ def test_all_that_is_installed_is_held_against_its_hash(
         (made,) = values(stages[name], "RUN")
         installs = re.findall(r"pip --python \S+ install .*?(?=&&|$)", made)
         assert installs
-        assert all("--no-index --find-links /wheels" in one for one in installs)
+        assert all("--no-index --find-links /wheels" in install for install in installs)
     assert "pip install" not in FILE.read_text(encoding="utf-8")

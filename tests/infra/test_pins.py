@@ -134,7 +134,7 @@ def test_what_make_up_and_make_demo_import_is_installed_by_them(folder: str) -> 
 def imported(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.Import(names=names):
-            yield from (one.name.partition(".")[0] for one in names)
+            yield from (name.name.partition(".")[0] for name in names)
         case ast.ImportFrom(module=str(module), level=0):
             yield module.partition(".")[0]
         case _:

@@ -59,7 +59,7 @@ class Granting:
     def _of(self, kind: Any, row: Right) -> Any:
         """What `kafka-acls.sh` would do of a printed line."""
         text = rendered("kafka", Grantee(self.role, USER), [row])
-        (line,) = (it for it in text.splitlines() if not it.startswith("#"))
+        (line,) = (line for line in text.splitlines() if not line.startswith("#"))
         words = shlex.split(line)
 
         def after(option: str) -> str:

@@ -142,7 +142,7 @@ async def assert_each_is_answered_once(bus: Bus, found: Sequence[JsonObject]) ->
 
     assert Counter(body["replay"]["dead_letter_id"] for body in sent) == Counter(ids)
     assert max(Counter(body["request_id"] for body in sent).values()) == 1
-    pairs = Counter((one["dead_letter_id"], one["request_id"]) for one in links)
+    pairs = Counter((link["dead_letter_id"], link["request_id"]) for link in links)
     assert pairs == Counter((b["replay"]["dead_letter_id"], b["request_id"]) for b in sent)
     assert pairs == Counter((b["replay"]["dead_letter_id"], b["request_id"]) for b in results)
     limits = {body["replay"]["account"]: body["budget"]["attempts"] for body in sent}

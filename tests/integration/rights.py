@@ -44,7 +44,7 @@ class Rights(ABC):
 
     def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Grant USER rights on what is called so, or begins so if the name ends with a star."""
-        bindings = [self._binding(AclBinding, kind, name, it) for it in operations]
+        bindings = [self._binding(AclBinding, kind, name, operation) for operation in operations]
         self.administer(lambda admin: admin.create_acls(bindings))
 
     def revoke(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
@@ -53,7 +53,9 @@ class Rights(ABC):
 
     def remove(self, kind: ResourceType, name: str, *operations: AclOperation) -> bool:
         """Take rights back; whether all of them were granted."""
-        filters = [self._binding(AclBindingFilter, kind, name, it) for it in operations]
+        filters = [
+            self._binding(AclBindingFilter, kind, name, operation) for operation in operations
+        ]
         return all(self.administer(lambda admin: admin.delete_acls(filters)))
 
     def allow_worker(self, prefix: str) -> None:

@@ -191,7 +191,7 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
     assert "target_version='4.17.21'" in reported
     assert "It was sent on Monday." in reported
     results = await bus.everything(RESULTS)
-    children = [one["answer"] for one in results if one.get("parent")]
+    children = [result["answer"] for result in results if result.get("parent")]
     assert children.count(REPLY) == 3
     outputs = [answer["output"] for answer in children if answer != REPLY]
     assert sorted(map(json.dumps, outputs)) == sorted(map(json.dumps, FOUND.values()))

@@ -125,7 +125,7 @@ async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
     await bus.publish([request("r-forged", WORKFLOW, replay=forged)])
     stolen = {**forged, "account": "order-2"}
     await bus.publish([request("r-stolen", WORKFLOW, replay=stolen)])
-    terminals = {one["request_id"]: one for one in await bus.terminals(4)}
+    terminals = {terminal["request_id"]: terminal for terminal in await bus.terminals(4)}
     refused = terminals["r-stolen"]
     assert (refused["kind"], refused["cause"]["kind"]) == ("dead_letter", "undecodable")
     assert refused["cause"]["problems"][0]["path"] == "/replay/account"
@@ -205,7 +205,7 @@ async def test_a_forged_copy_of_the_attempts_is_found_out(bus: Bus, tmp_path: Pa
     attempts = await bus.records(ATTEMPTS)
     position = attempts.index(attempts[chain_of(attempts)[1]])
     partition = partition_of(WORKFLOW, bus.partitions)
-    offset = sum(one.partition == partition for one in attempts[:position])
+    offset = sum(attempt.partition == partition for attempt in attempts[:position])
     named = json.loads(attempts[position].value)["event_id"]
     following = json.loads(attempts[chain_of(attempts)[2]].value)["event_id"]
     cases: list[tuple[Forge, str, str, int]] = [
@@ -218,7 +218,7 @@ async def test_a_forged_copy_of_the_attempts_is_found_out(bus: Bus, tmp_path: Pa
         await create_topics(copy)
         for topic in COPIED:
             records = await bus.records(topic)
-            await put(copy, topic, [(one, one.value) for one in records])
+            await put(copy, topic, [(record, record.value) for record in records])
         await put(copy, ATTEMPTS, forge(attempts))
 
         code, reported = await verified(copy)

@@ -26,7 +26,9 @@ async def said(bus: Bus, config: Path, **settings: str) -> tuple[int, Said]:
     done = await ended(await start(bus.bootstrap, bus.prefix, *arguments, **given))
     assert (done.err, done.code in {0, 1}) == ("", True)
     findings: list[dict[str, Any]] = json.loads(done.out)
-    return done.code, {one["about"]: (one["verdict"], one["said"]) for one in findings}
+    return done.code, {
+        finding["about"]: (finding["verdict"], finding["said"]) for finding in findings
+    }
 
 
 def wrong(reply: Said) -> Said:

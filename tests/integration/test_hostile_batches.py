@@ -79,7 +79,10 @@ async def settled(bus: Bus, good: int, offsets: int) -> tuple[list[JsonObject], 
             events = await bus.terminals(good, limit_s=ANSWERED_S_MAX)
             letters = [event for event in events if event["kind"] == "dead_letter"]
             results = Counter(e["request_id"] for e in events if e["kind"] == "result")
-            if len(results) >= good and sum(len(offsets_of(one)) for one in letters) >= offsets:
+            if (
+                len(results) >= good
+                and sum(len(offsets_of(letter)) for letter in letters) >= offsets
+            ):
                 return letters, results
 
 
@@ -124,7 +127,9 @@ async def test_whatever_a_broker_takes_is_read_or_passed_by(bus: Bus) -> None:
     assert results == Counter(["first", *(f"good-{n}" for n in range(GOOD))])
     assert len(placed) > DAMAGED / 4
     assert_each_offset_once(letters, placed)
-    unreadable = [one for one in letters if "unreadable" in one["cause"]["problems"][0]["code"]]
+    unreadable = [
+        letter for letter in letters if "unreadable" in letter["cause"]["problems"][0]["code"]
+    ]
     assert unreadable
     assert worker.health["unreadable"] == len(unreadable)
     metric = f"answerbus_requests_unreadable_total {len(unreadable)}"
@@ -153,12 +158,14 @@ async def test_known_faults_harm_no_lane(bus: Bus) -> None:
     await bus.terminals(1)
     before_mib = rss_mib(worker)
     batches = [
-        RawBatch(kind, batch_bytes(draft), tuple(one.value for one in draft.records), False, draft)
+        RawBatch(
+            kind, batch_bytes(draft), tuple(record.value for record in draft.records), False, draft
+        )
         for kind, draft in FAULTS.items()
     ]
     chance = random.Random(SEED)
     bombs = [HEAVY["bomb"](Draft([Sent(b"")]), chance) for _ in range(6)]
-    batches += [RawBatch("bomb", batch_bytes(one), (b"",), False, one) for one in bombs]
+    batches += [RawBatch("bomb", batch_bytes(bomb), (b"",), False, bomb) for bomb in bombs]
     placed = await produced(bus, batches, GOOD)
     letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
 
@@ -195,7 +202,9 @@ async def test_who_waits_is_told_that_its_headers_are_broken(bus: Bus) -> None:
     await produced(bus, batches, 1)
     letters, _ = await settled(bus, 1, 2)
 
-    assert [(one["request_id"], one["workflow_id"]) for one in letters] == [("r-1", "order-1")] * 2
-    codes = {one["cause"]["problems"][0]["code"] for one in letters}
+    assert [(letter["request_id"], letter["workflow_id"]) for letter in letters] == [
+        ("r-1", "order-1")
+    ] * 2
+    codes = {letter["cause"]["problems"][0]["code"] for letter in letters}
     assert codes == {"unreadable_headers", "missing"}
     assert_calm(worker)

@@ -162,7 +162,9 @@ async def test_a_deployment_goes_on_with_another_number_of_partitions(
     await wide.settled()
     await assert_whole(wide, asked + more, partitions=partitions)
     reported = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-1", "--json")
-    results = {one["request_id"] for one in json.loads(reported.out) if one["kind"] == "result"}
+    results = {
+        entry["request_id"] for entry in json.loads(reported.out) if entry["kind"] == "result"
+    }
     assert {"r-1", "more-1"} <= results
 
 

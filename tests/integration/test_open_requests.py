@@ -219,7 +219,7 @@ async def test_people_speak_to_runs_by_commands(bus: Bus) -> None:
     assert "r-1 support v3 · 1 step" in tree.out, tree.err
     assert "approved by me: phoned" in tree.out
     assert "cancelled by " in tree.out
-    forged = [(it["kind"], it["topic"]) for it in json.loads(verified.out)["breaks"]]
+    forged = [(entry["kind"], entry["topic"]) for entry in json.loads(verified.out)["breaks"]]
     assert ("changed", bus.topic(STEPS)) in forged, "these steps have no hashes of their own"
 
 

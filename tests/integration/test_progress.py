@@ -39,9 +39,11 @@ async def test_publication_each_retry_and_the_time_are_told(bus: Bus) -> None:
     assert isinstance(outcome, Result)
     assert outcome.unwrap() == Route(team="web")
     assert isinstance(texts[0], Published)
-    retries = [one for one in texts if isinstance(one, RetryRequest)]
-    assert [(one.request_id, one.next_attempt) for one in retries] == [(outcome.request_id, 2)]
-    waits = [one.waited_s for one in texts if isinstance(one, Waiting)]
+    retries = [text for text in texts if isinstance(text, RetryRequest)]
+    assert [(retry.request_id, retry.next_attempt) for retry in retries] == [
+        (outcome.request_id, 2)
+    ]
+    waits = [text.waited_s for text in texts if isinstance(text, Waiting)]
     assert waits
     assert waits == sorted(waits)
 
@@ -73,7 +75,7 @@ async def test_no_answer_in_time_is_said_with_progress_too(bus: Bus) -> None:
         with pytest.raises(NoAnswerYet):
             await client.ask("Hi", workflow_id="w", timeout_s=1.2, on_progress=texts.append)
 
-    assert [type(one) for one in texts] == [Published, Waiting]
+    assert [type(text) for text in texts] == [Published, Waiting]
 
 
 async def test_where_retries_may_not_be_read_the_rest_is_told(

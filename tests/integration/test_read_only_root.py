@@ -100,7 +100,7 @@ async def test_a_worker_answers_without_writing_to_any_disk(bus: Bus, installed:
         worker.kill()
         message = worker.communicate()[0].decode()
 
-    found = [(one["kind"], one["request_id"]) for one in terminals]
+    found = [(terminal["kind"], terminal["request_id"]) for terminal in terminals]
     assert found == [("result", "r-1")], message
     assert users == {str(USER)}
     assert worker.returncode == 0, message

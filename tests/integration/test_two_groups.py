@@ -29,7 +29,9 @@ def of_another_group(config: Path) -> Path:
 async def openings(bus: Bus) -> int:
     """How often a lane was written to by a new owner."""
     records = await bus.everything(LEDGER)
-    return sum(one["kind"] == "lane" and one["openings_without_progress"] == 1 for one in records)
+    return sum(
+        record["kind"] == "lane" and record["openings_without_progress"] == 1 for record in records
+    )
 
 
 async def test_one_group_works_and_both_say_what_is_wrong(bus: Bus) -> None:
@@ -47,7 +49,7 @@ async def test_one_group_works_and_both_say_what_is_wrong(bus: Bus) -> None:
     assert first.health["ready"]
     assert any(OTHER in line["message"] for line in first.log())
     doctor = await answerbus(bus.bootstrap, bus.prefix, "doctor", "--json", "--config", str(config))
-    (finding,) = [one for one in json.loads(doctor.out) if one["about"] == "groups"]
+    (finding,) = [entry for entry in json.loads(doctor.out) if entry["about"] == "groups"]
     assert (finding["verdict"], OTHER in finding["said"]) == ("wrong", True)
     await bus.publish(REQUESTS[10:])
     assert len(await bus.terminals(20)) == 20
@@ -87,7 +89,7 @@ async def test_two_workers_with_one_static_id_say_so(bus: Bus) -> None:
     workers = [bus.start_worker(config) for _ in range(2)]
 
     def named() -> bool:
-        return any("kafka.group_instance_id" in str(one.health["reasons"]) for one in workers)
+        return any("kafka.group_instance_id" in str(worker.health["reasons"]) for worker in workers)
 
     await until(named, "the restless group is named", LIMIT_S)
 

@@ -32,7 +32,7 @@ WAYS: tuple[dict[str, Any], ...] = (
 def unsigned(claims: dict[str, Any]) -> str:
     """A token that nobody signed, as a broker without a validator takes it."""
     parts = ({"alg": "none"}, claims)
-    texts = (base64.urlsafe_b64encode(json.dumps(it).encode()).rstrip(b"=") for it in parts)
+    texts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
     return b".".join([*texts, b""]).decode()
 
 
@@ -67,7 +67,9 @@ async def test_a_user_comes_in(
 ) -> None:
     config = bus_by(secured, prefix, tmp_path, way).config([{"reply": ANSWERED}])
 
-    found = [(one.about, one.verdict) async for one in examined_as("publisher", None, config)]
+    found = [
+        (finding.about, finding.verdict) async for finding in examined_as("publisher", None, config)
+    ]
 
     assert found == [("broker", "ok"), ("rights", "ok")]
 
@@ -77,7 +79,7 @@ async def test_a_token_that_has_expired_is_told(
 ) -> None:
     bus = bus_by(secured, prefix, tmp_path, WAYS[4], iat=1.0, exp=2.0)
 
-    (found,) = [one async for one in examined_as("publisher", None, bus.config([]))]
+    (found,) = [finding async for finding in examined_as("publisher", None, bus.config([]))]
 
     assert (found.about, found.verdict) == ("broker", "wrong")
     assert "the broker refuses the token" in found.said

@@ -156,7 +156,7 @@ class ToolBus:
             lambda _: None,
         )
         assert len(rulings) > 15
-        return {one.rule: one.said for one in rulings if one.verdict != "ok"}
+        return {ruling.rule: ruling.said for ruling in rulings if ruling.verdict != "ok"}
 
 
 @contextmanager

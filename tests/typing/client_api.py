@@ -220,8 +220,8 @@ async def downstream(client: Client) -> None:
 
 async def downstream_of_every_kind(client: Client) -> None:
     async with client.subscribe(response_model=AgentAction, group_id="agent") as actions:
-        async for one in actions:
-            assert_type(one, Result[AgentAction] | UnvalidatedResult | Refusal | Undecodable)
+        async for action in actions:
+            assert_type(action, Result[AgentAction] | UnvalidatedResult | Refusal | Undecodable)
     async with client.subscribe(response_model=Selection, group_id="clicks") as selections:
         async for two in selections:
             assert_type(

@@ -79,7 +79,11 @@ async def test_a_certificate_is_read_anew_when_its_files_change(
 
         there.certificate.write_text("no certificate")
         assert await shown(port, authority) == "CN=third"
-    kept = [one for one in caplog.messages if one.startswith("the certificate stays as it was: ")]
+    kept = [
+        message
+        for message in caplog.messages
+        if message.startswith("the certificate stays as it was: ")
+    ]
     assert len(kept) == 3, "once for each change"
 
 

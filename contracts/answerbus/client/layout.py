@@ -61,7 +61,7 @@ async def _last_records(
     waiting = set(begins)
     while waiting := {p for p in waiting if await consumer.position(p) < ends[p]}:
         for place, records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).items():
-            _take(lanes[place], (it for it in records if it.offset < ends[place]))
+            _take(lanes[place], (record for record in records if record.offset < ends[place]))
     return {place.partition: it.last for place, it in lanes.items() if it.last is not None}
 
 

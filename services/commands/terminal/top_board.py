@@ -62,7 +62,7 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
     total = facts.window.total
     return {
         "status": facts.status.level,
-        "reasons": [one.text for one in facts.status.findings if one.level != "green"],
+        "reasons": [finding.text for finding in facts.status.findings if finding.level != "green"],
         "minutes": MINUTES,
         "lag": facts.lag,
         "in_flight": facts.in_flight,

@@ -69,7 +69,7 @@ def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
     letters = context.feed.state.dead_letters
     rows = (letter for one in job.ids if (letter := letters.get(one)))
     outcomes = (letters.replay_outcome(row) for row in rows)
-    found = frozenset(one.letter_id for one in outcomes if one and one.letter_id)
+    found = frozenset(outcome.letter_id for outcome in outcomes if outcome and outcome.letter_id)
     return found or frozenset({NO_LETTER})
 
 

@@ -34,7 +34,7 @@ async def groups(request: web.Request) -> web.Response:
     sort = _sort(request, ORDERS)
     state = request.app[CONTEXT].feed.state
     found = state.group_cache.of(filters, keys, sort)
-    rows = [(one, filters.narrowed(keys, one.values)) for one in found.groups]
+    rows = [(group, filters.narrowed(keys, group.values)) for group in found.groups]
     beside = [*(("by", str(key)) for key in keys), ("sort", sort)]
     return page(
         request,

@@ -28,7 +28,7 @@ async def profiles(request: web.Request) -> web.Response:
         range_titles=TITLES,
         step=asked.step,
         strips=strips,
-        strips_open=[one.row.name for one in strips if one.row.made][:STRIPS_OPEN],
+        strips_open=[strip.row.name for strip in strips if strip.row.made][:STRIPS_OPEN],
     )
 
 

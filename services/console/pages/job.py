@@ -72,7 +72,7 @@ async def job(request: web.Request) -> web.Response:
         "job.html",
         job=found,
         outcomes={
-            ending: sum(one is not None and one.ending == ending for one in outcomes)
+            ending: sum(outcome is not None and outcome.ending == ending for outcome in outcomes)
             for ending in ("pending", "answered", "refused", "dead")
         },
         replay_form=found.replay_form,

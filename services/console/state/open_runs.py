@@ -55,7 +55,9 @@ class OpenRuns:
                 run = self._note(request_id, event.workflow_id, record.at_ms, event.agent)
                 if run is not None:
                     run.step = max(run.step, event.n)
-                    run.open_calls |= {one.call_id for one in event.calls if one.state != "ended"}
+                    run.open_calls |= {
+                        call.call_id for call in event.calls if call.state != "ended"
+                    }
             case ApprovalRequestedSummary(request_id=str(request_id)) as event:
                 run = self._note(request_id, event.workflow_id, record.at_ms, None)
                 if run is not None:

@@ -144,7 +144,7 @@ class Poller:
             while True:
                 asking = [_ask(session, address) for address in self._addresses]
                 self.results.workers = await asyncio.gather(*asking)
-                named = [one.name for one in self.results.profiles if one.problem]
+                named = [profile.name for profile in self.results.profiles if profile.problem]
                 self.results.health.take(int(time.time() * 1000), named)
                 await asyncio.sleep(WORKERS_EVERY_S)
 

@@ -17,7 +17,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
     """Paths of problems, which may quote answers, are for operators."""
     state, results, progress = feed.state, poller.results, feed.progress
     recent = state.board.window(now_ms, LATELY_MINUTES, 1).total.outcomes
-    unhealthy = {one.name for one in results.profiles if one.problem}
+    unhealthy = {profile.name for profile in results.profiles if profile.problem}
     lag = None if results.lag is None else sum(results.lag.values())
     return bus_status(
         StatusFacts(

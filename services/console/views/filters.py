@@ -144,11 +144,11 @@ class _Found:
     def _take_status(self, value: str) -> FilterFault | None:
         if value not in (*STATUSES, ANY):
             return FilterFault(_none_of("status", value, (*STATUSES, ANY)))
-        self.status = next((one for one in STATUSES if one == value), None)
+        self.status = next((status for status in STATUSES if status == value), None)
         return None
 
     def _take_time(self, given: str, value: str) -> FilterFault | None:
-        name = next((one for one in TIMES if one == given), None) or TYPED_TIMES[given]
+        name = next((time for time in TIMES if time == given), None) or TYPED_TIMES[given]
         if value == (ANY if given in TIMES else ""):
             return None
         typed = f"{value}Z" if given in TYPED_TIMES and value[-1:].isdigit() else value

@@ -58,12 +58,12 @@ def flow(
     ending_links: Mapping[str, str] | None = None,
 ) -> Flow:
     """The most frequent above; heights say how many, but none is too low to be seen."""
-    counts = [one for one in counts if one.count]
+    counts = [count for count in counts if count.count]
     sources, endings, series = Counter[str](), Counter[str](), dict[str, str]()
-    for one in counts:
-        sources[one.source] += one.count
-        endings[one.ending] += one.count
-        series[one.ending] = one.series
+    for count in counts:
+        sources[count.source] += count.count
+        endings[count.ending] += count.count
+        series[count.ending] = count.series
     order = list(dict.fromkeys(one.ending for one in counts))
     left = _nodes(sources.most_common(), {}, source_links or {})
     right = _nodes([(name, endings[name]) for name in order], series, ending_links or {})

@@ -69,7 +69,9 @@ class _Node:
 
 def _tree(run: RunNode, now: datetime, *, operator: bool) -> RunTree:
     nodes = list(_nodes(run, 0, now, operator=operator))
-    times = [at for node in nodes for one in node.stretches for at in (one.begin, one.end)]
+    times = [
+        at for node in nodes for stretch in node.stretches for at in (stretch.begin, stretch.end)
+    ]
     begin, end = min(times, default=now), max(times, default=now)
     axis = TimeAxis(begin, max(end - begin, MS))
     head, *lines = [_drawn(node, axis) for node in nodes]
@@ -101,4 +103,4 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
 
 
 def _drawn(node: _Node, axis: TimeAxis) -> RunLine:
-    return replace(node.line, bars=tuple(bar_of(one, axis) for one in node.stretches))
+    return replace(node.line, bars=tuple(bar_of(stretch, axis) for stretch in node.stretches))

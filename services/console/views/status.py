@@ -140,14 +140,18 @@ def _profiles(facts: StatusFacts) -> Iterator[StatusFinding]:
 
 def _since(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
     """When the first of them became unhealthy."""
-    since_ms = min((one.since_ms for one in profiles if one.since_ms is not None), default=None)
+    since_ms = min(
+        (profile.since_ms for profile in profiles if profile.since_ms is not None), default=None
+    )
     return "" if since_ms is None else f" since {clock_text(since_ms, now_ms)}"
 
 
 def _held(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
     """How many requests wait for these profiles, and how long the oldest has waited."""
-    requests = sum(one.requests for one in profiles)
-    oldest_ms = min((one.oldest_ms for one in profiles if one.oldest_ms is not None), default=None)
+    requests = sum(profile.requests for profile in profiles)
+    oldest_ms = min(
+        (profile.oldest_ms for profile in profiles if profile.oldest_ms is not None), default=None
+    )
     if not requests:
         return ""
     age = "" if oldest_ms is None else f", the oldest {age_text((now_ms - oldest_ms) / 1000)}"

@@ -69,7 +69,9 @@ class PastRuns:
 @asynccontextmanager
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """Of these dead letters; where none is of a run, nothing is read. Raises BusUnavailable."""
-    runs = runs_of_interest(one.request_id for one in letters if one.agent and one.request_id)
+    runs = runs_of_interest(
+        letter.request_id for letter in letters if letter.agent and letter.request_id
+    )
     found = PastRuns()
     present = await bus.present(STEPS, TOOLSETS) if runs else ()
     if not present:

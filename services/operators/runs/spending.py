@@ -20,7 +20,10 @@ def spent_by_attempt(
             by_attempt[terminal.attempt] = _spent(terminal.usage)
         case _:
             pass
-    known = {one.attempt: _spent(one.usage, counted=one.counted) for one in attempts.values()}
+    known = {
+        attempt.attempt: _spent(attempt.usage, counted=attempt.counted)
+        for attempt in attempts.values()
+    }
     return {**by_attempt, **known}
 
 

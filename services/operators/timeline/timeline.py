@@ -163,13 +163,13 @@ def _in_order(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
     placed: list[tuple[datetime, int, TimelineEntry]] = []
     for request in sorted(groups, key=lambda name: _first_said(groups[name])):
         latest = replayed_at.get(request)
-        for one in sorted(groups[request], key=_stage):
-            at = one.at
-            if one.kind not in _AGAIN:
-                at = latest = _not_before(one.at, latest)
-            placed.append((at, len(placed), one))
-            if isinstance(one.seen.event, Replayed):
-                replayed_at[one.seen.event.request_id] = at
+        for group in sorted(groups[request], key=_stage):
+            at = group.at
+            if group.kind not in _AGAIN:
+                at = latest = _not_before(group.at, latest)
+            placed.append((at, len(placed), group))
+            if isinstance(group.seen.event, Replayed):
+                replayed_at[group.seen.event.request_id] = at
     return (one for _, _, one in sorted(placed, key=lambda entry: entry[:2]))
 
 

@@ -37,7 +37,7 @@ def _of_answers(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
         case "nothing":
             return _of_nothing(case, found, goes_on=goes_on)
         case "ok":
-            fine = [one for one in outcomes if isinstance(one, ToolOk)]
+            fine = [outcome for outcome in outcomes if isinstance(outcome, ToolOk)]
             if fine:
                 return Ruling(case.rule, "ok", "with a value")
             return Ruling(case.rule, "wrong", _said(outcomes))
@@ -58,7 +58,7 @@ def _of_nothing(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
 
 
 def _of_error(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
-    failures = [one for one in outcomes if isinstance(one, ToolFailure)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, ToolFailure)]
     if len(failures) < len(outcomes) or not failures:
         return Ruling(case.rule, "wrong", f"expected an error: {_said(outcomes)}")
     if case.code and failures[0].code != case.code:
@@ -71,7 +71,7 @@ def _of_same(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     """Once is enough; twice is fine where both say the same."""
     if not outcomes:
         return Ruling(case.rule, "wrong", NO_ANSWER)
-    if any(one != outcomes[0] for one in outcomes):
+    if any(outcome != outcomes[0] for outcome in outcomes):
         message = "the answers differ: remember answers by `call_id`, or make the tool idempotent"
         return Ruling(case.rule, "wrong", message)
     return Ruling(case.rule, "ok", f"answered {len(outcomes)} times, always the same")
@@ -108,4 +108,6 @@ def fault_of(
 
 def unreadable(problems: Sequence[Problem]) -> str:
     """An answer that is no event, in words."""
-    return "; ".join(f"{one.path or 'all of it'}: {one.expected}" for one in problems[:3])
+    return "; ".join(
+        f"{problem.path or 'all of it'}: {problem.expected}" for problem in problems[:3]
+    )

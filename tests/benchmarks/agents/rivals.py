@@ -59,7 +59,7 @@ class Calfkit:
 
     def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
-        return [Effect.of_line(one) for one in _place(field, "effects").read_text().splitlines()]
+        return [Effect.of_line(line) for line in _place(field, "effects").read_text().splitlines()]
 
     def _of_tools(self, field: Field) -> list[str]:
         size = ["--result-bytes", str(self._task.result_bytes)]
@@ -120,7 +120,7 @@ class LangGraph:
 
     def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
-        return [Effect.of_line(one) for one in _place(field, "effects").read_text().splitlines()]
+        return [Effect.of_line(line) for line in _place(field, "effects").read_text().splitlines()]
 
 
 def _place(field: Field, name: str) -> Path:

@@ -127,7 +127,7 @@ def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]
     tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
     answers = [event.body for event in runs.results.get(call_id, [])]
     texts = [answer["outcome"] for answer in answers if answer["token"] in tokens]
-    if not any(all(one.get(name) == outcome[name] for name in outcome) for one in texts):
+    if not any(all(text.get(name) == outcome[name] for name in outcome) for text in texts):
         yield Violation("A4", call_id, f"it ended as {outcome['kind']}, and no server said so")
     noted = runs.history.deeds is None or any(deed.ended for deed in runs.deeds.get(call_id, []))
     if outcome["kind"] == "ok" and not noted:

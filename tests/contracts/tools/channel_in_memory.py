@@ -69,7 +69,7 @@ class Broker:
 
     def outcome(self, call_id: str) -> dict[str, Any]:
         """The one answer of a call."""
-        found = [one["outcome"] for one in self.results if one["call_id"] == call_id]
+        found = [result["outcome"] for result in self.results if result["call_id"] == call_id]
         (only,) = found
         return dict(only)
 

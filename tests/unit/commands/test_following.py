@@ -57,7 +57,7 @@ def test_what_was_said_first_is_left_out_of_a_long_conversation() -> None:
         chat.turn(f"{number} ".ljust(1_000, "x"), f"t-{number}")
         messages = chat.turn("again", f"a-{number}").context.messages
 
-        assert sum(len(one.content) for one in messages) <= CHAT_BYTES_MAX
+        assert sum(len(message.content) for message in messages) <= CHAT_BYTES_MAX
         assert messages[-1].content == "again"
     assert len(chat.turn("x" * CHAT_BYTES_MAX, "large").context.messages) == 1
 

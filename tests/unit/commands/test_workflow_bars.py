@@ -29,7 +29,7 @@ def test_each_request_is_a_line_of_bars_and_the_budget_is_one() -> None:
     assert "2 calls, result" in row
     assert "budget of attempts ▰" in budget
     assert " +0.000 s " in line_of(entries[0], entries[0].at).plain
-    retry = next(one for one in entries if one.kind == "retry_request")
+    retry = next(entry for entry in entries if entry.kind == "retry_request")
     assert detail_of(retry.seen).endswith("(2.0 s ▰▱▱)")
 
 

@@ -88,11 +88,13 @@ async def test_a_trouble_is_named_on_an_open_page(name: str) -> None:
             plant(here)
             reported = ""
             async with asyncio.timeout(NAMED_WITHIN_S):
-                while not all(one in reported for one in sentences):
+                while not all(sentence in reported for sentence in sentences):
                     reported = await status_in(stream.content)
 
         opened = unescape(await (await here.get("/tail", cookie)).text())
-        assert all(one in opened for one in sentences), "and on a page that is opened then"
+        assert all(sentence in opened for sentence in sentences), (
+            "and on a page that is opened then"
+        )
         assert reported.index(sentences[1]) < reported.index("</p>"), "in the first sentence"
 
 

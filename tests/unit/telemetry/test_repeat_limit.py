@@ -43,7 +43,7 @@ def test_the_first_of_a_new_window_says_how_many_were_kept_back() -> None:
     repeats = RepeatLimit()
     texts = [repeats.admit(record("down"), at) for at in (0.0, 1.0, 2.0, WINDOW_S + 1)]
 
-    assert [counts(one) for one in texts] == [[("down", 0)], [], [], [("down", 3)]]
+    assert [counts(text) for text in texts] == [[("down", 0)], [], [], [("down", 3)]]
 
 
 def test_what_has_ended_is_told_with_its_count_when_something_else_is_said() -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_warning_is_never_kept_back() -> None:
     repeats = RepeatLimit()
     texts = [repeats.admit(record("ended", level=logging.INFO), 0.0) for _ in range(5)]
 
-    assert [len(one) for one in texts] == [1] * 5
+    assert [len(text) for text in texts] == [1] * 5
 
 
 def test_different_errors_at_one_place_are_different_causes() -> None:

@@ -35,7 +35,9 @@ class ForwardingShard:
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
         """See ports.Shard; but for what a lane writes into its own partition of the ledger."""
-        await self._shard.commit([it for it in records if not self._is_of_lane(it)], offset)
+        await self._shard.commit(
+            [record for record in records if not self._is_of_lane(record)], offset
+        )
 
     async def close(self) -> None:
         """See ports.Shard."""

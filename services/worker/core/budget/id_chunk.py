@@ -89,12 +89,12 @@ class IdChunk:
     def merged(cls, chunks: Sequence[Self]) -> Self:
         """One of neighbours, under the name of the last."""
         return cls(
-            merged(it.ids for it in chunks),
-            max(it.offset for it in chunks),
-            min(it.since_ms for it in chunks),
-            max(it.until_ms for it in chunks),
+            merged(chunk.ids for chunk in chunks),
+            max(chunk.offset for chunk in chunks),
+            min(chunk.since_ms for chunk in chunks),
+            max(chunk.until_ms for chunk in chunks),
             chunks[-1].name,
-            sum(it.covers for it in chunks),
+            sum(chunk.covers for chunk in chunks),
         )
 
     def record(self, name: str, now: datetime) -> ClosedIdsRecord:

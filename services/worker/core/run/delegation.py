@@ -135,7 +135,7 @@ def call_names(run: Run) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolC
     for step in run.steps:
         number += step.attempt - before if step.attempt > before else step.attempt
         before = step.attempt
-        yield step, tuple((reference_of(number, one.place), one) for one in run.calls_of(step))
+        yield step, tuple((reference_of(number, call.place), call) for call in run.calls_of(step))
 
 
 def reference_of(number: int, place: int) -> str:

@@ -98,14 +98,16 @@ def proposing(
 
 def candidates_of(run: Run, is_valid: Callable[[JsonValue], bool]) -> tuple[Candidate, ...]:
     """The proposals that are answers, each looked at again."""
-    return tuple(one for one in _answers(run) if is_valid(one.answer))
+    return tuple(answer for answer in _answers(run) if is_valid(answer.answer))
 
 
 def failures_of(run: Run) -> tuple[str, ...]:
     """How each proposal ended; of a dead letter its cause."""
     outcomes = (call.outcome for step in run.own_steps for call in run.calls_of(step))
     return tuple(
-        one.cause if isinstance(one, ChildDeadLetter) else one.kind for one in outcomes if one
+        outcome.cause if isinstance(outcome, ChildDeadLetter) else outcome.kind
+        for outcome in outcomes
+        if outcome
     )
 
 

@@ -18,7 +18,7 @@ def visible_text(text: str) -> str | None:
     actions = _actions(parsed.value)
     if actions is None:
         return text
-    texts = [one.get("content") for one in actions if one.get("kind") == "text_response"]
+    texts = [action.get("content") for action in actions if action.get("kind") == "text_response"]
     return "\n\n".join(it for it in texts if isinstance(it, str) and it.strip()) or None
 
 

@@ -50,7 +50,7 @@ def choosing(
     context, definition = request.context, run.definition
     criteria = definition.best_of.criteria if definition.best_of else ""
     task = f"The task:\n{definition.instructions}\n\n{context.instructions}"
-    names = ", ".join(one.reference for one in candidates)
+    names = ", ".join(candidate.reference for candidate in candidates)
     shown_context = context.model_copy(
         update={
             "instructions": "\n\n".join(part for part in (CHOOSE, criteria, task) if part),
@@ -65,7 +65,10 @@ def choosing(
         beside = len(shown_context.model_dump_json().encode()) + FRAME_BYTES * len(candidates)
         room_bytes = min(room_bytes, room_tokens * BYTES_PER_TOKEN - beside)
     share = max(room_bytes // max(len(candidates), 1), SHARE_BYTES_MIN)
-    shown = tuple(Fact(name=one.reference, value=_shown(one.answer, share)) for one in candidates)
+    shown = tuple(
+        Fact(name=candidate.reference, value=_shown(candidate.answer, share))
+        for candidate in candidates
+    )
     shown_context = shown_context.model_copy(update={"facts": (*context.facts, *shown)})
     return request.model_copy(update={"context": shown_context})
 
@@ -95,7 +98,10 @@ def selection_schema(
         "type": "object",
         "properties": {
             "reason": {"type": "string"},
-            "element_id": {"type": "string", "enum": [one.reference for one in candidates]},
+            "element_id": {
+                "type": "string",
+                "enum": [candidate.reference for candidate in candidates],
+            },
         },
         "required": ["reason", "element_id"],
         "additionalProperties": False,
@@ -108,7 +114,7 @@ def selection_schema(
         name=SELECTION.name,
         description=SELECTION.summary,
         schema=schema,
-        read=partial(_read, form, {one.reference: one for one in candidates}),
+        read=partial(_read, form, {candidate.reference: candidate for candidate in candidates}),
         audit_only=frozenset[str](),
         from_text=None,
         from_loose=as_it_is,

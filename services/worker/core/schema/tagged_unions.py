@@ -79,7 +79,7 @@ def _mapped(document: Document, schema: JsonObject) -> TaggedUnion | None:
         case _:
             return None
     alternatives = (one for one in listed(schema, *UNIONS) if isinstance(one, dict))
-    refs = [ref for one in alternatives if (ref := reference(one)) is not None]
+    refs = [ref for alternative in alternatives if (ref := reference(alternative)) is not None]
     variants: dict[str, JsonObject] = {}
     for tag, named in mapping.items():
         ending = "/" + str(named).removeprefix("#").removeprefix("/")

@@ -101,6 +101,6 @@ def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]
         if record.n <= len(taken) and record.place < len(taken[record.n - 1].calls)
     }
     links = [step.link for step in (*run.steps, *steps)]
-    links += [one.link for one in calls if one.link]
+    links += [call.link for call in calls if call.link]
     last = max(links, key=lambda link: link.number, default=None)
     return replace(run, steps=taken, calls={**run.calls, **by_id}, link=last)

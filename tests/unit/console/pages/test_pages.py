@@ -101,7 +101,8 @@ async def test_what_stands_in_records_stays_text(
     # Scripts are ours, by their address, and no handler, style or svg with either.
     scripts = re.findall(r"<script[^>]*>", text)
     assert all(
-        re.fullmatch(r'<script src="/static/[a-z]+\.js\?v=\w{16}" defer>', one) for one in scripts
+        re.fullmatch(r'<script src="/static/[a-z]+\.js\?v=\w{16}" defer>', script)
+        for script in scripts
     )
     assert "<svg onload" not in text
     assert not re.search(r"<[^>]*\s(on\w+|style)=[^>]*>", re.sub(r'"[^"]*"', '""', text))

@@ -38,7 +38,7 @@ def test_the_state_keeps_a_tail_without_the_ledger_and_finds_operators_deeds() -
     assert len(state.tail()) == TAIL_RECORDS
     assert [seen.at_ms for seen in state.tail()[:2]] == [NOON_MS + 299, NOON_MS + 298]
     assert state.records == TAIL_RECORDS + 3
-    assert [one.id for one in state.dead_letters] == ["x.dead-letter"]
+    assert [dead_letter.id for dead_letter in state.dead_letters] == ["x.dead-letter"]
 
     assert state.workflows.find("letter\0x.dead-letter") == [Place(DEAD_LETTERS, 0, 1)]
 
@@ -55,6 +55,6 @@ def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> N
     state.take(stored("dead_letter/unknown_schema", dead_letter_id="y.dead-letter"))
     state.take(stored("dismissed/dismissed", dead_letter_id="x.dead-letter"))
     found = state.group_cache.of(DeadLetterFilters(), keys, "letters")
-    assert [(one.values, one.count) for one in found.groups] == [(("unknown_schema",), 1)]
+    assert [(group.values, group.count) for group in found.groups] == [(("unknown_schema",), 1)]
     assert state.group_cache.of(DeadLetterFilters(status=None), keys, "letters").count == 2
     assert ConsoleState().group_cache.of(DeadLetterFilters(), keys, "letters") == Grouped(0, 0, [])

@@ -36,7 +36,7 @@ WELL = BrokerFacts(
 
 
 def said(look: BrokerFacts, settings: KafkaSettings = SETTINGS) -> dict[str, tuple[str, str]]:
-    return {one.about: (one.verdict, one.said) for one in findings(look, settings)}
+    return {finding.about: (finding.verdict, finding.said) for finding in findings(look, settings)}
 
 
 def test_all_is_well() -> None:

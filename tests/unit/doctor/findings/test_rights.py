@@ -51,7 +51,7 @@ def test_a_right_that_hides_the_others_of_its_topic_is_told_alone() -> None:
     admin = rights_of("admin", NAMES)[:3]
     held = dict(zip(admin, (None, False, None), strict=True))
 
-    assert [one.said.split(",")[0] for one in rights_findings("admin", held)] == [
+    assert [finding.said.split(",")[0] for finding in rights_findings("admin", held)] == [
         "no right to Alter on the topic acme.requests.v1"
     ]
 

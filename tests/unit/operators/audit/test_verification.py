@@ -273,7 +273,9 @@ def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
     partition.ask("r-1", budget={"attempts": 9}, ttl_s=9)
     partition.call()
 
-    assert [json.loads(one.value or b"")["attempt"] for one in attempts(partition.stored)] == [
+    assert [
+        json.loads(attempt.value or b"")["attempt"] for attempt in attempts(partition.stored)
+    ] == [
         1,
         2,
         1,

@@ -35,7 +35,15 @@ def test_letters_of_one_person_and_reason_are_one_action_until_a_while_has_passe
     replay = {"dead_letter_id": "l-0", "round": 1}
     index.take(summarize(stored("result/replayed", request_id="again-0", replay=replay)))
 
-    found = [(one.kind, one.by, one.letters, dict(one.outcomes)) for one in operator_actions(index)]
+    found = [
+        (
+            operator_action.kind,
+            operator_action.by,
+            operator_action.letters,
+            dict(operator_action.outcomes),
+        )
+        for operator_action in operator_actions(index)
+    ]
 
     assert found == [
         ("replayed", "night", 1, {"pending": 1}),

@@ -177,7 +177,7 @@ def test_effects_of_a_tree_are_those_of_its_children_too() -> None:
     ]
     found = past_run(letter(1, 4), own, OFTEN, chained(below))
 
-    effects = [(one.call_id, one.outcome.kind) for one in found.effects]
+    effects = [(effect.call_id, effect.outcome.kind) for effect in found.effects]
     assert effects == [
         (f"{deeper}.2.call.1.0", "ok"),
         (f"{deeper}.2.call.1.1", "timed_out"),

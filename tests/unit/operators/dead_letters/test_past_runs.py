@@ -55,7 +55,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
     past = await found.of(letter("r-1"))
 
     assert past.fault is None
-    assert [one.call_id for one in past.effects] == ["r-1.call.1.0.call.1.0"]
+    assert [effect.call_id for effect in past.effects] == ["r-1.call.1.0.call.1.0"]
 
 
 def test_of_a_replay_the_run_before_it_is_read_too() -> None:
@@ -79,4 +79,4 @@ async def test_a_child_that_died_has_children_of_its_own() -> None:
     past = await found.of(letter(child))
 
     assert past.fault is None
-    assert [one.call_id for one in past.effects] == [f"{deeper}.call.1.0"]
+    assert [effect.call_id for effect in past.effects] == [f"{deeper}.call.1.0"]

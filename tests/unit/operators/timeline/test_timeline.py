@@ -23,11 +23,11 @@ from tests.unit.worker.builders import NOW, after
 
 
 def texts(entries: tuple[TimelineEntry, ...]) -> list[tuple[str, str | None, str]]:
-    return [(one.kind, one.request_id, one.text) for one in entries]
+    return [(entry.kind, entry.request_id, entry.text) for entry in entries]
 
 
 def kinds(entries: tuple[TimelineEntry, ...]) -> list[str]:
-    return [one.kind for one in entries]
+    return [entry.kind for entry in entries]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_request_that_is_tried_twice_and_asked_again(partition: Partition) -> 
     ]
     assert entries[2].text.startswith("to be tried again: attempt 2 in ")
     assert entries[2].text.endswith("since no answer within 9 s")
-    assert [one.at for one in entries] == sorted(one.at for one in entries)
+    assert [entry.at for entry in entries] == sorted(entry.at for entry in entries)
     assert entries[0].place == partition.stored[0].place
 
 
@@ -221,9 +221,9 @@ def test_words_of_the_model_are_kept_apart() -> None:
 
     entries = timeline(WORKFLOW, partition.stored)
 
-    assert not [one for one in entries if "secret" in one.text]
-    assert {one.kind for one in entries if one.said} == {"refusal", "attempt"}
-    assert {one.said for one in entries} == {"my secret reason", None}
+    assert not [entry for entry in entries if "secret" in entry.text]
+    assert {entry.kind for entry in entries if entry.said} == {"refusal", "attempt"}
+    assert {entry.said for entry in entries} == {"my secret reason", None}
 
 
 def test_every_kind_has_a_style() -> None:

@@ -53,7 +53,7 @@ def good() -> Results:
 
 
 def wrong(results: Results, cases: Sequence[Case] = CASES) -> set[str]:
-    return {one.rule for one in rulings(cases, LAST, results) if one.verdict == "wrong"}
+    return {ruling.rule for ruling in rulings(cases, LAST, results) if ruling.verdict == "wrong"}
 
 
 def named(part: str) -> Case:
@@ -94,7 +94,7 @@ def test_a_repeated_call_that_is_answered_in_two_ways() -> None:
 
 
 def test_a_server_that_dies_of_a_bad_record() -> None:
-    found = {one.rule: one.verdict for one in rulings(CASES, LAST, {})}
+    found = {ruling.rule: ruling.verdict for ruling in rulings(CASES, LAST, {})}
 
     assert found["bad JSON is passed by"] == "wrong"
     assert found[LAST.rule] == "wrong"
@@ -157,7 +157,7 @@ def card(**changes: Any) -> ToolsetCard:
     ],
 )
 def test_a_card_that_no_worker_could_use(found: ToolsetCard | None, rules: set[str]) -> None:
-    assert {one.rule for one in card_rulings(found) if one.verdict == "wrong"} == rules
+    assert {ruling.rule for ruling in card_rulings(found) if ruling.verdict == "wrong"} == rules
 
 
 def test_wrong_arguments_are_such_as_the_schema_refuses() -> None:

@@ -27,10 +27,10 @@ def may(role: Role, operation: str, resource: str = "topic") -> set[str]:
 
 @pytest.mark.parametrize(("role", "party"), PARTIES.items())
 def test_a_role_writes_what_the_table_of_topics_says(role: Role, party: Party) -> None:
-    topics = {it.full_name("acme") for it in TOPICS}
+    topics = {topic.full_name("acme") for topic in TOPICS}
 
     assert may(role, "Write") & topics == {
-        it.full_name("acme") for it in TOPICS if party in it.writers
+        topic.full_name("acme") for topic in TOPICS if party in topic.writers
     }
 
 
@@ -52,7 +52,7 @@ def test_a_tool_server_reads_its_own_calls_and_can_approve_nothing() -> None:
 
 
 def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_may() -> None:
-    downstream = {it.full_name("acme") for it in TOPICS if "downstream" in it.readers}
+    downstream = {topic.full_name("acme") for topic in TOPICS if "downstream" in topic.readers}
 
     assert downstream < may("app", "Read")
     assert may("app", "Read") - downstream == {
@@ -89,7 +89,9 @@ def test_private_topics_are_written_by_workers_alone() -> None:
 def test_nobody_but_workers_can_fence_a_lane() -> None:
     """A prefix is what could do it: a replay has one id, which is none of a lane."""
     ids = {role: may(role, "Write", "transactional_id") for role in ROLES}
-    prefixes = {(role, it.name) for role in ROLES for it in rights_of(role, NAMES) if it.is_prefix}
+    prefixes = {
+        (role, right.name) for role in ROLES for right in rights_of(role, NAMES) if right.is_prefix
+    }
 
     assert {role: found for role, found in ids.items() if found} == {
         "worker": {"acme.lane."},
@@ -111,7 +113,7 @@ def test_who_may_spend_is_who_may_write_requests() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_right_stands_once(role: Role) -> None:
-    rows = [(it.resource, it.name, it.operation) for it in rights_of(role, NAMES)]
+    rows = [(right.resource, right.name, right.operation) for right in rights_of(role, NAMES)]
 
     assert rows
     assert len(rows) == len(set(rows))

@@ -108,11 +108,11 @@ class DelegatingStage(RunStage):
 
     def ended(self) -> dict[str, Json]:
         """How each call ended."""
-        return {one["call_id"]: one["outcome"] for one in self.steps("tool_ended")}
+        return {step["call_id"]: step["outcome"] for step in self.steps("tool_ended")}
 
     def asked_calls(self) -> list[Json]:
         """Each call as its step asked for it."""
-        steps = [one for one in events(self.broker, RUNS) if one["kind"] == "run_step"]
+        steps = [event for event in events(self.broker, RUNS) if event["kind"] == "run_step"]
         return [made for step in steps for made in step["calls"]]
 
     def children(self) -> list[Json]:
@@ -181,8 +181,15 @@ def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
 
 def _check_ends(stage: DelegatingStage) -> None:
     """A run ends after its children; a subtree stays within its cap."""
-    at = {one["request_id"]: one.get("finished_at") or one["at"] for one in stage.outcomes()}
-    parents = {one["request_id"]: one["parent"] for one in stage.outcomes() if one.get("parent")}
+    at = {
+        outcome["request_id"]: outcome.get("finished_at") or outcome["at"]
+        for outcome in stage.outcomes()
+    }
+    parents = {
+        outcome["request_id"]: outcome["parent"]
+        for outcome in stage.outcomes()
+        if outcome.get("parent")
+    }
     for name, parent in parents.items():
         assert at[name] <= at[parent["request_id"]], f"{name} ends after its run"
     counted = Counter(

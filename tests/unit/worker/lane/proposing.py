@@ -89,13 +89,13 @@ class ProposingStage(RunStage):
         return sorted(found, key=lambda event: str(event["request_id"]))
 
     def ended(self) -> dict[str, Json]:
-        return {one["call_id"]: one["outcome"] for one in self.steps("tool_ended")}
+        return {step["call_id"]: step["outcome"] for step in self.steps("tool_ended")}
 
     def outcomes(self) -> list[Json]:
         return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
 
     def outcome(self, name: str = "r-1") -> Json:
-        (found,) = [one for one in self.outcomes() if one["request_id"] == name]
+        (found,) = [outcome for outcome in self.outcomes() if outcome["request_id"] == name]
         return found
 
 

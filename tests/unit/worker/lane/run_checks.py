@@ -14,7 +14,7 @@ def check(stage: RunStage) -> None:
     """A1, A2, A4, A5 and A12 over what is in the topics."""
     audit(stage.broker, stage.provider)
     assert stage.open_records() == {}, "no private record is left of what has ended"
-    calls = [(one["call_id"], one["delivery"]) for one in stage.calls()]
+    calls = [(call["call_id"], call["delivery"]) for call in stage.calls()]
     assert len(calls) == len(set(calls)), "each delivery of a call is published once"
     asked = [made["call_id"] for step in stage.steps("step") for made in step["calls"]]
     ended = [one["call_id"] for one in stage.steps("tool_ended")]
@@ -38,9 +38,9 @@ def breaks(stage: RunStage) -> list[AuditFinding]:
 def stored_in(stage: RunStage, *topics: Topic) -> Iterator[Stored]:
     """The records of topics, as operators read them."""
     for topic in topics:
-        for one in stage.broker.log(topic).records:
-            at_ms = int(one.at.timestamp() * 1000)
-            yield Stored(topic, 0, one.offset, at_ms, one.key, one.value, one.headers)
+        for record in stage.broker.log(topic).records:
+            at_ms = int(record.at.timestamp() * 1000)
+            yield Stored(topic, 0, record.offset, at_ms, record.key, record.value, record.headers)
 
 
 async def finished(stage: RunStage, limit_s: float = 900.0) -> None:

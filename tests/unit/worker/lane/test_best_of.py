@@ -134,7 +134,7 @@ def test_a_selector_that_names_no_proposal_is_told_so_and_mends_it() -> None:
         result = await told(stage)
 
         assert result["answer"] == {"title": "Title 0"}
-        outcomes = [one["outcome"] for one in events(stage.broker, ATTEMPTS)]
+        outcomes = [event["outcome"] for event in events(stage.broker, ATTEMPTS)]
         assert outcomes == ["result"] * 3 + ["retry", "result"]
 
     run(main())

@@ -35,7 +35,7 @@ def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
         await finished(stage)
 
         assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
-        assert {one["outcome"]["kind"] for one in stage.steps("tool_ended")} == {"cancelled"}
+        assert {step["outcome"]["kind"] for step in stage.steps("tool_ended")} == {"cancelled"}
         assert len(stage.tools.ran) == 2
         assert stage.provider.asked_of.keys() == {("r-1", 0)}
 
@@ -239,7 +239,7 @@ def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
         await stage.end()
 
         assert cause(stage, "r-1") == "cancelled"
-        effects = [one["effect"] for one in stage.steps("control_applied")]
+        effects = [step["effect"] for step in stage.steps("control_applied")]
         assert effects == ["remembered", "nothing", "remembered"]
 
     run(main())

@@ -69,7 +69,7 @@ def test_a_run_that_begins_afterwards_has_the_other_card() -> None:
         stage.publish("r-3")
         await finished(stage)
 
-        of_second = [one for one in stage.steps("tool_ended") if one["request_id"] == "r-2"]
+        of_second = [step for step in stage.steps("tool_ended") if step["request_id"] == "r-2"]
         assert {one["outcome"]["kind"] for one in of_second} == {"invalid_args"}
         assert cause(stage, "r-3") == "missing_tools"
 

@@ -117,7 +117,9 @@ def test_a_parent_that_asks_nothing_is_unknown_and_nothing_is_spent(parent: Json
 
         assert cause(stage, "child") == "unknown_parent"
         assert terminals(stage.broker)["plain"] == "result"
-        assert not [one for one in events(stage.broker, ATTEMPTS) if one["request_id"] == "child"]
+        assert not [
+            event for event in events(stage.broker, ATTEMPTS) if event["request_id"] == "child"
+        ]
 
     run(main())
 
@@ -300,11 +302,11 @@ def test_what_children_of_tools_spent_is_part_of_the_cap_above_them(*, crashes: 
         await stage.end()
 
         check_tree(stage)
-        assert [one["cap"] for one in stage.asked_calls()[:2]] == [4, 3]
+        assert [asked_call["cap"] for asked_call in stage.asked_calls()[:2]] == [4, 3]
         asked = [name for name in terminals(stage.broker) if name.endswith(".asked")]
         kinds = [terminals(stage.broker)[name] for name in sorted(asked)]
         assert kinds == ["result"] * 2 + ["dead_letter"] * 3, "one attempt is left to their run"
-        (specialist,) = [one for one in stage.outcomes() if one["request_id"] == FIRST]
+        (specialist,) = [outcome for outcome in stage.outcomes() if outcome["request_id"] == FIRST]
         assert specialist["kind"] == "result"
         assert specialist["run"]["children"] == 5
 
@@ -317,9 +319,11 @@ def test_what_a_child_spent_whose_call_had_ended_is_counted_too() -> None:
         await stage.begin()
         await finished(stage)
 
-        (result,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        (result,) = [
+            event for event in events(stage.broker, RESULTS) if event["request_id"] == "r-1"
+        ]
         assert result["run"]["children"] == 1
-        used = [one["usage"]["input_tokens"] for one in events(stage.broker, ATTEMPTS)]
+        used = [event["usage"]["input_tokens"] for event in events(stage.broker, ATTEMPTS)]
         assert len(used) == 3
         assert result["run"]["usage"]["input_tokens"] == sum(used)
 

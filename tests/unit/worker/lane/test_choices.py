@@ -94,8 +94,8 @@ def test_tokens_are_kept_for_a_selection_among_long_proposals() -> None:
         await until(lambda: done(stage.broker, stage.names))
         await stage.end()
         check_choice(stage)
-        roots = [one for one in stage.outcomes() if not one.get("parent")]
-        assert {one["kind"] for one in roots} == {"result"}
-        assert {one["run"]["children"] for one in roots} == {0, 2}
+        roots = [outcome for outcome in stage.outcomes() if not outcome.get("parent")]
+        assert {root["kind"] for root in roots} == {"result"}
+        assert {root["run"]["children"] for root in roots} == {0, 2}
 
     run(main())

@@ -47,7 +47,9 @@ def test_children_answer_by_the_schemas_that_a_model_wrote_and_are_joined() -> N
         stage = DelegatingStage()
         await told(stage, budget={"attempts": 9})
 
-        (result,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        (result,) = [
+            event for event in events(stage.broker, RESULTS) if event["request_id"] == "r-1"
+        ]
         assert result["answer"] == "Joined."
         assert result["run"]["children"] == 2
         assert [one["answer"]["output"] for one in stage.children()] == [SHIPPED, SHIPPED]
@@ -69,7 +71,7 @@ def test_a_child_is_told_what_is_wrong_and_mends_it() -> None:
         stage = DelegatingStage((actions(delegate()), actions(says("Well."))), answers)
         await told(stage)
 
-        outcomes = [one["outcome"] for one in events(stage.broker, ATTEMPTS)]
+        outcomes = [event["outcome"] for event in events(stage.broker, ATTEMPTS)]
         assert outcomes == ["step", "retry", "result", "result"]
 
     run(main())
@@ -259,7 +261,7 @@ def test_children_are_runs_too_down_to_the_depth_that_the_root_allows() -> None:
         assert sorted(depths) == [1, 2]
         deepest = stage.ended()["r-1.call.1.0.call.1.0.call.1.0"]
         assert deepest == {"kind": "not_run", "which": "depth"}
-        (root,) = [one for one in events(stage.broker, RESULTS) if one["request_id"] == "r-1"]
+        (root,) = [event for event in events(stage.broker, RESULTS) if event["request_id"] == "r-1"]
         assert root["run"]["children"] == 2
 
     run(main())
@@ -291,7 +293,7 @@ def test_the_floor_of_tokens_and_money_is_kept_too() -> None:
         await finished(stage)
 
         assert terminals(stage.broker)["r-1"] == "result"
-        assert {one["cause"]["kind"] for one in stage.outcomes() if "cause" in one} == {
+        assert {outcome["cause"]["kind"] for outcome in stage.outcomes() if "cause" in outcome} == {
             "budget_exhausted"
         }
 

@@ -69,8 +69,8 @@ def test_an_old_ledger_says_to_this_version_what_it_said_to_its_own(path: Path) 
         recovered = recovered_from(lane)
         last = {(r["topic"], r["key"]): r["value"] for r in lane}
         texts = [json.loads(v) for (topic, _), v in last.items() if v and topic == "ledger"]
-        closed = [it for it in texts if it["kind"] == "closed"]
-        accounts = {it["account_id"]: it for it in texts if it["kind"] == "account"}
+        closed = [text for text in texts if text["kind"] == "closed"]
+        accounts = {text["account_id"]: text for text in texts if text["kind"] == "account"}
         listed = {key for (topic, key), value in last.items() if value and topic == "retries"}
         now = datetime.fromisoformat(lane[-1]["at"])
 

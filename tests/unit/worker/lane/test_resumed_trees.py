@@ -76,9 +76,9 @@ async def finished(stage: DelegatingStage) -> None:
     await stage.end()
     check_tree(stage)
     assert repeated(stage) == [], "no tool is called again"
-    answers = {one["request_id"]: one for one in events(stage.broker, RESULTS)}
+    answers = {event["request_id"]: event for event in events(stage.broker, RESULTS)}
     assert answers[NEW]["answer"] == "All is well."
-    steps = [one["n"] for one in stage.steps("step") if one["request_id"] == NEW]
+    steps = [step["n"] for step in stage.steps("step") if step["request_id"] == NEW]
     assert steps == [7, 8, 9]
 
 
@@ -89,7 +89,7 @@ def test_a_tree_that_died_at_step_7_of_10_goes_on_there() -> None:
         replay(stage)
         await finished(stage)
 
-        asked = Counter(one.request_id for one in stage.provider.prompts[asked_before:])
+        asked = Counter(prompt.request_id for prompt in stage.provider.prompts[asked_before:])
         assert asked == {NEW: 4, f"{NEW}.call.1.0": 1, f"{NEW}.call.2.0": 1}
 
     run(main())
@@ -104,7 +104,8 @@ def test_children_are_given_what_calls_before_the_death_came_to() -> None:
         await finished(stage)
 
         fields = {
-            one.request_id: "".join(t.text for t in one.turns) for one in stage.provider.prompts
+            prompt.request_id: "".join(t.text for t in prompt.turns)
+            for prompt in stage.provider.prompts
         }
         used = {
             name: [
@@ -131,7 +132,7 @@ def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_commi
             await stage.crash()
             stage.worker.assign(0)
         await finished(stage)
-        asked = {one.request_id for one in stage.provider.prompts[asked_before:]}
+        asked = {prompt.request_id for prompt in stage.provider.prompts[asked_before:]}
         assert all(name.startswith(NEW) for name in asked), "no child of before is asked again"
 
     for number in range(0, 60, 10):

@@ -147,7 +147,7 @@ def test_a_result_at_which_the_worker_fails_stops_neither_its_lane_nor_others() 
             stage.publish("r-2", workflow_id=workflow_of(0, 1))
             await finished(stage)
 
-        ended = {one["request_id"]: one["outcome"]["kind"] for one in stage.steps("tool_ended")}
+        ended = {step["request_id"]: step["outcome"]["kind"] for step in stage.steps("tool_ended")}
         assert ended == {"r-1": "timed_out", "r-2": "ok"}
 
     run(main())
@@ -215,7 +215,7 @@ def test_what_is_late_double_forged_or_no_event_is_dropped_and_counted() -> None
         await asyncio.sleep(10)
         assert stage.worker.context.counters.ignored_signals >= 5 + 2 * 3
         await finished(stage)
-        assert all(one["outcome"]["value"] == "done" for one in stage.steps("tool_ended"))
+        assert all(step["outcome"]["value"] == "done" for step in stage.steps("tool_ended"))
 
     run(main())
 
@@ -238,7 +238,7 @@ def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
         stage.control(approval)
         await finished(stage)
 
-        effects = [one["effect"] for one in stage.steps("control_applied")]
+        effects = [step["effect"] for step in stage.steps("control_applied")]
         assert effects == ["nothing", "approved", "nothing"]
         assert stage.tools.ran == ["r-1.call.1.0/1"]
         assert terminals(stage.broker) == {"r-1": "result"}
@@ -272,7 +272,7 @@ def test_the_deadline_ends_a_run_that_waits_for_its_tools() -> None:
         await finished(stage)
 
         assert cause(stage, "r-1") == "deadline_passed"
-        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["expired"]
+        assert [step["outcome"]["kind"] for step in stage.steps("tool_ended")] == ["expired"]
 
     run(main())
 
@@ -302,7 +302,7 @@ def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_told_or_publi
         await finished(stage)
 
         attempts = events(stage.broker, ATTEMPTS)
-        assert [one["outcome"] for one in attempts] == ["step", "retry", "dead_letter"]
+        assert [attempt["outcome"] for attempt in attempts] == ["step", "retry", "dead_letter"]
         assert attempts[0]["rationale"] == "CANARY"
         texts = [turn.text for prompt in stage.provider.prompts for turn in prompt.turns]
         for topic in (STEPS, RUNS, RESULTS, LEDGER):
@@ -373,7 +373,7 @@ def test_a_result_that_came_while_no_worker_was_there_is_heard_before_its_time_i
         await finished(stage)
 
         assert stage.tools.ran == ["r-1.call.1.0/1"]
-        assert [one["outcome"]["kind"] for one in stage.steps("tool_ended")] == ["ok"]
+        assert [step["outcome"]["kind"] for step in stage.steps("tool_ended")] == ["ok"]
 
     run(main())
 

@@ -68,7 +68,7 @@ def test_equal_parts_are_what_is_left_but_for_the_floor() -> None:
         await until(lambda: done(stage.broker, ["r-1"]))
         await stage.end()
         check_tree(stage)
-        caps = [one["cap"] for one in stage.asked_calls()]
+        caps = [asked_call["cap"] for asked_call in stage.asked_calls()]
         assert caps == [2, 2, 1]
 
     run(main())

@@ -68,9 +68,9 @@ async def squeezed(limit: int, children: int, seed: int, ttl_s: int = 3_000) -> 
     if exhausted and split == "pool" and terminals(stage.broker)["r-1"] == "result":
         assert spent == limit, "a child failed while something was left"
     if spent < limit:
-        caps = {one["call_id"]: one.get("cap") for one in stage.asked_calls()}
+        caps = {asked_call["call_id"]: asked_call.get("cap") for asked_call in stage.asked_calls()}
         counted = Counter(
-            one["request_id"] for one in events(stage.broker, ATTEMPTS) if one["counted"]
+            event["request_id"] for event in events(stage.broker, ATTEMPTS) if event["counted"]
         )
         for one in exhausted if split == "equal" else ():
             assert counted[one["request_id"]] == caps[one["parent"]["call_id"]], "of its own part"
@@ -97,7 +97,7 @@ async def grown(seed: int) -> None:
 
     assert len(stage.children()) == 63
     assert set(terminals(stage.broker).values()) == {"result"}
-    (root,) = [one for one in stage.outcomes() if one["request_id"] == "r-1"]
+    (root,) = [outcome for outcome in stage.outcomes() if outcome["request_id"] == "r-1"]
     assert root["run"]["children"] == 63
 
 
@@ -116,7 +116,7 @@ async def nested(seed: int) -> None:
     await until(lambda: done(stage.broker, stage.names), 3_000)
     await stage.end()
     check_tree(stage)
-    ends = {one["request_id"]: one["kind"] for one in stage.outcomes()}
+    ends = {outcome["request_id"]: outcome["kind"] for outcome in stage.outcomes()}
     for step in stage.steps("step"):
         assert ends[step["request_id"]] == "result", "a run that waited could not end"
 

@@ -90,7 +90,9 @@ def failing(producer: Producer, *topics: Topic) -> tuple[BaseException | None, s
         except (KafkaError, TimeoutError) as error:
             away = error
         toolsets = ("orders", "echo")
-        left_alone.update(one for one in toolsets if not found.is_available(one, clock.now()))
+        left_alone.update(
+            toolset for toolset in toolsets if not found.is_available(toolset, clock.now())
+        )
         return away
 
     left_alone: set[str] = set()

@@ -169,8 +169,8 @@ def test_an_id_costs_no_more_than_it_may() -> None:
 
     columns = [chunk.ids for chunk in ids._chunks.values()]
     taken = sum(
-        sys.getsizeof(it.keys) + sys.getsizeof(it.rests) + sys.getsizeof(it.owners)
-        for it in columns
+        sys.getsizeof(column.keys) + sys.getsizeof(column.rests) + sys.getsizeof(column.owners)
+        for column in columns
     )
     assert len(ids) == 10 * MERGED_CHUNKS * CHUNK_IDS
     assert taken / len(ids) <= BYTES_MAX

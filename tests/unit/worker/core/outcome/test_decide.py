@@ -285,9 +285,9 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     )
 
     if which is None:
-        assert {type(one) for one in decisions} == {RetryRequest}
+        assert {type(decision) for decision in decisions} == {RetryRequest}
         return
-    assert [type(one) for one in decisions[:3]] == [UnvalidatedResult, Refusal, Refusal]
+    assert [type(decision) for decision in decisions[:3]] == [UnvalidatedResult, Refusal, Refusal]
     letter = decisions[3]
     assert isinstance(letter, dead_letter.DeadLetter)
     assert letter.cause == dead_letter.BudgetExhausted.model_validate(

@@ -44,7 +44,7 @@ def grown(run: Run, steps: int, value: JsonValue = "done", order: str | None = N
 
 def texts(run: Run, *, finish: bool = False) -> list[str]:
     messages = next_step_request(asked(), run, must_finish=finish).context.messages
-    return [f"{one.role} {one.trust}: {one.content}" for one in messages]
+    return [f"{message.role} {message.trust}: {message.content}" for message in messages]
 
 
 def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> None:
@@ -98,7 +98,7 @@ def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
         reported = texts(run)
         elided = {n for n, text in enumerate(reported) if '"kind": "elided"' in text}
         assert gone <= elided
-        assert sum(len(one.content) for one in transcript(run).messages) <= 10_000
+        assert sum(len(message.content) for message in transcript(run).messages) <= 10_000
         gone = elided
     assert gone
     shown = json.loads(texts(run)[1].partition(": ")[2].partition(": ")[2])
