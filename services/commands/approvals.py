@@ -43,10 +43,10 @@ def list_approvals(
     settings = from_environment(config).kafka
     waiting = asyncio.run(_load(settings, workflow)).waiting(now())
     if as_json:
-        typer.echo(json_lines([asked.model_dump(mode="json") for asked in waiting]))
+        typer.echo(json_lines([requested.model_dump(mode="json") for requested in waiting]))
         return
-    for asked in waiting:
-        first, *rest = approval_lines(asked)
+    for requested in waiting:
+        first, *rest = approval_lines(requested)
         stdout().print(first, style="bold", markup=False)
         for line in rest:
             stdout().print(f"  {line}", markup=False)
@@ -67,16 +67,16 @@ def _command(name: str, decision: Decision, summary: str) -> None:
         config: Config = None,
     ) -> None:
         settings, who = from_environment(config).kafka, operator(by)
-        asked = asyncio.run(_load(settings, workflow)).get(call, now())
-        if asked is None:
+        requested = asyncio.run(_load(settings, workflow)).get(call, now())
+        if requested is None:
             awaited = f"No call {plain_line(call)} awaits approval."
             stderr().print(awaited, style="red", markup=False)
             raise typer.Exit(EXIT_NOT_DONE)
         if not yes:
-            _show(asked)
+            _show(requested)
             word = "Approve" if decision == "approved" else "Deny"
-            confirm(f"{word} this call of {plain_line(asked.tool)} as {plain_line(who)}?")
-        _decide(settings, decision, asked, who, reason, as_json=as_json)
+            confirm(f"{word} this call of {plain_line(requested.tool)} as {plain_line(who)}?")
+        _decide(settings, decision, requested, who, reason, as_json=as_json)
 
 
 _command("approve", "approved", "Let the call run, once, with the arguments it has now.")
@@ -86,7 +86,7 @@ _command("deny", "denied", "Refuse the call; its run is told, and goes on.")
 def _decide(
     settings: KafkaSettings,
     decision: Decision,
-    asked: ApprovalRequested,
+    requested: ApprovalRequested,
     who: str,
     reason: str,
     *,
@@ -94,34 +94,34 @@ def _decide(
 ) -> None:
     def send(client: Client) -> Awaitable[PublishedControl]:
         say = client.approve if decision == "approved" else client.deny
-        return say(asked, by=who, reason=reason)
+        return say(requested, by=who, reason=reason)
 
     published, applied = asyncio.run(controlled(settings, send))
     if as_json:
         place = {"partition": published.partition, "offset": published.offset}
         effect = applied and applied.effect
-        typer.echo(json_lines({"call_id": asked.call_id, "effect": effect, **place}))
+        typer.echo(json_lines({"call_id": requested.call_id, "effect": effect, **place}))
     else:
-        stdout().print(plain_line(_said(asked, applied)), markup=False)
+        stdout().print(plain_line(_said(requested, applied)), markup=False)
     if applied is None or applied.effect != decision:
         raise typer.Exit(EXIT_NOT_DONE)
 
 
-def _show(asked: ApprovalRequested) -> None:
+def _show(requested: ApprovalRequested) -> None:
     console = stderr()
-    about = f"{asked.tool}, call {asked.call_id} of workflow {asked.workflow_id}, with"
+    about = f"{requested.tool}, call {requested.call_id} of workflow {requested.workflow_id}, with"
     console.print(plain_line(about), markup=False)
-    console.print(json_shown(asked.args))
+    console.print(json_shown(requested.args))
 
 
-def _said(asked: ApprovalRequested, applied: ControlApplied | None) -> str:
+def _said(requested: ApprovalRequested, applied: ControlApplied | None) -> str:
     if applied is None:
-        return not_read(f"The decision about {asked.call_id}", asked.workflow_id)
+        return not_read(f"The decision about {requested.call_id}", requested.workflow_id)
     match applied.effect:
         case "approved" | "denied":
-            return f"The call {asked.call_id} is {applied.effect}."
+            return f"The call {requested.call_id} is {applied.effect}."
         case "nothing" | "cancelled" | "remembered":
-            return f"The call {asked.call_id} was decided before, or its run is over."
+            return f"The call {requested.call_id} was decided before, or its run is over."
         case _:
             assert_never(applied.effect)
 

@@ -101,11 +101,11 @@ def _what(request_id: str | None, workflow_id: str) -> str:
 
 async def _workflow_of(bus: Bus, request_id: str) -> str | None:
     """Which workflow a request belongs to, as it was asked."""
-    wanted = request_id.encode()
+    key = request_id.encode()
     async with reading(bus, (REQUESTS,), since=now() - REQUEST_AGE_MAX) as reader:
         async for batch in reader.to_end():
             for stored in batch:
-                if wanted not in (stored.value or b""):
+                if key not in (stored.value or b""):
                     continue
                 event = decoded(stored).event
                 if isinstance(event, Request) and event.request_id == request_id:

@@ -50,9 +50,11 @@ def watch(
     for name in kind or ():
         if name not in STYLES:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(STYLES)}.")
-    wanted = RecordFilter(workflow, contract, frozenset(kind) if kind else None)
+    record_filter = RecordFilter(workflow, contract, frozenset(kind) if kind else None)
     settings = from_environment(config).kafka
-    asyncio.run(_watch(settings, wanted, from_start=from_start, limit=limit, as_json=as_json))
+    asyncio.run(
+        _watch(settings, record_filter, from_start=from_start, limit=limit, as_json=as_json)
+    )
 
 
 class Repeats:
@@ -78,7 +80,7 @@ class Repeats:
 
 async def _watch(
     settings: KafkaSettings,
-    wanted: RecordFilter,
+    record_filter: RecordFilter,
     *,
     from_start: bool,
     limit: int | None,
@@ -87,10 +89,10 @@ async def _watch(
     console = stdout()
     shown, repeats = 0, Repeats(is_on=console.is_terminal and not as_json)
     async with reading(
-        bus_of(settings), TOPICS, workflow_id=wanted.workflow_id, from_start=from_start
+        bus_of(settings), TOPICS, workflow_id=record_filter.workflow_id, from_start=from_start
     ) as reader:
         async for batch in reader.follow():
-            for found in filter(wanted.admits, map(decoded, batch)):
+            for found in filter(record_filter.admits, map(decoded, batch)):
                 if as_json:
                     typer.echo(json_line(as_data(found)))
                 else:

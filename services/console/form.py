@@ -44,8 +44,8 @@ def known_names(request: web.Request, *names: str) -> None:
 def page_number(request: web.Request, count: int, size: int) -> tuple[int, int]:
     """The parameter `page`, from 0 on and at most the last one, and the last one."""
     last = max(0, (count - 1) // size)
-    asked = request.query.get("page", "0")
-    return (min(int(asked), last) if asked.isdecimal() and len(asked) < _PAGE_DIGITS else 0), last
+    text = request.query.get("page", "0")
+    return (min(int(text), last) if text.isdecimal() and len(text) < _PAGE_DIGITS else 0), last
 
 
 def _parsed(request: web.Request, body: bytes) -> Form:

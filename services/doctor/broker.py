@@ -131,8 +131,8 @@ async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mappin
 async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
     """As far as we may see them: there may be thousands, and not all of them for us to look at."""
     try:
-        asked = groups_of_workers(admin, REQUESTS.full_name(bus.prefix), known=(group,))
-        found = await bounded(asked, START_TIMEOUT_S)
+        group_ids = groups_of_workers(admin, REQUESTS.full_name(bus.prefix), known=(group,))
+        found = await bounded(group_ids, START_TIMEOUT_S)
     except (KafkaError, OSError):
         return []
     return sorted(name for name, has_workers in found.items() if has_workers)

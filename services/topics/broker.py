@@ -41,8 +41,8 @@ class TopicsOnBroker:
         ours = {topic: there[name] for topic, name in self._names.items() if name in there}
         if not ours:
             return {}
-        asked = [ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in ours]
-        answers = await _answered(self._admin.describe_configs(asked))
+        resources = [ConfigResource(ConfigResourceType.TOPIC, self._names[topic]) for topic in ours]
+        answers = await _answered(self._admin.describe_configs(resources))
         settings = {
             name: entries
             for answer in answers

@@ -27,11 +27,11 @@ async def groups_of_workers(
     Raises KafkaError.
     """
     listed = {name for name, *kind in await admin.list_consumer_groups() if "consumer" in kind}
-    asked = sorted(listed - set(known))
+    group_ids = sorted(listed - set(known))
     described = [
         found
-        for start in range(0, len(asked), _GROUPS_AT_ONCE)
-        for found in await _visible(admin, asked[start : start + _GROUPS_AT_ONCE])
+        for start in range(0, len(group_ids), _GROUPS_AT_ONCE)
+        for found in await _visible(admin, group_ids[start : start + _GROUPS_AT_ONCE])
     ]
     return {
         found["group"]: any(_is_worker(member, topic) for member in found["members"])

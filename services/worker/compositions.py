@@ -70,12 +70,12 @@ def _proposals(
 ) -> ComputedStep | Cause | None:
     """What no profile can be asked ends the run, before anything is spent."""
     profiles = profiles_of(request, best_of)
-    asked = {name: proposal_of(request, run, {"profile": name}) for name in profiles}
-    plans = {name: planner.plan(child) for name, child in asked.items()}
+    requests = {name: proposal_of(request, run, {"profile": name}) for name in profiles}
+    plans = {name: planner.plan(child) for name, child in requests.items()}
     able = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
     if not able:
         return next(plan for plan in plans.values() if not isinstance(plan, Plan))
-    worst = [_cost(plan, asked[name]) for name, plan in able.items()]
+    worst = [_cost(plan, requests[name]) for name, plan in able.items()]
     proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
     output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
     stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
@@ -92,8 +92,8 @@ def _asked_to_choose(
     final = planner.resolved(request)
     if isinstance(final, Unusable):
         return final.cause
-    asked = choosing(request, run, among, planner.room_of(profile))
-    return planner.plan_as(asked, lambda: selection_schema(final, among), profile)
+    request_to_choose = choosing(request, run, among, planner.room_of(profile))
+    return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), profile)
 
 
 def _stand_ins(number: int, size: int) -> tuple[Candidate, ...]:

@@ -45,26 +45,24 @@ class LiveSettings:
         """Over all secrets that the settings lead to, or have led to."""
         return self._shared.mask
 
-    async def take(self, whole: Settings) -> None:
+    async def take(self, settings: Settings) -> None:
         """Put them into force. Raises SetUpError, and then nothing has changed."""
-        wanted, planner = self._own(whole), self._context.planner
-        agents = known_agents(wanted.agents)
+        own, planner = self._own(settings), self._context.planner
+        agents = known_agents(own.agents)
         if agents and not self._context.runs.has_agents:
             raise SetUpError(
                 "This worker was started without agents and reads no cards of tools: restart it to "
                 "give it the first one."
             )
-        change, problems = await backends.changed(
-            self.current.profiles, wanted.profiles, self._shared
-        )
+        change, problems = await backends.changed(self.current.profiles, own.profiles, self._shared)
         # From here on nothing fails, and nothing is waited for.
         for former in planner.change(change, agents):
             self._close_later(former)
-        self._measures.know(wanted.profiles)
-        self._tools.pin(pins_of(wanted.agents))
-        self._set_limits(wanted)
-        self.current = wanted
-        for sentence in (*problems, *wanted.advice, *advice_on(wanted)):
+        self._measures.know(own.profiles)
+        self._tools.pin(pins_of(own.agents))
+        self._set_limits(own)
+        self.current = own
+        for sentence in (*problems, *own.advice, *advice_on(own)):
             _log.warning(sentence)
 
     async def stop(self) -> None:

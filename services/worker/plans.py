@@ -217,14 +217,14 @@ class Planner:
         compiled = await self._step_compiled(wanted, backend.dialect)
         if isinstance(compiled, Unusable):
             return compiled.cause
-        asked, wire = compiled
+        schema, wire = compiled
         transcript = transcript_of_run(request, run, backend.facts.input_tokens)
         if run.steps and not transcript.fits:
             return RunExhausted(which="transcript")
         step = next_step_request(request, run, transcript, must_finish=finishes)
         return Plan(
             backend.facts,
-            asked,
+            schema,
             wire,
             self._prompt_secret,
             step,
@@ -241,10 +241,10 @@ class Planner:
             for dialect in sorted({backend.dialect for backend in self.backends.values()}):
                 for finishes in (False, True):
                     delegates = definition.delegate is not None and not finishes
-                    wanted = StepSchema(Run(definition), TextRef(), finishes, delegates, None)
-                    await self._step_compiled(wanted, dialect)
+                    schema = StepSchema(Run(definition), TextRef(), finishes, delegates, None)
+                    await self._step_compiled(schema, dialect)
 
-    async def _step_compiled(self, wanted: StepSchema, dialect: DialectName) -> Compiled:
+    async def _step_compiled(self, schema: StepSchema, dialect: DialectName) -> Compiled:
         return await self._compiler.compiled(
-            wanted.text, partial(wanted.resolved, self._schemas), dialect
+            schema.text, partial(schema.resolved, self._schemas), dialect
         )

@@ -54,7 +54,7 @@ class SettingsMonitor:
         file: ReadSettings,
         current: Settings,
         take: Callable[[Settings], Awaitable[None]],
-        wanted: asyncio.Event,
+        look_now: asyncio.Event,
         every_s: float = LOOK_EVERY_S,
     ) -> None:
         self.settings_state = SettingsState(digest_of(current))
@@ -63,7 +63,7 @@ class SettingsMonitor:
         self._read: tuple[int, ...] | None = None  # the state that was read last
         self._seen: tuple[int, ...] | None = None
         self._again_at = float("inf")
-        self._wanted = wanted
+        self._wanted = look_now
 
     async def run(self) -> None:
         """Look for ever."""

@@ -102,8 +102,8 @@ def _offered(request: web.Request) -> Sequence[str]:
 
 def _sort(request: web.Request, sorts: Collection[_Name]) -> _Name:
     """The order that is asked for; by default the first. Raises HTTPBadRequest."""
-    asked = request.query.get("sort", next(iter(sorts)))
-    sort = next((name for name in sorts if name == asked), None)
+    text = request.query.get("sort", next(iter(sorts)))
+    sort = next((name for name in sorts if name == text), None)
     if sort is None:
-        raise web.HTTPBadRequest(text=f"sort={asked!r} is none of {', '.join(sorts)}.")
+        raise web.HTTPBadRequest(text=f"sort={text!r} is none of {', '.join(sorts)}.")
     return sort

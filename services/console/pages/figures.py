@@ -18,15 +18,15 @@ LANES_LISTED = 24  # more of them are a grid, and a list that is folded away
 
 async def profiles(request: web.Request) -> web.Response:
     """A strip for each profile that was called."""
-    asked = asked_time(request)
+    time_range = asked_time(request)
     health = request.app[CONTEXT].poller.results.health
-    strips = profile_strips(asked.window, health, "/profiles", unhealthy_now(request))
+    strips = profile_strips(time_range.window, health, "/profiles", unhealthy_now(request))
     return page(
         request,
         "profiles.html",
-        time_range=asked.time_range,
+        time_range=time_range.time_range,
         range_titles=TITLES,
-        step=asked.step,
+        step=time_range.step,
         strips=strips,
         strips_open=[strip.row.name for strip in strips if strip.row.made][:STRIPS_OPEN],
     )
@@ -42,15 +42,15 @@ async def lanes(request: web.Request) -> web.Response:
 
 async def money(request: web.Request) -> web.Response:
     """What was spent, on what."""
-    asked, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    total = asked.window.total
+    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    total = time_range.window.total
     return page(
         request,
         "money.html",
-        time_range=asked.time_range,
+        time_range=time_range.time_range,
         range_titles=TITLES,
-        step=asked.step,
-        spend=spend_figure(asked.window, "/money"),
+        step=time_range.step,
+        spend=spend_figure(time_range.window, "/money"),
         total=total.micro_usd,
         repairs=sum(spent.repairs_micro_usd for spent in total.spend.values()),
         contracts=by_contract(total, board.schema_labels),

@@ -20,13 +20,13 @@ ROWS_SHOWN = 7  # of each table; the others are folded away, or on a page of the
 
 async def overview(request: web.Request) -> web.Response:
     """The last hour, or the time that the address says."""
-    asked, context = asked_time(request), request.app[CONTEXT]
+    time_range, context = asked_time(request), request.app[CONTEXT]
     state, poll_results = context.feed.state, context.poller.results
-    window, lanes, lag = asked.window, lanes_now(request), poll_results.lag
+    window, lanes, lag = time_range.window, lanes_now(request), poll_results.lag
     span = span_pairs(window.first_ms, window.end_ms)
     inputs = TileInputs(
         window,
-        asked.before,
+        time_range.before,
         lanes,
         None if lag is None else sum(lag.values()),
         state.lanes.in_flight.total(),
@@ -37,9 +37,9 @@ async def overview(request: web.Request) -> web.Response:
     return page(
         request,
         "overview.html",
-        time_range=asked.time_range,
+        time_range=time_range.time_range,
         range_titles=TITLES,
-        step=asked.step,
+        step=time_range.step,
         tiles=tiles(inputs),
         outcomes=outcomes_figure(window, "/"),
         deaths=deaths_figure(window, span),

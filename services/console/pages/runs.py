@@ -56,17 +56,17 @@ async def decide(request: web.Request) -> web.Response:
     context, form = request.app[CONTEXT], await form_of(request)
     decision, reason = _decision(form), _reason(form)
     place = context.feed.state.open_runs.place_of(form.get("call", ""))
-    asked = next(iter(await _asked(context, [place])), None) if place else None
-    if asked is None or asked.args_digest != form.get("digest"):
+    requested = next(iter(await _asked(context, [place])), None) if place else None
+    if requested is None or requested.args_digest != form.get("digest"):
         text = "This call awaits no approval any more, or its arguments are others than you saw."
         return page(request, "message.html", 409, title="Nothing to decide", text=text)
     approval = Approval(
-        call_id=asked.call_id,
-        args_digest=asked.args_digest,
+        call_id=requested.call_id,
+        args_digest=requested.args_digest,
         decision=decision,
         by=clip(session.name, REASON_BYTES_MAX),
         reason=reason,
-        workflow_id=asked.workflow_id,
+        workflow_id=requested.workflow_id,
         at=_now(context),
     )
     await context.controls.write(approval)

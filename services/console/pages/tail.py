@@ -26,8 +26,8 @@ _NAMES = ("q", "workflow", "since", "kind")
 async def tail(request: web.Request) -> web.Response:
     """All records, or those asked for."""
     known_names(request, *_NAMES, "page")
-    wanted = _wanted(request)
-    found = [one for one in request.app[CONTEXT].feed.state.tail() if wanted.admits(one)]
+    record_filter = _wanted(request)
+    found = [one for one in request.app[CONTEXT].feed.state.tail() if record_filter.admits(one)]
     number, last = page_number(request, len(found), PAGE_RECORDS)
     given = _given(request)
     return page(
@@ -36,9 +36,9 @@ async def tail(request: web.Request) -> web.Response:
         seen=found[number * PAGE_RECORDS :][:PAGE_RECORDS],
         what_of=what_of,
         kinds=KINDS,
-        wanted=wanted.records.kinds or (),
-        workflow=wanted.records.workflow_id or "",
-        text=wanted.text,
+        wanted=record_filter.records.kinds or (),
+        workflow=record_filter.records.workflow_id or "",
+        text=record_filter.text,
         since=request.query.get("since", ANY),
         chips=[
             FilterChip(

@@ -42,10 +42,10 @@ class Histogram:
         total = sum(counts)
         if not total:
             return None
-        wanted, seen = share * total, 0
+        rank, seen = share * total, 0
         for number, count in enumerate(counts):
-            if count and seen + count >= wanted:
-                return _within(number, (wanted - seen) / count)
+            if count and seen + count >= rank:
+                return _within(number, (rank - seen) / count)
             seen += count
         return EDGES_MS[-1]  # not reached: all of them are seen by then
 

@@ -30,11 +30,11 @@ class WorkflowIndex:
 
     def find(self, key: str) -> list[Place]:
         """Where its records are, by topic and place; hashes may collide: look at what is there."""
-        wanted = _hash(key)
-        found = [packed for hashed, packed in self._rest if hashed == wanted]
+        digest = _hash(key)
+        found = [packed for hashed, packed in self._rest if hashed == digest]
         for hashes, places in self._runs:
-            at = bisect_left(hashes, wanted)
-            while at < len(hashes) and hashes[at] == wanted:
+            at = bisect_left(hashes, digest)
+            while at < len(hashes) and hashes[at] == digest:
                 found.append(places[at])
                 at += 1
         return [_place(packed) for packed in sorted(found)]

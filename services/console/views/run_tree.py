@@ -54,8 +54,8 @@ def trees(
 ) -> tuple[RunTree, ...]:
     """Of each run that no other run asked, the oldest first; arguments are for operators."""
     fold = RunFold()
-    for seen in records:
-        fold.take(seen.event, seen.at)
+    for decoded in records:
+        fold.take(decoded.event, decoded.at)
     return tuple(_tree(run, now, operator=operator) for run in fold.runs())
 
 
@@ -89,13 +89,13 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
         line = RunLine(depth + 1, "step", step_text(step, show_content=operator))
         yield _Node(line, tuple(step_stretches(step)))
         for call in step.calls:
-            asked = call.approval if call.status == "awaits_approval" else None
+            requested = call.approval if call.status == "awaits_approval" else None
             line = RunLine(
                 depth + 2,
                 "call",
                 call_text(call, show_content=operator),
-                call_id=call.call_id if asked else None,
-                args_digest=asked.args_digest if asked else None,
+                call_id=call.call_id if requested else None,
+                args_digest=requested.args_digest if requested else None,
             )
             yield _Node(line, tuple(call_stretches(call, step, run, now)))
             for child in call.children:

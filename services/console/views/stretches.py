@@ -34,10 +34,10 @@ class Stretch:
 
 def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
     """Of one request, in their order: it waits, is called, waits for tools or for another try."""
-    asked = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
+    requested_at = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
     attempts = sorted(attempts_of(own), key=lambda one: (one.started_at, one.attempt))
     ended = next((one.at for one in own if isinstance(one.seen.event, TERMINALS)), None)
-    found, last = list[Stretch](), asked
+    found, last = list[Stretch](), requested_at
     for number, attempt in enumerate(attempts):
         if last is not None and attempt.started_at > last:
             found.append(_pause(last, attempt.started_at, attempts[:number]))

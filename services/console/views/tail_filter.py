@@ -22,8 +22,8 @@ class TailFilter:
             return False
         if not self.records.admits(record):
             return False
-        wanted = self.text.lower()
-        return not wanted or any(wanted in text.lower() for text in _said(record))
+        needle = self.text.lower()
+        return not needle or any(needle in text.lower() for text in _said(record))
 
 
 def _said(record: RecordSummary) -> Iterator[str]:

@@ -12,9 +12,9 @@ _POLICY, _COMPACT = "cleanup.policy", "compact"
 
 def compaction_finding(topics: Mapping[Topic, Found]) -> Finding:
     """Of the topics whose settings can be seen."""
-    wanted = [topic for topic in topics if _COMPACT in topic.settings().get(_POLICY, "")]
-    lost = [topic.name for topic in wanted if _COMPACT not in _in_force(topics[topic])]
-    names = ", ".join(lost or [topic.name for topic in wanted])
+    compacted = [topic for topic in topics if _COMPACT in topic.settings().get(_POLICY, "")]
+    lost = [topic.name for topic in compacted if _COMPACT not in _in_force(topics[topic])]
+    names = ", ".join(lost or [topic.name for topic in compacted])
     if lost:
         text = (
             f"the broker does not compact {names}, where the last record of each key is state that "

@@ -50,14 +50,14 @@ class Picker:
         return [found[place] for place in asked if place in found]
 
     async def _pick_alone(
-        self, wanted: Mapping[TopicPartition, list[Place]]
+        self, places: Mapping[TopicPartition, list[Place]]
     ) -> dict[Place, Stored]:
         """A pick that was left behind keeps the consumer until it has ended."""
         async with self._in_use:
             try:
-                return await self._pick(wanted)
+                return await self._pick(places)
             finally:
-                self._consumer.pause(*wanted)
+                self._consumer.pause(*places)
 
     async def _pick(self, wanted: Mapping[TopicPartition, list[Place]]) -> dict[Place, Stored]:
         starts = await self._consumer.beginning_offsets(list(wanted))

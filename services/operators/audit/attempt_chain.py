@@ -116,8 +116,8 @@ class AttemptChain:
 
     def _has(self, digest: str) -> bool:
         """Whether an attempt of this hash was there already."""
-        wanted, at = _print(digest), -1
-        while (at := self._prints.find(wanted, at + 1)) >= 0:
+        digest_print, at = _print(digest), -1
+        while (at := self._prints.find(digest_print, at + 1)) >= 0:
             if at % _PRINT_BYTES == 0:
                 return True
         return False

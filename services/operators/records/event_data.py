@@ -8,21 +8,21 @@ from services.operators.records.decoded import DecodedRecord
 from services.operators.records.stored import RetryEnded
 
 
-def as_data(seen: DecodedRecord) -> dict[str, object]:
+def as_data(record: DecodedRecord) -> dict[str, object]:
     """A record as JSON data: where it stands, and the event."""
     return {
-        "topic": seen.topic.name,
-        "partition": seen.partition,
-        "offset": seen.offset,
-        "at": format_timestamp(seen.at),
-        "kind": seen.kind,
-        "event": event_data(seen),
+        "topic": record.topic.name,
+        "partition": record.partition,
+        "offset": record.offset,
+        "at": format_timestamp(record.at),
+        "kind": record.kind,
+        "event": event_data(record),
     }
 
 
-def event_data(seen: DecodedRecord) -> object:
+def event_data(record: DecodedRecord) -> object:
     """The event as it is on the wire, as JSON data."""
-    match seen.event:
+    match record.event:
         case Undecodable() | RetryEnded() as other:
             return to_jsonable_python(other)
         case event:

@@ -50,15 +50,15 @@ SECONDS_MAX = 120  # a longer wait is told in minutes
 _BAR_MAX = 12  # attempts that a bar can show
 
 
-def line_of(seen: DecodedRecord) -> Text:
+def line_of(record: DecodedRecord) -> Text:
     """Time, kind, workflow, request, schema and what matters of that kind."""
     return Text.assemble(
-        (f"{seen.at.astimezone():%H:%M:%S} ", "dim"),
-        (seen.kind.ljust(_KIND_WIDTH), STYLES.get(seen.kind, "")),
-        (f" {plain_line(seen.workflow_id or '-')}", "bold"),
-        (f" {plain_line(seen.subject or '-')} ", "dim"),
-        *((f"{plain_line(name.label)} ", "blue") for name in (seen.schema_name,) if name),
-        detail_of(seen).replace("\n", " "),
+        (f"{record.at.astimezone():%H:%M:%S} ", "dim"),
+        (record.kind.ljust(_KIND_WIDTH), STYLES.get(record.kind, "")),
+        (f" {plain_line(record.workflow_id or '-')}", "bold"),
+        (f" {plain_line(record.subject or '-')} ", "dim"),
+        *((f"{plain_line(name.label)} ", "blue") for name in (record.schema_name,) if name),
+        detail_of(record).replace("\n", " "),
     )
 
 
@@ -86,11 +86,11 @@ def next_text(retry: RetryRequest) -> str:
     return f"attempt {retry.next_attempt} in {wait}"
 
 
-def detail_of(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
+def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
     """What matters of that kind."""
-    match seen.event:
+    match record.event:
         case Undecodable() as found:
-            return f"{seen.topic.name}-{seen.partition}@{seen.offset} " + "; ".join(
+            return f"{record.topic.name}-{record.partition}@{record.offset} " + "; ".join(
                 problem_text(problem) for problem in found.problems
             )
         case Result() as event:

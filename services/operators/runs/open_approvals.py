@@ -36,13 +36,13 @@ class OpenApprovals:
 
     def get(self, call_id: str, now: datetime) -> ApprovalRequested | None:
         """What is asked about a call, unless its time is over."""
-        asked = self._asked.get(call_id)
-        return asked if asked is not None and asked.expires_at > now else None
+        requested = self._asked.get(call_id)
+        return requested if requested is not None and requested.expires_at > now else None
 
     def waiting(self, now: datetime) -> Sequence[ApprovalRequested]:
         """All that a person can decide now, the oldest first."""
-        found = (asked for asked in self._asked.values() if asked.expires_at > now)
-        return sorted(found, key=lambda asked: (asked.at, asked.call_id))
+        found = (requested for requested in self._asked.values() if requested.expires_at > now)
+        return sorted(found, key=lambda requested: (requested.at, requested.call_id))
 
 
 def may_concern_approvals(stored: Stored) -> bool:

@@ -123,13 +123,15 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     return plain_line(" · ".join(parts))
 
 
-def approval_lines(asked: ApprovalRequested) -> tuple[str, ...]:
+def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
     """What a person decides on, for whom, until when, and how; ids are whole, to be copied."""
-    since, until = (f"{at.astimezone():%Y-%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
+    since, until = (
+        f"{at.astimezone():%Y-%m-%d %H:%M:%S}" for at in (requested.at, requested.expires_at)
+    )
     return (
-        plain_line(f"{asked.tool} {cut(json_line(asked.args))}"),
-        plain_line(f"workflow {asked.workflow_id}, since {since}, until {until}"),
-        approve_text(asked.call_id),
+        plain_line(f"{requested.tool} {cut(json_line(requested.args))}"),
+        plain_line(f"workflow {requested.workflow_id}, since {since}, until {until}"),
+        approve_text(requested.call_id),
     )
 
 

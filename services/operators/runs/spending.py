@@ -13,8 +13,8 @@ def spent_by_attempt(
     attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: Terminal | None
 ) -> Mapping[int, Spent]:
     """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
-    asked = (step for step in steps if step.composed != "propose")  # which has no attempt
-    by_attempt = {step.attempt: _spent(step.usage) for step in asked}
+    called = (step for step in steps if step.composed != "propose")  # which has no attempt
+    by_attempt = {step.attempt: _spent(step.usage) for step in called}
     match terminal:
         case Result() | UnvalidatedResult() | Refusal():
             by_attempt[terminal.attempt] = _spent(terminal.usage)

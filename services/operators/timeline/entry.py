@@ -73,29 +73,34 @@ class TimelineEntry:
 
 
 def entry_of(
-    seen: DecodedRecord, kind: str | None = None, text: str | None = None
+    record: DecodedRecord, kind: str | None = None, text: str | None = None
 ) -> TimelineEntry:
     """What one record says, unless `text` says it better."""
-    event = seen.event
+    event = record.event
     happened = None if isinstance(event, Undecodable | RetryEnded) else happened_at(event)
     return TimelineEntry(
-        happened or seen.at, kind or seen.kind, _about(seen), text or _text(seen), seen, _said(seen)
+        happened or record.at,
+        kind or record.kind,
+        _about(record),
+        text or _text(record),
+        record,
+        _said(record),
     )
 
 
-def _about(seen: DecodedRecord) -> str | None:
+def _about(record: DecodedRecord) -> str | None:
     """Operators' events are about the request that ended, not about the one that they make."""
-    match seen.event:
+    match record.event:
         case (Replayed() | Dismissed()) as event:
             return event.dead_letter_id.removesuffix(LETTER_SUFFIX)
         case ClosedRecord() as event:
             return event.closes
         case _:
-            return seen.subject
+            return record.subject
 
 
-def _text(seen: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
-    match seen.event:
+def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
+    match record.event:
         case Request() as event:
             return _asked(event)
         case Attempt() as event:
@@ -184,8 +189,8 @@ def _without_words(text: str, failure: object) -> str:
     return "declined" if isinstance(failure, Refused) else text
 
 
-def _said(seen: DecodedRecord) -> str | None:
-    match seen.event:
+def _said(record: DecodedRecord) -> str | None:
+    match record.event:
         case Refusal(reason=reason):
             return plain(reason)
         case Attempt(failure=Refused(reason=reason)) | RetryRequest(failure=Refused(reason=reason)):

@@ -114,12 +114,12 @@ def _related(
 
 def _requests(own: Iterable[tuple[Stored, DecodedRecord]]) -> Iterator[TimelineEntry]:
     """The requests: as they were asked first, forwarded, and asked again."""
-    asked: dict[str, Request] = {}
+    requests: dict[str, Request] = {}
     for stored, record in sorted(own, key=lambda pair: (pair[1].at, pair[1].offset)):
         request = record.event
         if not isinstance(request, Request):
             continue
-        first = asked.setdefault(request.request_id, request)
+        first = requests.setdefault(request.request_id, request)
         if origin := origin_of(stored):
             place = f"partition {origin.partition}, offset {origin.offset}"
             yield entry_of(record, "forwarded", f"forwarded from {place}, to where it belongs")

@@ -31,20 +31,20 @@ async def started(
 
 
 async def changed(
-    known: Mapping[str, Profile], wanted: Mapping[str, Profile], context: BackendContext
+    known: Mapping[str, Profile], profiles: Mapping[str, Profile], context: BackendContext
 ) -> tuple[BackendChange, list[str]]:
     """What is to be done so that `wanted` are in force, and sentences as of `started`.
 
     Nothing is done yet. A profile that asks as before is not checked: its provider may be away just
     now. Raises SetUpError as `started` does.
     """
-    fresh = {name: profile for name, profile in wanted.items() if known.get(name) != profile}
+    fresh = {name: profile for name, profile in profiles.items() if known.get(name) != profile}
     alike = {name for name in fresh.keys() & known if asks_alike(known[name], fresh[name])}
-    _require_any(wanted)
+    _require_any(profiles)
     built, faults = _built(fresh, context) if fresh else ({}, [])
     checked = {name: backend for name, backend in built.items() if name not in alike}
     problems = await _usable(built, faults, checked)
-    return BackendChange(built, frozenset(alike), frozenset(known.keys() - wanted)), problems
+    return BackendChange(built, frozenset(alike), frozenset(known.keys() - profiles)), problems
 
 
 def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:

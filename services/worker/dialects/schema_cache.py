@@ -88,11 +88,11 @@ def compiled_for(
     resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
 ) -> Compiled:
     """What `resolved` makes, with its wire schema in `dialect`."""
-    asked = resolved()
-    if isinstance(asked, Unusable):
-        return asked
-    wire = compile_for(dialect, asked)
-    return wire if isinstance(wire, Unusable) else (asked, wire)
+    resolved_schema = resolved()
+    if isinstance(resolved_schema, Unusable):
+        return resolved_schema
+    wire = compile_for(dialect, resolved_schema)
+    return wire if isinstance(wire, Unusable) else (resolved_schema, wire)
 
 
 def _size(wire: WireSchema) -> int:

@@ -89,9 +89,9 @@ class LaneCallPlace:
 
     async def _release(self, permit: Permit) -> None:
         """Give it back; where that raises LaneLost, the opening lane does it."""
-        lane, here = self.lane, self.lane.opened
+        lane, open_lane = self.lane, self.lane.opened
         now = lane.context.clock.now()
-        await here.put(here.lane_state.release(self.ticket, permit.spend, now))
+        await open_lane.put(open_lane.lane_state.release(self.ticket, permit.spend, now))
         lane.calls.gone(permit.spend)
         lane.context.observer.released(self.ticket, permit.spend)
         pump_funded(lane)

@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 def must_be_read_alone(lane: Lane) -> bool:
     """Whether the records of the lane are to be taken in by `read_alone`."""
-    here = lane.open
-    if lane.state is not State.OPEN or here is None:
+    open_lane = lane.open
+    if lane.state is not State.OPEN or open_lane is None:
         return False
-    return here.is_careful or here.lane_state.suspects.record is not None
+    return open_lane.is_careful or open_lane.lane_state.suspects.record is not None
 
 
 def read_alone(
@@ -39,13 +39,13 @@ async def _read(
 ) -> None:
     what = Watched(what="record", offset=offset)
     try:
-        here, suspects = lane.opened, lane.lane_state.suspects
+        open_lane, suspects = lane.opened, lane.lane_state.suspects
         crashes = suspects.record_given_up(offset)
         if crashes is not None:
             _give_up(lane, bare(), crashes)
         else:
             if suspects.record and suspects.record.offset == offset:
-                await asyncio.sleep(here.trials_from - asyncio.get_running_loop().time())
+                await asyncio.sleep(open_lane.trials_from - asyncio.get_running_loop().time())
             async with crash_mark(lane, what):
                 lane.deliver([read()])
                 if lane.lane_state.watermark.position > offset:

@@ -126,20 +126,20 @@ class Lane:
 
     def deliver(self, arrivals: Sequence[Arrival]) -> None:
         """Take records in; never waits. Those that come while the lane is not open come again."""
-        here = self.open
-        if self.state is not State.OPEN or here is None:
+        open_lane = self.open
+        if self.state is not State.OPEN or open_lane is None:
             return
         now = self.context.clock.now()
-        position, first = here.lane_state.watermark.position, arrivals[0].place.offset
+        position, first = open_lane.lane_state.watermark.position, arrivals[0].place.offset
         if first > position:
             self.offset_gaps.record(position, first)
         written, offset = None, position
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = here.lane_state.admit(arrival, now)
+                writing = open_lane.lane_state.admit(arrival, now)
                 if writing:
-                    written = here.put(writing)
+                    written = open_lane.put(writing)
         except Exception as error:
             # A bug. What comes after would be taken in behind a gap, so the lane starts over.
             _log.exception("taking a record of lane %d in failed", self.partition)
@@ -149,26 +149,26 @@ class Lane:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
-    def apply_signals(self, here: OpenLane, signals: Sequence[SignalRecord]) -> None:
+    def apply_signals(self, open_lane: OpenLane, signals: Sequence[SignalRecord]) -> None:
         """Apply results and controls, if the lane is still the one that they were read for."""
-        if self.state is not State.OPEN or self.open is not here:
+        if self.state is not State.OPEN or self.open is not open_lane:
             return
-        here.put(apply_signals(here.lane_state, signals, self.context.clock.now()))
+        open_lane.put(apply_signals(open_lane.lane_state, signals, self.context.clock.now()))
         self.progressed()
         self.pump()
 
     def pump(self) -> None:
         """Start the tickets whose turn has come, and update backpressure."""
-        here = self.open
-        if self.state is not State.OPEN or here is None:
+        open_lane = self.open
+        if self.state is not State.OPEN or open_lane is None:
             return
-        queue, now = here.lane_state.queue, self.context.clock.now()
-        here.leave_careful_mode(now)
-        here.pack_ids(now)
-        for ending in here.ending(self.waits, now):
+        queue, now = open_lane.lane_state.queue, self.context.clock.now()
+        open_lane.leave_careful_mode(now)
+        open_lane.pack_ids(now)
+        for ending in open_lane.ending(self.waits, now):
             self._start(ending)
-        here.write_overdue(now)
-        self._try_suspects(here, now)
+        open_lane.write_overdue(now)
+        self._try_suspects(open_lane, now)
         for _ in range(STARTS_PER_PASS):
             ticket = queue.take(self.context.limits.max_in_flight)
             if ticket is None:
@@ -177,8 +177,8 @@ class Lane:
         else:
             self._wakeup.soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
-        self.backpressure.update(queue, here.outbox.backlog_bytes, unavailable)
-        moment = here.next_moment(now)
+        self.backpressure.update(queue, open_lane.outbox.backlog_bytes, unavailable)
+        moment = open_lane.next_moment(now)
         wait_s = (moment - now).total_seconds() if moment else ALARM_S_MAX
         self._wakeup.after(min(max(wait_s, 0.0), ALARM_S_MAX))
 
@@ -225,16 +225,16 @@ class Lane:
             self.trial.discard(ticket)
         self._wakeup.soon()
 
-    def _try_suspects(self, here: OpenLane, now: datetime) -> None:
+    def _try_suspects(self, open_lane: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        for ticket in [] if self.trial else here.take_suspects(now):
+        for ticket in [] if self.trial else open_lane.take_suspects(now):
             self.trial.add(ticket)
             self._start(ticket)
 
     def _on_alarm(self) -> None:
-        here = self.open
-        if here and (renewed := here.lane_state.renewed_record(self.context.clock.now())):
-            here.put(renewed)
+        open_lane = self.open
+        if open_lane and (renewed := open_lane.lane_state.renewed_record(self.context.clock.now())):
+            open_lane.put(renewed)
         self.pump()
 
 

@@ -175,11 +175,11 @@ class Lifecycle:
 
     async def _release(self) -> None:
         """Return what was not used, and say that nothing crashed."""
-        here, now = self.lane.opened, self.lane.context.clock.now()
-        here.release_unused(self.lane.calls.unused, now)
-        closing_record = here.lane_state.closing_record(now)
-        here.outbox.put([closing_record] if closing_record else [], None)
-        await asyncio.wait([asyncio.create_task(here.outbox.flush())], timeout=RELEASE_S_MAX)
+        opened, now = self.lane.opened, self.lane.context.clock.now()
+        opened.release_unused(self.lane.calls.unused, now)
+        closing_record = opened.lane_state.closing_record(now)
+        opened.outbox.put([closing_record] if closing_record else [], None)
+        await asyncio.wait([asyncio.create_task(opened.outbox.flush())], timeout=RELEASE_S_MAX)
         self._say(Event.RELEASED)
 
     async def _await_return(self) -> None:

@@ -46,15 +46,15 @@ class LaneRequestTask:
             await lane.spendable.wait()
         if ticket.cancelled:
             return Unanswerable(ticket.cancelled)
-        here, asked_at = lane.opened, asyncio.get_running_loop().time()
-        suspects, name = here.lane_state.suspects, ticket.request.request_id
+        open_lane, asked_at = lane.opened, asyncio.get_running_loop().time()
+        suspects, name = open_lane.lane_state.suspects, ticket.request.request_id
         if suspects.found and not suspects.has_room(name, [*lane.calls.request_ids()]):
             return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
         now = lane.context.clock.now()
-        if plan.may_go_on and here.lane_state.is_last_attempt(ticket, now):
+        if plan.may_go_on and open_lane.lane_state.is_last_attempt(ticket, now):
             self._prepared = None  # others have spent meanwhile: its next answer must be the last
             return Later(AGAIN_AT_ONCE_S)
-        charged = here.lane_state.spend(ticket, plan, prompt, now)
+        charged = open_lane.lane_state.spend(ticket, plan, prompt, now)
         pump_funded(lane)
         if isinstance(charged, BudgetExhausted):
             return Unanswerable(charged)
@@ -62,7 +62,7 @@ class LaneRequestTask:
             return charged
         spent, writing = charged
         lane.calls.spent(ticket, spent)
-        began = await here.put(writing)
+        began = await open_lane.put(writing)
         return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
 
     async def inputs(self, call: Call) -> DecisionInputs:
@@ -76,14 +76,14 @@ class LaneRequestTask:
 
     async def commit(self, call: Call, decision: Decision) -> Decision | None:
         """See lane_port.RequestTask."""
-        lane, here, now = self._lane, self._lane.opened, self._lane.context.clock.now()
-        decision, writing = here.lane_state.commit(call, decision, now)
+        lane, open_lane, now = self._lane, self._lane.opened, self._lane.context.clock.now()
+        decision, writing = open_lane.lane_state.commit(call, decision, now)
         try:
-            await here.put(writing)
+            await open_lane.put(writing)
         except LaneLost:
             return None  # reopened, the lane still knows this call, or has ended this task
         lane.calls.settled(call.ticket)
-        here.lane_state.apply_decision(call.ticket, decision)
+        open_lane.lane_state.apply_decision(call.ticket, decision)
         lane.progressed()
         lane.context.observer.settled(call, decision, now)
         pump_funded(lane)
@@ -95,13 +95,13 @@ class LaneRequestTask:
         """See lane_port.RequestTask."""
         lane, ticket = self._lane, self.ticket
         await lane.writable.wait()
-        here, now = lane.opened, lane.context.clock.now()
+        open_lane, now = lane.opened, lane.context.clock.now()
         if ticket.cancelled:  # its children would begin only to end
             await self.dead_letter(ticket.cancelled)
             return
-        await here.put(here.lane_state.take_computed(ticket, computed, now))
+        await open_lane.put(open_lane.lane_state.take_computed(ticket, computed, now))
         lane.context.observer.stepped(ticket)
-        here.lane_state.apply_decision(ticket, NextStep(computed.step))
+        open_lane.lane_state.apply_decision(ticket, NextStep(computed.step))
         lane.progressed()
         lane.pump()
 
@@ -109,10 +109,10 @@ class LaneRequestTask:
         """See lane_port.RequestTask."""
         lane, ticket = self._lane, self.ticket
         await lane.writable.wait()
-        here = lane.opened
-        letter, writing = here.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
-        await here.put(writing)
-        here.lane_state.apply_decision(ticket, letter)
+        open_lane = lane.opened
+        letter, writing = open_lane.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
+        await open_lane.put(writing)
+        open_lane.lane_state.apply_decision(ticket, letter)
         lane.progressed()
         lane.context.observer.dead_lettered(ticket, letter)
         _log.info("ended as a dead letter: %s", letter.cause.kind)

@@ -93,22 +93,22 @@ async def _ask(
     """Side by side, until `limit_s` have passed, or GRACE_S since the first answer."""
     now = asyncio.get_running_loop().time
     ends_at = now() + limit_s
-    asked = {
+    tasks = {
         asyncio.create_task(bounded(consumer.end_offsets(some), limit_s)): some
         for some in questions
     }
-    waiting = set(asked)
+    waiting = set(tasks)
     try:
         while waiting and (left_s := ends_at - now()) > 0:
             done, waiting = await asyncio.wait(
                 waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
-                _note(asked[task], task, found)
+                _note(tasks[task], task, found)
             if found.offsets:
                 ends_at = min(ends_at, now() + GRACE_S)
         for task in waiting:
-            found.failed |= {place.partition: TimeoutError() for place in asked[task]}
+            found.failed |= {place.partition: TimeoutError() for place in tasks[task]}
     finally:
         for task in waiting:
             task.cancel()

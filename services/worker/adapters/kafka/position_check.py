@@ -93,8 +93,8 @@ def _taking(lifecycles: Mapping[int, Lifecycle], ends: Mapping[int, int]) -> lis
 
 async def _place(consumer: EndsConsumer, topic: str, partition: int, end: int) -> PartitionPosition:
     try:
-        asked = consumer.position(TopicPartition(topic, partition))
-        return PartitionPosition(await bounded(asked, POSITION_TIMEOUT_S), end)
+        position = consumer.position(TopicPartition(topic, partition))
+        return PartitionPosition(await bounded(position, POSITION_TIMEOUT_S), end)
     except (IllegalStateError, KafkaError, TimeoutError):
         return PartitionPosition(None, end)
 

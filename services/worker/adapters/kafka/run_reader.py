@@ -123,8 +123,8 @@ class RunReader:
             if not self._served:
                 await asyncio.sleep(self._poll_ms / 1000)
                 continue
-            asked = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
-            for place, records in (await bounded(asked, ASK_TIMEOUT_S)).items():
+            polled = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
+            for place, records in (await bounded(polled, ASK_TIMEOUT_S)).items():
                 await self._hand_over(place, records)
             await self._ask_for_ends(consumer)
             await self._update_lanes_read(consumer)
@@ -134,10 +134,10 @@ class RunReader:
         now = {number: lane.context.clock.now() for number, lane in self._lanes().items()}
         late = [
             number
-            for number, here in self._served.items()
+            for number, open_lane in self._served.items()
             if number in now
             and number not in self._asked_at
-            and here.must_apply_signals(now[number])
+            and open_lane.must_apply_signals(now[number])
         ]
         places = [place for number in late for place in self._places(number)]
         if places:
@@ -161,12 +161,16 @@ class RunReader:
     async def _follow_lanes(self, consumer: RunConsumer) -> None:
         """Read for those that are open now; one that was opened again says anew where it stands."""
         is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
-        wanted = {number: here for number, here in is_open.items() if here}
+        wanted = {number: open_lane for number, open_lane in is_open.items() if open_lane}
         if wanted.keys() == self._served.keys() and all(
-            self._served[number] is here for number, here in wanted.items()
+            self._served[number] is open_lane for number, open_lane in wanted.items()
         ):
             return
-        new = [number for number, here in wanted.items() if self._served.get(number) is not here]
+        new = [
+            number
+            for number, open_lane in wanted.items()
+            if self._served.get(number) is not open_lane
+        ]
         await self._find_starts(consumer, new, wanted)
         self._served = wanted
         self._asked_at = {n: at for n, at in self._asked_at.items() if n in wanted}
@@ -176,7 +180,7 @@ class RunReader:
             consumer.seek(place, self._next[place])
 
     async def _find_starts(
-        self, consumer: RunConsumer, numbers: Sequence[int], wanted: Mapping[int, OpenLane]
+        self, consumer: RunConsumer, numbers: Sequence[int], open_lanes: Mapping[int, OpenLane]
     ) -> None:
         places = [place for number in numbers for place in self._places(number)]
         if not places:
@@ -186,7 +190,7 @@ class RunReader:
         firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
         ends = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
         for place in places:
-            position = wanted[place.partition].position_in(self._topics[place.topic])
+            position = open_lanes[place.partition].position_in(self._topics[place.topic])
             # A topic that was made anew ends before that.
             is_there = firsts[place] <= position <= ends[place]
             self._next[place] = position if is_there else firsts[place]
@@ -196,15 +200,17 @@ class RunReader:
         return [TopicPartition(name, number) for name in self._topics]
 
     async def _hand_over(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        here, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
-        if not records or here is None or life is None:
+        open_lane, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
+        if not records or open_lane is None or life is None:
             return
         self._next[place] = records[-1].offset + 1
         for number, together in enumerate(self._portions(place, records)):
             if number:
                 await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
             try:
-                life.lane.apply_signals(here, [self._heard(place, record) for record in together])
+                life.lane.apply_signals(
+                    open_lane, [self._heard(place, record) for record in together]
+                )
             except Exception as error:
                 _log.exception("what was said to runs of lane %d failed", place.partition)
                 self._is_to_blame(place, together)

@@ -55,11 +55,11 @@ def asked_call(
 
 
 def asked_calls(
-    run: Run, wanted: Sequence[WantedCall], attempt: int, inputs: RunInputs
+    run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs
 ) -> tuple[AskedCall, ...]:
     """The calls of one step, and what each child of it may use."""
     calls = list[AskedCall]()
-    for place, one in enumerate(wanted):
+    for place, one in enumerate(wanted_calls):
         number = sum(_asks_child(call) for call in calls)
         calls.append(asked_call(run, one, attempt, place, inputs, number))
     allowed = run.definition.delegate

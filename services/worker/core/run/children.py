@@ -124,14 +124,14 @@ def child_record(
 ) -> RunChildRecord:
     """The child that an open call asks now; its deadline is that of its run, or sooner."""
     if call.asked.tool == PROPOSE:
-        asked, deadline = proposal_of(above, run, call.asked.args), proposing_until(now, deadline)
+        child, deadline = proposal_of(above, run, call.asked.args), proposing_until(now, deadline)
     else:
-        asked = _delegated(above, run, call)
+        child = _delegated(above, run, call)
     ttl_s = max(ceil((deadline - now).total_seconds()), 1)
     begins = deadline - timedelta(seconds=ttl_s)
-    if asked.agent is None and ttl_s > TTL_S_MAX:
+    if child.agent is None and ttl_s > TTL_S_MAX:
         ttl_s, begins = TTL_S_MAX, now
-    request = asked.model_copy(
+    request = child.model_copy(
         update={
             "request_id": child_name(call.asked.call_id, is_taken),
             "ttl_s": ttl_s,
@@ -147,10 +147,10 @@ def child_record(
 
 
 def _delegated(above: Request, run: Run, call: ToolCall) -> Request:
-    asked = child_of(above, run, read_args(call.asked.args))
-    if not isinstance(asked, Request):
+    child = child_of(above, run, read_args(call.asked.args))
+    if not isinstance(child, Request):
         raise TypeError("a call that cannot be asked has ended with its step")
-    return asked
+    return child
 
 
 def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:

@@ -123,15 +123,15 @@ def call_ended(
     run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs
 ) -> tuple[ToolEnded, Link]:
     """The one end of a call."""
-    request, asked = inputs.request, call.asked
+    request, call_record = inputs.request, call.asked
     called_at = call.record.called_at if call.record else None
     took = inputs.now - called_at if called_at else None
     event = ToolEnded(
-        event_id=f"{asked.call_id}.ended",
+        event_id=f"{call_record.call_id}.ended",
         request_id=request.request_id,
         workflow_id=request.workflow_id,
-        call_id=asked.call_id,
-        tool=asked.tool,
+        call_id=call_record.call_id,
+        tool=call_record.tool,
         outcome=outcome,
         took_ms=None if took is None else max(int(took / timedelta(milliseconds=1)), 0),
         at=inputs.now,
@@ -143,15 +143,15 @@ def call_ended(
 
 def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
     """A person is asked for a call with these very arguments."""
-    request, asked = inputs.request, call.asked
+    request, call_record = inputs.request, call.asked
     return ApprovalRequested(
-        event_id=f"{asked.call_id}.approval",
+        event_id=f"{call_record.call_id}.approval",
         request_id=request.request_id,
         workflow_id=request.workflow_id,
-        call_id=asked.call_id,
-        tool=asked.tool,
-        args=asked.args,
-        args_digest=asked.args_digest,
+        call_id=call_record.call_id,
+        tool=call_record.tool,
+        args=call_record.args,
+        args_digest=call_record.args_digest,
         expires_at=inputs.deadline,
         at=inputs.now,
     )
@@ -159,12 +159,12 @@ def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
 
 def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallRecord, RunCallRecord]:
     """The call for its tool server, under a token of its own, and what the run keeps of that."""
-    request, asked, tool = inputs.request, call.asked, run.tools[call.asked.tool]
+    request, call_record, tool = inputs.request, call.asked, run.tools[call.asked.tool]
     before = call.record or _record(call, inputs)
     token = base64.b64encode(inputs.chance(TOKEN_BYTES)).decode()
     due_at = min(inputs.now + timedelta(seconds=tool.card.timeout_s), inputs.deadline)
     event = ToolCallRecord(
-        call_id=asked.call_id,
+        call_id=call_record.call_id,
         delivery=before.deliveries + 1,
         request_id=request.request_id,
         workflow_id=request.workflow_id,
@@ -172,8 +172,8 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
         attempt=run.steps[-1].attempt,
         toolset=tool.toolset,
         tool=tool.card.name,
-        args=asked.args,
-        args_digest=asked.args_digest,
+        args=call_record.args,
+        args_digest=call_record.args_digest,
         approved=before.approved,
         expires_at=due_at,
         reply=ReplyPlace(
@@ -182,7 +182,7 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
             key=request.workflow_id,
             token=token,
         ),
-        parent=ParentRef(request_id=request.request_id, call_id=asked.call_id),
+        parent=ParentRef(request_id=request.request_id, call_id=call_record.call_id),
         labels=request.labels,
         at=inputs.now,
     )

@@ -63,8 +63,8 @@ def _contract(contract: Contract[Any]) -> ResolvedSchema:
 def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | failure.Invalid:
     """Validated as the JSON it was: in JSON, strict types still take times and tuples as texts."""
     try:
-        asked = contract.asked_adapter.validate_json(to_json(value), strict=True)
-        whole = contract.asked_adapter.dump_python(asked, mode="json")
+        read = contract.asked_adapter.validate_json(to_json(value), strict=True)
+        whole = contract.asked_adapter.dump_python(read, mode="json")
         answer = _without(whole, contract.audit_only)
         published = contract.adapter.validate_json(to_json(answer), strict=True)
     except ValidationError as error:

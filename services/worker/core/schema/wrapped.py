@@ -16,14 +16,14 @@ OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's s
 def read_wrapped(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
     """An answer is published with `success` true exactly if `output` is there and valid."""
     try:
-        asked = AskedSpecialist.model_validate_json(to_json(value), strict=True)
+        answer = AskedSpecialist.model_validate_json(to_json(value), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, value))
-    if asked.success:
-        problems = _output_problems(validator, asked)
+    if answer.success:
+        problems = _output_problems(validator, answer)
         if problems:
             return failure.Invalid(problems=problems)
-    return Accepted(asked.published().model_dump(mode="json"))
+    return Accepted(answer.published().model_dump(mode="json"))
 
 
 def add_notes(answer: JsonValue, own: tuple[str, ...]) -> JsonValue:
@@ -34,8 +34,8 @@ def add_notes(answer: JsonValue, own: tuple[str, ...]) -> JsonValue:
     return answer | {"notes": [*noted(tuple(map(str, notes)), own)]}
 
 
-def _output_problems(validator: SchemaValidator, asked: AskedSpecialist) -> tuple[Problem, ...]:
-    if "output" not in asked.model_fields_set:
+def _output_problems(validator: SchemaValidator, answer: AskedSpecialist) -> tuple[Problem, ...]:
+    if "output" not in answer.model_fields_set:
         expected = "the output, as `success` is true"
         return (Problem.of("/output", "missing", expected, found="nothing"),)
-    return tuple(problem.under("/output") for problem in validator.problems(asked.output))
+    return tuple(problem.under("/output") for problem in validator.problems(answer.output))

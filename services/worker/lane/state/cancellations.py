@@ -25,7 +25,7 @@ class Cancellations:
 
     def cancel(
         self,
-        asked: Cancel,
+        control: Cancel,
         tickets: Sequence[Ticket],
         until: datetime,
         open_requests: Container[str],
@@ -36,14 +36,14 @@ class Cancellations:
         Of a workflow one record says it all, however many requests it has.
         """
         written = self._forget_cancels(open_requests, now)
-        of_workflow = asked.request_id is None or asked.scope == "workflow"
-        named = {asked.request_id, *(ticket.request.request_id for ticket in tickets)}
+        of_workflow = control.request_id is None or control.scope == "workflow"
+        named = {control.request_id, *(ticket.request.request_id for ticket in tickets)}
         for name in {None} if of_workflow else sorted(name for name in named if name):
             record = RunCancelRecord(
                 request_id=name,
-                workflow_id=asked.workflow_id,
-                by=asked.by,
-                reason=asked.reason,
+                workflow_id=control.workflow_id,
+                by=control.by,
+                reason=control.reason,
                 at=until,
             )
             self.cancels.pop(runs_key(record), None)  # the newest stand last

@@ -121,42 +121,42 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
     return approval.decision, [ticket.request.request_id], written
 
 
-def _cancelled(lane_state: LaneState, asked: Cancel, until: datetime, now: datetime) -> _Applied:
+def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:
     """What is known to be closed cannot be cancelled; what is not known may come."""
-    if not _may_be_open(lane_state, asked):
+    if not _may_be_open(lane_state, control):
         return "nothing", [], []
-    tickets = _cancellable(lane_state, asked, until)
-    written = lane_state.runs.cancel(asked, tickets, until, lane_state.queue.tickets, now)
+    tickets = _cancellable(lane_state, control, until)
+    written = lane_state.runs.cancel(control, tickets, until, lane_state.queue.tickets, now)
     names = [ticket.request.request_id for ticket in tickets]
     return ("cancelled" if tickets else "remembered"), names, written
 
 
-def _may_be_open(lane_state: LaneState, asked: Cancel) -> bool:
+def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
     """Whether what is to be cancelled is open here, or may be read here later."""
-    if partition_of(asked.workflow_id, lane_state.partitions) != lane_state.partition:
+    if partition_of(control.workflow_id, lane_state.partitions) != lane_state.partition:
         return False  # another lane reads its requests
-    if asked.scope == "workflow":
+    if control.scope == "workflow":
         return True
-    if asked.request_id is None or lane_state.ledger.known(asked.request_id):
+    if control.request_id is None or lane_state.ledger.known(control.request_id):
         return False
-    ticket = lane_state.queue.tickets.get(asked.request_id)
+    ticket = lane_state.queue.tickets.get(control.request_id)
     if ticket is None:
         return True
-    return ticket.request.workflow_id == asked.workflow_id and ticket.cancelled is None
+    return ticket.request.workflow_id == control.workflow_id and ticket.cancelled is None
 
 
-def _cancellable(lane_state: LaneState, asked: Cancel, until: datetime) -> list[Ticket]:
+def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[Ticket]:
     """Not those whose outcome is being committed: nothing would end the record of that cancel."""
     tickets = lane_state.queue.tickets
-    if asked.scope == "request":
-        one = tickets.get(asked.request_id or "")
+    if control.scope == "request":
+        one = tickets.get(control.request_id or "")
         found = [one, *lane_state.queue.children.below(one)] if one else []
     else:
         found = [one for one in tickets.values() if one.origin.timestamp <= until]
     return [
         ticket
         for ticket in found
-        if ticket.request.workflow_id == asked.workflow_id
+        if ticket.request.workflow_id == control.workflow_id
         and ticket.cancelled is None
         and not lane_state.ledger.known(ticket.request.request_id)
     ]
