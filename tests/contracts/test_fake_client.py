@@ -140,7 +140,7 @@ async def test_a_refusing_variant_ends_as_a_refusal_as_on_the_bus(fake_client: F
 
 
 @pytest.mark.parametrize(
-    ("form", "answer", "said"),
+    ("form", "answer", "text"),
     [
         (PlanProposal, {"kind": "dep_bump"}, "no plan_proposal.v1: at /manifest_path"),
         (PlanProposal, "text", "no plan_proposal.v1"),

@@ -19,7 +19,7 @@ SECONDS_MAX = 4.0  # of a core, which others may be using too
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         KEY,
         f"Incorrect API key provided: {KEY}.",

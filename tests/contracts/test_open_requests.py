@@ -69,7 +69,7 @@ async def test_an_agent_is_asked_by_its_name_and_its_budget_is_its_own() -> None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [{"agent": AgentRef(name="support"), "budget": Budget(attempts=3)}, {}],
     ids=["a budget of its own", "no agent"],
 )

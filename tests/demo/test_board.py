@@ -79,7 +79,7 @@ def test_an_outcome_ends_the_row_that_it_is_about() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "text"),
     [
         (
             Invalid(problems=(Problem.of("/diff", "bad_hunk", "a hunk"),)),

@@ -326,7 +326,7 @@ def test_the_scaling_query_asks_for_what_there_is_and_waits_while_a_profile_is_t
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "text"),
     [
         (changed("minimal", workers={"replicas": 13}), "exceed settings.kafka.partitions (12)"),
         (changed("autoscaled", autoscaling={"maxReplicas": 13}), "maxReplicas (13) exceeds"),

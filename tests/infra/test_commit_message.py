@@ -29,7 +29,7 @@ def test_a_message_that_says_what_is_done_passes(message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "text"),
     [
         ("", "empty"),
         ("Bound " + "x" * SUBJECT_MAX, f"at most {SUBJECT_MAX}"),

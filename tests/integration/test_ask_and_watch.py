@@ -68,7 +68,7 @@ async def test_an_answer_goes_to_stdout_and_the_words_about_it_to_stderr(bus: Bu
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "text"),
     [
         ("unvalidated", "not valid"),
         ("refusal", "Declined by the provider"),

@@ -95,7 +95,7 @@ async def test_a_worker_that_is_a_minute_ahead_gives_up_no_request_before_its_de
 
 
 @pytest.mark.parametrize(
-    ("shift", "said"),
+    ("shift", "text"),
     [
         ("-26h", "93,6?? s behind"),
         ("-8d", "691,2?? s behind"),

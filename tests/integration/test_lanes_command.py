@@ -124,7 +124,7 @@ async def write_lane(bus: Bus, partition: int, **reply: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("partition", "said"),
+    ("partition", "reply"),
     [
         (0, {"partitions": 2}),
         pytest.param(0, {"partitions": 9}, marks=pytest.mark.long),

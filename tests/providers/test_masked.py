@@ -94,7 +94,7 @@ async def reply_of(api: Api, script: Script, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
-@pytest.mark.parametrize("said", [KEY, OTHER, f"x{KEY}x"])
+@pytest.mark.parametrize("message", [KEY, OTHER, f"x{KEY}x"])
 async def test_what_an_answer_echoes_is_masked(
     api: Api, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def test_an_agent_of_the_settings_is_known_with_its_limits(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "text"),
     [
         ('tools = ["get_order"]', "agents.support.tools.0"),
         ('tools = ["a.b", "a.b"]', "each tool once"),

@@ -13,7 +13,7 @@ OIDC = {"issuer": "https://login.example", "client_id": "c", "operators": ["o"]}
 
 
 @pytest.mark.parametrize(
-    ("console", "said"),
+    ("console", "message"),
     [
         ({"oidc": OIDC | {"issuer": "http://login.example"}}, "must be an https address"),
         ({"oidc": OIDC | {"issuer": "https://login.example?x=y"}}, "`console.oidc.issuer`"),

@@ -138,7 +138,7 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[kafka]\npartitons = 12\n", "kafka.partitons"),
         ("[kafak]\npartitions = 12\n", "kafak"),
@@ -171,7 +171,7 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             '[profiles.default]\nprovider = "openai"\nmodle = "x"\n',
@@ -248,7 +248,7 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "text"),
     [
         ("ANSWERBUS_KAFKA__PARTITIONS", "many", "ANSWERBUS_KAFKA__PARTITIONS"),
         ("ANSWERBUS_KAFKA__PARTITONS", "12", "kafka.partitons"),

@@ -37,7 +37,7 @@ def account(*in_flight: tuple[str, int], opened: tuple[str, ...] = ()) -> Event:
 
 
 @pytest.mark.parametrize(
-    ("seen", "said"),
+    ("seen", "text"),
     [
         (account(("r-0", 1), ("r-1", 2)), "attempt 2: profile large is asked"),
         (account(("r-0", 1), opened=("r-1",)), "waits for its next attempt"),

@@ -67,7 +67,7 @@ def test_a_bare_schema_has_no_way_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"bare": True}, "--bare goes with --schema"),
         ({"money": "a lot"}, "US dollars such as 0.25"),
@@ -138,7 +138,7 @@ def test_a_schema_is_named_after_its_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         ({"contract": "plan"}, "known: plan_proposal.v1"),
         ({"contract": "plan.v0"}, "no contract 'plan.v0'"),
@@ -182,7 +182,7 @@ def test_an_id_in_a_file_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "text"),
     [
         (b"", "not_json"),
         (b"[]", "not_an_object"),

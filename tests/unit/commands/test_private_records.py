@@ -29,7 +29,7 @@ def test_a_damaged_record_of_a_run_is_shown_until_it_is_passed_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "text"),
     [
         (b"r-1", "the run of the request 'r-1'"),
         (b"r-1/2", "step '2' of the run 'r-1'"),

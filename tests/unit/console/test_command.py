@@ -12,7 +12,7 @@ LONG = "x" * 16
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "said"),
+    ("arguments", "variables", "text"),
     [
         (("--host", "0.0.0.0"), {}, "Beyond this machine (0.0.0.0) the console needs a token: "),
         (("--token-env", "MINE"), {}, "The variable MINE is to hold a token of the console: set "),

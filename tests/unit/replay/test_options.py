@@ -85,7 +85,7 @@ def test_an_operator_is_who_is_said_or_who_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "given", "said"),
+    ("read", "given", "text"),
     [
         (selection_of, {"where": ["cause"]}, "is not KEY=VALUE"),
         (selection_of, {"where": ["couse=x"]}, "'couse' is none of why,"),

@@ -36,7 +36,7 @@ def test_a_line_about_a_request_names_it_and_its_trace() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "args", "said"),
+    ("name", "message", "args", "text"),
     [
         ("asyncio", f"Task exception was never retrieved\nfuture: {SECRET}", (), 0),
         ("httpx", "Request: %s", (SECRET,), "Request: %s"),

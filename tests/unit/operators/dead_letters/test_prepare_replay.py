@@ -156,7 +156,7 @@ def test_long_ids_stay_within_the_limit_and_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "text"),
     [
         ("/ttl_s", 0, "/ttl_s"),
         ("/profile", "no such name!", "/profile"),

@@ -6,7 +6,7 @@ from services.operators.timeline.folding import LEAST, Fold, folds, without_numb
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "expected"),
     [
         ("", []),
         ("ab", [Fold(0, 1, 1), Fold(1, 1, 1)]),
@@ -20,7 +20,7 @@ def test_lines_that_come_again_are_one(text: str, expected: list[Fold]) -> None:
     assert folds(text) == expected
 
 
-@pytest.mark.parametrize("said", ["abcabcabc", "aabbaabb" * 5, "a" * 999])
+@pytest.mark.parametrize("text", ["abcabcabc", "aabbaabb" * 5, "a" * 999])
 def test_every_line_is_in_one_fold(text: str) -> None:
     found = folds(text)
 

@@ -109,7 +109,7 @@ def test_without_a_proposal_the_run_says_how_each_ended() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("said", ["call:9.9", "r-1.call.1.0", "", "call:1.0 "])
+@pytest.mark.parametrize("text", ["call:9.9", "r-1.call.1.0", "", "call:1.0 "])
 @pytest.mark.parametrize("at_last", ["dead_letter", "unvalidated", "text"])
 def test_no_id_but_those_of_the_proposals_is_taken(text: str, at_last: str) -> None:
     async def main() -> None:

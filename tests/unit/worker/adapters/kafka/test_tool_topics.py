@@ -115,7 +115,7 @@ def test_a_topic_that_is_not_found_is_found_out_before_the_transaction(found: Re
     assert (error is not None, left_alone, producer.begun) == (True, {"orders"}, 0)
 
 
-@pytest.mark.parametrize("said", [SILENT, TOO_LARGE])
+@pytest.mark.parametrize("reply", [SILENT, TOO_LARGE])
 def test_a_topic_that_takes_no_record_is_found_out_by_that(reply: Reply) -> None:
     producer = Producer(sends={name(ORDERS): reply})
     error, left_alone = failing(producer, STEPS, ORDERS, ECHO)
@@ -129,7 +129,7 @@ def test_a_topic_that_has_no_room_for_a_record_is_found_out_too() -> None:
     assert left_alone == {"orders"}
 
 
-@pytest.mark.parametrize("said", [SILENT, ProducerFenced()])
+@pytest.mark.parametrize("reply", [SILENT, ProducerFenced()])
 @pytest.mark.parametrize("also", [{}, {name(ORDERS): SILENT}])
 def test_what_fails_at_topics_of_ours_is_no_fault_of_a_toolset(
     reply: Reply, also: Mapping[str, Reply]

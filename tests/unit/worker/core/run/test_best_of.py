@@ -58,7 +58,7 @@ def test_the_ids_of_the_proposals_are_all_that_a_selector_can_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
         {"element_id": "call:1.0"},
         {"reason": "", "element_id": "call:1.2"},

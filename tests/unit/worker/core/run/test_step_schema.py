@@ -234,7 +234,7 @@ def test_the_first_step_is_asked_as_the_request_with_the_agent_around_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("Hello.", "Hello."),
         ('{"actions": [{"kind": "thought", "content": "hm"}]}', None),
