@@ -50,6 +50,13 @@ def events() -> tuple[tuple[str, Event], ...]:
     return tuple((name_of(path), read(path)) for path in EXAMPLES)
 
 
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    schema = json.loads((CONTRACTS / f"schemas/events/{kind}.v1.json").read_bytes())
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
 def results() -> list[Result[Any]]:
     return [event for _, event in events() if isinstance(event, Result)]
 
@@ -71,10 +78,7 @@ def test_an_example_is_written_again_as_it_was_read(path: Path) -> None:
 
 @examples
 def test_an_example_is_valid_by_its_committed_schema(path: Path) -> None:
-    schema = json.loads((CONTRACTS / f"schemas/events/{path.parent.name}.v1.json").read_bytes())
-    Draft202012Validator.check_schema(schema)
-
-    assert list(Draft202012Validator(schema).iter_errors(json.loads(path.read_bytes()))) == []
+    assert list(validator(path.parent.name).iter_errors(json.loads(path.read_bytes()))) == []
 
 
 def test_every_kind_of_event_has_an_example() -> None:

@@ -98,6 +98,7 @@ def test_of_two_the_longer_is_found_first() -> None:
     assert mask("secret-of-acme-and-more") == MASKED
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "text",
     [

@@ -56,6 +56,7 @@ def test_without_plugins_there_are_the_contracts_that_ship() -> None:
     assert [fault_of(contract) for contract in BUILT_IN] == [None] * len(BUILT_IN)
 
 
+@pytest.mark.wide
 def test_a_plugin_that_pip_installed_adds_its_contract(
     tickets_plugin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_registry_and_a_contract_do_not_change() -> None:
         PLAN_PROPOSAL.answer = DepBump  # type: ignore[misc]
 
 
+@pytest.mark.wide
 def test_importing_loads_no_plugin(folder: Path) -> None:
     write_plugin(folder, "loud", "x = loud:C", "raise RuntimeError('imported')")
     modules = "answerbus.plugins, answerbus.client, services.cli, services.worker.main"

@@ -96,6 +96,7 @@ def test_the_documents_have_the_snippets_that_are_tested_here() -> None:
     assert counts["docs/getting-started.md"] == 5
 
 
+@pytest.mark.wide
 def test_the_test_without_kafka_passes_as_it_stands(tmp_path: Path) -> None:
     (snippet,) = (
         one for one in snippets("docs/getting-started.md", "python") if "pytest_plugins" in one

@@ -58,6 +58,7 @@ def test_the_overview_names_all_commands() -> None:
         assert f" {command} " in done.stdout
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -149,6 +150,7 @@ HEAVY = {
 LOADED = "import sys, services.cli as c\ntry: c.main()\nexcept SystemExit: print(*sys.modules)"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("arguments", [("--help",), ("ask", "--help"), ("--nonsense",)])
 def test_the_start_of_the_command_line_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
@@ -208,6 +210,7 @@ def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("command", [("worker",), ("ask", "Hi"), ("contracts", "export", "x")])
 def test_a_plugin_that_cannot_be_used_is_one_line_and_code_3(
     command: tuple[str, ...], tmp_path: Path

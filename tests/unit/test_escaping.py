@@ -51,6 +51,7 @@ def test_a_line_stays_one() -> None:
     assert plain_line("one\n\ttwo\r\n") == r"one\n\ttwo\u000d\n"
 
 
+@pytest.mark.wide
 def test_nothing_that_unicode_calls_ignorable_or_control_is_left() -> None:
     left = [
         sign

@@ -205,6 +205,7 @@ def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
     assert message in str(raised.value)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("nowhere")
 def test_every_setting_that_lost_a_letter_is_found_again() -> None:
     tables: dict[str, type[Section]] = {

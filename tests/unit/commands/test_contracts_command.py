@@ -64,6 +64,7 @@ def test_an_unknown_name_says_which_there_are() -> None:
     assert "plan_proposal.v1" in done.output
 
 
+@pytest.mark.wide
 def test_a_plugins_contract_names_its_distribution(tickets_plugin: Path) -> None:
     inherited = os.environ.get("PYTHONPATH", "")  # noqa: TID251 - for a child
     path = os.pathsep.join([str(tickets_plugin), inherited, os.getcwd()])

@@ -11,6 +11,7 @@ from tests.unit.test_cli import NOWHERE, ROOT, run
 LONG = "x" * 16
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("arguments", "variables", "text"),
     [
@@ -37,6 +38,7 @@ def test_a_set_up_that_cannot_be_is_one_line_and_code_3(
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.wide
 def test_a_port_that_is_taken_is_one_line_and_code_3() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run("console", "--port", str(taken.getsockname()[1]))

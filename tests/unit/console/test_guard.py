@@ -112,6 +112,7 @@ async def test_a_form_without_the_secret_of_the_session_does_nothing() -> None:
         assert nothing_was_done(here)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("origin", "site_of_fetch"),
     [
@@ -301,6 +302,7 @@ def test_browsers_leave_the_port_of_http_out() -> None:
     assert not origins_of("127.0.0.1", 8090, None).is_host("localhost")
 
 
+@pytest.mark.wide
 async def test_an_operator_is_let_in_while_another_at_the_same_address_guesses() -> None:
     """Behind a proxy all have one address: guesses there must keep no one else out."""
     async with site(LOST) as here:

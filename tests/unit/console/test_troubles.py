@@ -16,6 +16,8 @@ from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, Site, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
+pytestmark = pytest.mark.wide  # each waits for real time
+
 NAMED_WITHIN_S = 10.0
 BAD_ARGS = {
     "kind": "invalid",

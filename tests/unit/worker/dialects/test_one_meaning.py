@@ -62,6 +62,7 @@ def same_json(checked: Checked, value: JsonValue) -> bool:
     return isinstance(checked, Accepted) and exactly(checked.answer) == exactly(value)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dialect", [*PACKING, *AS_IT_IS])
 @pytest.mark.parametrize(
     "typed",

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from answerbus.topics import LEDGER
 from services.worker.lane.state.recorded_lane import RENEWED_AFTER
 from tests.unit.worker.lane.fakes import Broker
@@ -12,6 +14,7 @@ EACH_S = 1.0
 PERIODS = 3
 
 
+@pytest.mark.wide
 def test_a_lane_without_a_pause_writes_its_record_anew() -> None:
     async def main() -> int:
         broker = Broker()

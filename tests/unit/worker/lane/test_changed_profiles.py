@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from services.worker.core.attempt.reply import Throttled
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents
@@ -52,6 +54,7 @@ def test_a_change_under_load_ends_no_request_and_calls_none_twice() -> None:
     run(main())
 
 
+@pytest.mark.wide
 def test_the_limit_counts_calls_that_began_before_the_change() -> None:
     async def main() -> None:
         first, second = provider(), provider()

@@ -22,6 +22,7 @@ RUNS = 150
 VALUE = "x" * 60_000
 
 
+@pytest.mark.wide
 def test_many_large_results_at_once_are_written_in_transactions_of_bounded_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -95,6 +95,7 @@ def test_there_are_old_ledgers_to_be_read() -> None:
     assert all(len(lane) > 3 for path in LEDGERS for lane in lanes(path))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("old", OLD)
 def test_a_version_that_knows_no_chunks_stays_shut_and_says_why(tmp_path: Path, old: str) -> None:
     packed = subprocess.run(["git", "archive", old], cwd=ROOT, capture_output=True, check=False)

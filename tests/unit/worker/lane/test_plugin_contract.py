@@ -65,6 +65,7 @@ def bus(tickets_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
     return broker
 
 
+@pytest.mark.wide
 def test_a_plugins_contract_is_answered_and_refused_like_any_other(bus: Broker) -> None:
     contract = plugins.registry().find(ContractRef(name="ticket_routing", version=1))
     assert contract is not None

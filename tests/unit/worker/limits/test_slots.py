@@ -55,6 +55,7 @@ def measured(limit: int, calls: int, call_s: float) -> tuple[Meter, float]:
     return meters[0], took_s
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("limit", "call_s"), [(10, 1.0), (100, 1.0), (100, 0.1), (20, 0.001)])
 def test_slots_are_kept_busy_while_spends_are_committed(limit: int, call_s: float) -> None:
     calls = limit * 60

@@ -21,6 +21,8 @@ from services.worker.tasks.fair_timeout import (
     wait_fairly,
 )
 
+pytestmark = pytest.mark.wide  # each waits for real time
+
 TIMEOUT_S = 0.2
 STALL_S = 0.6
 

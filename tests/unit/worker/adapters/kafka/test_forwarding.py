@@ -66,6 +66,7 @@ def assert_all_left_once(broker: Broker, names: Iterable[str]) -> None:
     assert events(broker, LEDGER, DEAD_LETTERS, partition=BEYOND) == []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("faults", FAULTS)
 def test_each_record_leaves_once_whatever_becomes_of_a_commit(faults: list[Fault | None]) -> None:
     async def main() -> None:

@@ -158,6 +158,7 @@ def test_what_was_ended_by_a_move_is_not_known() -> None:
     assert [n for n in range(40) if not knows(ids, f"old-{n}")] == [3, 39]
 
 
+@pytest.mark.wide
 def test_an_id_costs_no_more_than_it_may() -> None:
     ids = ClosedIds()
     for n in range(10 * MERGED_CHUNKS * CHUNK_IDS):
