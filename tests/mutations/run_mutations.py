@@ -42,15 +42,15 @@ def _calls_before_the_step() -> AbstractContextManager[object]:
 
 def _position_alone() -> AbstractContextManager[object]:
     """The position behind results is written, and what they change goes with the next write."""
-    hear, kept = signals.apply_signals, dict[int, tuple[Any, ...]]()
+    apply_signals, kept = signals.apply_signals, dict[int, tuple[Any, ...]]()
 
-    def mutated(lane_state: LaneState, heard: Any, now: Any) -> Any:
-        written = hear(lane_state, heard, now)
+    def mutated(lane_state: LaneState, read: Any, now: Any) -> Any:
+        written = apply_signals(lane_state, read, now)
         before = kept.pop(id(lane_state), ())
         kept[id(lane_state)] = written.records[:-1]
         return replace(written, records=(*before, written.records[-1]))
 
-    return mock.patch("services.worker.lane.lane.hear", mutated)
+    return mock.patch("services.worker.lane.lane.apply_signals", mutated)
 
 
 def _approval_of_anything() -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""What tool servers and people say: read for the lanes that are open, from where each has come to.
+"""Reads signals (results of tools, controls) for open lanes, each from its own position.
 
 One consumer of the worker, by assignment: results must reach the very lane that called, and the
 group's assignor does not keep partitions of several topics together. It is never paused: a full
@@ -7,32 +7,25 @@ lane waits for these very records.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
-from answerbus.client.records.unreadable import Unreadable
-from answerbus.control import Approval, Cancel
-from answerbus.envelope import decode
-from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from services.worker.adapters.kafka.signal_portions import SignalPortions
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.machine import State
-from services.worker.lane.state.signals import SignalRecord
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
-PORTION_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
 SPEAKING = (TOOL_RESULTS, CONTROLS)
@@ -100,8 +93,7 @@ class RunReader:
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}  # when that was asked last
         self._asked_at: dict[int, datetime] = {}  # by lane, until all that was there then is heard
-        self._alone_until: dict[TopicPartition, int] = {}
-        self._passed_by: set[tuple[TopicPartition, int]] = set()
+        self._portions = SignalPortions()
 
     async def run(self) -> None:
         """Read for ever; what fails is begun anew, where each lane has come to."""
@@ -134,10 +126,10 @@ class RunReader:
         now = {number: lane.context.clock.now() for number, lane in self._lanes().items()}
         late = [
             number
-            for number, open_lane in self._served.items()
+            for number, opened in self._served.items()
             if number in now
             and number not in self._asked_at
-            and open_lane.must_apply_signals(now[number])
+            and opened.must_apply_signals(now[number])
         ]
         places = [place for number in late for place in self._places(number)]
         if places:
@@ -161,15 +153,13 @@ class RunReader:
     async def _follow_lanes(self, consumer: RunConsumer) -> None:
         """Read for those that are open now; one that was opened again says anew where it stands."""
         is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
-        wanted = {number: open_lane for number, open_lane in is_open.items() if open_lane}
+        wanted = {number: opened for number, opened in is_open.items() if opened}
         if wanted.keys() == self._served.keys() and all(
-            self._served[number] is open_lane for number, open_lane in wanted.items()
+            self._served[number] is opened for number, opened in wanted.items()
         ):
             return
         new = [
-            number
-            for number, open_lane in wanted.items()
-            if self._served.get(number) is not open_lane
+            number for number, opened in wanted.items() if self._served.get(number) is not opened
         ]
         await self._find_starts(consumer, new, wanted)
         self._served = wanted
@@ -200,59 +190,18 @@ class RunReader:
         return [TopicPartition(name, number) for name in self._topics]
 
     async def _hand_over(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        open_lane, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
-        if not records or open_lane is None or life is None:
+        opened, life = self._served.get(place.partition), self._lifecycles().get(place.partition)
+        if not records or opened is None or life is None:
             return
-        self._next[place] = records[-1].offset + 1
-        for number, together in enumerate(self._portions(place, records)):
+        topic, self._next[place] = self._topics[place.topic], records[-1].offset + 1
+        for number, together in enumerate(self._portions.of(place, records)):
             if number:
                 await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
+            signals = [self._portions.signal(topic, place, record) for record in together]
             try:
-                life.lane.apply_signals(
-                    open_lane, [self._heard(place, record) for record in together]
-                )
+                life.lane.apply_signals(opened, signals)
             except Exception as error:
-                _log.exception("what was said to runs of lane %d failed", place.partition)
-                self._is_to_blame(place, together)
+                _log.exception("signals to runs of lane %d failed", place.partition)
+                self._portions.blame(place, together)
                 life.lane.on_loss(error)  # what was applied of it is forgotten
                 return
-
-    def _portions(
-        self, place: TopicPartition, records: Sequence[Record]
-    ) -> Iterator[Sequence[Record]]:
-        """As many as are not too large; one by one up to where something failed before."""
-        alone_until = self._alone_until.get(place, 0)
-        together: list[Record] = []
-        size = 0
-        for record in records:
-            size += _size(record)
-            if together and (together[-1].offset < alone_until or size > PORTION_BYTES_MAX):
-                yield together
-                together, size = [], _size(record)
-            together.append(record)
-        if together:
-            yield together
-
-    def _is_to_blame(self, place: TopicPartition, together: Sequence[Record]) -> None:
-        """A bug: a record that fails by itself is passed by, so that its lane does not stop."""
-        self._alone_until[place] = together[-1].offset + 1
-        if len(together) == 1:
-            self._passed_by.add((place, together[0].offset))
-
-    def _heard(self, place: TopicPartition, record: Record) -> SignalRecord:
-        found = heard(self._topics[place.topic], place, record)
-        is_passed_by = (place, record.offset) in self._passed_by
-        return replace(found, signal=None) if is_passed_by else found
-
-
-def _size(record: Record) -> int:
-    return 0 if isinstance(record, Unreadable) else len(record.value or b"")
-
-
-def heard(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
-    """A record as lanes take it; one that says nothing to runs is only passed by."""
-    event = None if isinstance(record, Unreadable) else decode(record.value)
-    signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
-    place_id = f"{place.topic}-{place.partition}-{record.offset}"
-    at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
-    return SignalRecord(topic, record.offset, place_id, signal, at)
