@@ -22,7 +22,7 @@ from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
 from tests.integration.forked import Forked, fork, is_forkable
 
-START_S = 30.0  # a worker's start on a busy machine
+START_S = 90.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
 DRAIN_S = 30.0  # how long a worker that leaves waits for its calls: none of them takes so long
 TERMINAL_KINDS = {"result", "unvalidated_result", "refusal", "dead_letter"}

@@ -50,6 +50,14 @@ def is_there(pid: int) -> bool:
     return True
 
 
+def has_lane(worker: Worker, started: int) -> bool:
+    """Whether the process that was started as number `started`, from 0, has an open lane."""
+    if len(worker.addresses) <= started:
+        return False
+    lanes = json.loads(fetch(f"{worker.addresses[started]}/ready"))["lanes"]
+    return "open" in lanes.values()
+
+
 async def all_answered(bus: Bus, count: int) -> None:
     async def answered() -> set[str]:
         return {result["request_id"] for result in await bus.everything(RESULTS)}
@@ -71,10 +79,11 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     victim = min(callers(bus))
     os.kill(victim, signal.SIGKILL)
     await all_answered(bus, REQUESTS)
+    await until(lambda: has_lane(worker, PROCESSES), "another has taken its place", LIMIT_S)
     await bus.publish(bodies(REQUESTS))
-    await until(lambda: len(callers(bus)) > PROCESSES, "another has taken its place", LIMIT_S)
     await all_answered(bus, 2 * REQUESTS)
 
+    assert len(callers(bus)) == PROCESSES + 1
     assert worker.process.pid not in callers(bus)
     assert worker.terminate() == 0
     assert not any(is_there(pid) for pid in callers(bus))
