@@ -1,4 +1,4 @@
-"""Writes the files of the Helm chart that repeat what stands elsewhere: `make chart`."""
+"""Writes the files of the Helm chart that are generated from other sources: `make chart`."""
 
 from collections.abc import Mapping
 from pathlib import Path

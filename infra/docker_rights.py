@@ -1,4 +1,4 @@
-"""Writes infra/docker/rights.sh: what the users of docker-compose.yml may do."""
+"""Writes infra/docker/rights.sh: the rights of the users in docker-compose.yml."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The tables of docs/metrics.md, from what is declared: `python -m infra.metrics_page`."""
+"""Writes the tables of docs/metrics.md from the declarations: `python -m infra.metrics_page`."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""pip with one line of progress in place of hundreds; what it says is shown if it fails.
+"""pip with one line of progress in place of hundreds; its output is shown if it fails.
 
 Standard library alone: this runs before anything is installed.
 """

@@ -1,4 +1,4 @@
-"""Ports of this machine: which are free, and whether a given one is taken."""
+"""Ports of this machine: finds free ones, and checks whether one is taken."""
 
 import random
 import socket

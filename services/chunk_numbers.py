@@ -1,4 +1,4 @@
-"""Whether a chunk of closed ids is missing from a lane's ledger, seen by the numbers; pure."""
+"""Detects missing chunks of closed ids in a lane's ledger, by their numbers; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

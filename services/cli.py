@@ -1,4 +1,4 @@
-"""The command `answerbus`: each service and each group of commands brings its own part."""
+"""The command `answerbus`: each service and each group of commands adds its own part."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""What all commands share: their common options, where they print, and how they reach Kafka."""
+"""The shared parts of all commands: common options, output, and the connection to Kafka."""
 
 from collections.abc import Iterable
 from pathlib import Path

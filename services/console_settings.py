@@ -1,4 +1,4 @@
-"""`[console]`: where operators' pages are served, and who is let in."""
+"""`[console]`: the address of the operators' pages, and access to them."""
 
 from pathlib import Path
 from typing import Annotated, Self

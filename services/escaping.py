@@ -1,4 +1,4 @@
-r"""Text from outside as a screen may show it: what is unseen, or a command, is written out; pure.
+r"""Escapes text from outside for a screen: invisible signs and terminal commands; pure.
 
 Shown as `\u202e` are control characters (but for line ends and tabs), what turns the direction of
 writing, what has no width (joiners, selectors, tags, fillers), separators of lines and paragraphs,

@@ -1,4 +1,4 @@
-"""The header by which a forwarded record tells where it stood first."""
+"""The header of a forwarded record with its original position."""
 
 import re
 from datetime import UTC, datetime, timedelta

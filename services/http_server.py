@@ -1,4 +1,4 @@
-"""An HTTP server that does not say what it is made with, and does not repeat what was malformed."""
+"""An HTTP server that hides its software's name and does not echo malformed input."""
 
 import asyncio
 import logging

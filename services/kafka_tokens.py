@@ -1,4 +1,4 @@
-"""Tokens for SASL OAUTHBEARER: from a variable, a file, or what an entry point gives."""
+"""Tokens for SASL OAUTHBEARER: from a variable, a file, or an entry point."""
 
 import asyncio
 import inspect

@@ -1,3 +1,3 @@
-"""The names by which a machine reaches itself, and no other machine does."""
+"""The loopback names of a machine."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

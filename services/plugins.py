@@ -1,4 +1,4 @@
-"""The contracts that this installation knows, for each composition root to load once."""
+"""The contracts of this installation, loaded once by each composition root."""
 
 from typing import Any
 

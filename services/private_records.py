@@ -1,4 +1,4 @@
-"""Records of the private topics: what they say, or why no worker can read them.
+"""Records of the private topics: their content, or the reason why no worker can read them.
 
 Pure. Workers and operators' commands ask the same question here, and so get the same answer.
 """

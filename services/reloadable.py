@@ -1,4 +1,4 @@
-"""Which settings a worker takes while it runs, and a digest of them."""
+"""The settings that a worker can reload while it runs, and a digest of them."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Whether a part of an open run is missing from a lane's private topic, seen by the keys; pure."""
+"""Detects missing parts of open runs in a lane's private topic, by their keys; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

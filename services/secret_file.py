@@ -1,4 +1,4 @@
-"""A secret that lies in a file, and is read again when the file changes."""
+"""A secret in a file, read again when the file changes."""
 
 import os
 from pathlib import Path

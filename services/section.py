@@ -1,4 +1,4 @@
-"""What a table of the settings file is."""
+"""A table of the settings file."""
 
 from typing import Any
 

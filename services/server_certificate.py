@@ -1,4 +1,4 @@
-"""The certificate of a server of ours, which is read anew when its files change."""
+"""The certificate of our own servers, read again when its files change."""
 
 import logging
 import ssl

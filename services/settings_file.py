@@ -1,4 +1,4 @@
-"""The settings file as it is now, for those who read it again and again."""
+"""The current content of the settings file, for repeated reading."""
 
 from pathlib import Path
 

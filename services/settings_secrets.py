@@ -1,4 +1,4 @@
-"""Which secrets the settings lead to, in variables, files and addresses."""
+"""The secrets that the settings refer to: in variables, files and addresses."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What accounts are called: after their workflow, a replay's after its dead letter as well."""
+"""The ids of accounts: derived from the workflow, and for a replay from its dead letter as well."""
 
 import hashlib
 import re

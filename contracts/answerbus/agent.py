@@ -1,4 +1,4 @@
-"""Runs as other events speak of them: the agent that is asked, what it came to, and the parent."""
+"""Runs in other events: the agent of a request, the result of its run, and its parent."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The bus as an AsyncAPI 3 document, made of the table of topics and the events' schemas; pure."""
+"""The bus as an AsyncAPI 3 document, generated from the topic table and the event schemas; pure."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A record's time as Kafka has it: milliseconds since 1970, which any producer may have written."""
+"""A record's timestamp in Kafka: milliseconds since 1970; any producer may have written it."""
 
 from datetime import UTC, datetime
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Budgets and accounts: how much trying a workflow is worth, and what of it is spent."""
+"""Budgets and accounts: the limits of a workflow, and its spending so far."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""How a tool call ended: a closed union that `match` can exhaust, and what the model is told."""
+"""The outcome of a tool call: a closed union, and its text for the model."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Texts in Base64, Base32 and hexadecimal: what says text in them, beginning at any bit."""
+"""Finds text that is encoded in Base64, Base32 or hexadecimal, at any bit offset."""
 
 import base64
 import re

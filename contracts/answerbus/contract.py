@@ -1,4 +1,4 @@
-"""What a contract is: a closed Pydantic type for answers, with a name, a version and its rules."""
+"""A contract: a closed Pydantic type for answers, with a name, a version and its rules."""
 
 import hashlib
 import json

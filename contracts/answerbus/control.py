@@ -1,4 +1,4 @@
-"""What people say to open requests, what they are asked, and what came of it."""
+"""Controls of open requests by people, requests for approval, and the effects of controls."""
 
 from typing import Annotated, Any, Literal
 

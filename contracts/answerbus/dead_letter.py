@@ -1,4 +1,4 @@
-"""What could not be answered, with its closed causes, and what operators did about it."""
+"""Dead letters: closed causes why a request got no answer, and the actions of operators."""
 
 import re
 from typing import Annotated, Literal, NoReturn

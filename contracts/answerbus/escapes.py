@@ -1,4 +1,4 @@
-"""How a text hides what it says: escapes of JSON, URLs and HTML, wraps and invisible signs."""
+"""Undoes the encodings that hide text: escapes of JSON, URLs and HTML, wraps, invisible signs."""
 
 import re
 from html.entities import html5

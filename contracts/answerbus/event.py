@@ -1,4 +1,4 @@
-"""The closed union of all events, and what each is called on the wire: id, key, subject, time."""
+"""The closed union of all events, and the wire form of each: id, key, subject, time."""
 
 from datetime import datetime
 from typing import Annotated

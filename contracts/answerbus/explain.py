@@ -1,4 +1,4 @@
-"""Failures and causes in words for people, with what to do about them."""
+"""Failures and causes as sentences for people, with remedies."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""A text on one line: line ends, and what is unseen or commands a terminal, are written out."""
+"""A text on one line: line ends, invisible signs and terminal commands are escaped."""
 
 
 def one_line(text: str) -> str:

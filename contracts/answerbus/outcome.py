@@ -1,4 +1,4 @@
-"""What the worker decided: Result, UnvalidatedResult, Refusal and RetryRequest."""
+"""The outcomes of a worker: Result, UnvalidatedResult, Refusal and RetryRequest."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Generic, Literal, NoReturn, assert_never

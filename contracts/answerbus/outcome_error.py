@@ -1,4 +1,4 @@
-"""What `outcome.unwrap()` raises where there is no answer; the text says what to do.
+"""The exception of `outcome.unwrap()` where there is no answer; its text gives the remedy.
 
 OutcomeError              `outcome` is the event itself
     RefusalError          the model or its provider declined

@@ -1,4 +1,4 @@
-"""Which partition owns a workflow: Kafka's own murmur2, so that Java clients agree by default."""
+"""Maps a workflow to its partition: Kafka's own murmur2, the default of Java clients."""
 
 from dataclasses import dataclass
 

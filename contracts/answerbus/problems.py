@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as Problems: paths, codes and expectations, never the input itself."""
+"""Pydantic's errors as Problems: paths, codes and expectations, never the input itself."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ways in which a text can be read: as it is, unescaped, unwrapped, out of Base64 and the like.
+"""All readings of a text: as it is, unescaped, unwrapped, decoded from Base64 and others.
 
 Each reading knows where in the text each of its characters comes from, and what work it took.
 """

@@ -1,4 +1,4 @@
-"""Which contracts exist: a lookup by name and version that nothing can widen once it is made."""
+"""The registry of contracts: an immutable lookup by name and version."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType

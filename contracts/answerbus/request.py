@@ -1,4 +1,4 @@
-"""What upstream asks for, once: the Request event and its parts."""
+"""The Request event and its parts."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What a request takes over from a run that died: its steps, and how their tool calls ended."""
+"""The part of a dead run that a new request takes over: steps, and outcomes of their tool calls."""
 
 from typing import Annotated
 

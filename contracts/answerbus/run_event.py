@@ -1,4 +1,4 @@
-"""The events of runs, and what each is called on the wire: id and key."""
+"""The events of runs, and the wire form of each: id and key."""
 
 from datetime import datetime
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""What a schema is called, on the wire and for people; without its content."""
+"""The name of a schema, on the wire and for people; without its content."""
 
 from dataclasses import dataclass
 from typing import Literal, assert_never

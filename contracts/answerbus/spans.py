@@ -1,4 +1,4 @@
-"""Texts made of pieces of others, each of which knows where its characters come from."""
+"""Texts composed of pieces of others; each piece keeps the positions of its characters."""
 
 import re
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""What a run did: its steps, and how each of their tool calls ended; chained by hash per run."""
+"""The history of a run: its steps, and the end of each tool call; chained by hash per run."""
 
 from typing import Annotated, Any, Literal
 

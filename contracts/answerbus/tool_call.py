@@ -1,4 +1,4 @@
-"""What a tool server is asked to do, and to stop doing: a call of a tool, and its cancellation."""
+"""Orders to a tool server: a call of a tool, and its cancellation."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The events of tools, and what each is called on the wire: id and key."""
+"""The events of tools, and the wire form of each: id and key."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""What a tool server says of a call: that it goes on, and once what came of it."""
+"""Reports of a tool server on a call: progress, and one result."""
 
 from typing import Annotated, Literal
 

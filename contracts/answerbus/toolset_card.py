@@ -1,4 +1,4 @@
-"""What a tool server offers: its card, with the schema and the digest of each of its tools."""
+"""The card of a tool server: its tools, each with its schema and digest."""
 
 from typing import Annotated, Literal
 

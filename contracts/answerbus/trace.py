@@ -1,4 +1,4 @@
-"""W3C trace context, as texts in headers: what belongs together."""
+"""W3C trace context in headers."""
 
 import hashlib
 import re

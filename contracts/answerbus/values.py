@@ -1,4 +1,4 @@
-"""Smart constructors for text that a language model wrote: what passes here is safe to hand on."""
+"""Smart constructors for text that a language model wrote: accepted text is safe to pass on."""
 
 import re
 import unicodedata

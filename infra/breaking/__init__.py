@@ -1,1 +1,1 @@
-"""Names what a change of the public JSON Schemas breaks for those who rely on them."""
+"""Names the changes of public JSON Schemas that break existing clients."""

@@ -1,4 +1,4 @@
-"""One of several: which alternative of an old schema is which one of the new schema."""
+"""Matches the alternatives of an old schema to those of the new schema."""
 
 import json
 from collections.abc import Iterator

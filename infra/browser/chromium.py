@@ -1,4 +1,4 @@
-"""The path of a Chromium: given, found, Playwright's own, or installed with apt where we may."""
+"""The path of a Chromium: given, found, Playwright's own, or installed with apt if permitted."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What pytest's JUnit files say: counts, and the tests that failed."""
+"""Reads pytest's JUnit files: counts, and the tests that failed."""
 
 import xml.etree.ElementTree as ET
 from collections import Counter

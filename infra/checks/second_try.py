@@ -1,4 +1,4 @@
-"""A second try for few failed tests of real processes, which says what it did.
+"""A second, reported try for a few failed tests of real processes.
 
 Tests on real brokers, models and browsers depend on a machine that others may load. A fault of
 the code fails twice; a fault of time does not, and must not stop what is right from landing.

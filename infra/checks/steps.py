@@ -1,4 +1,4 @@
-"""The checks by name, cheapest first: what each of them runs."""
+"""The checks by name, cheapest first, and the command of each."""
 
 import sys
 from collections.abc import Iterable, Mapping

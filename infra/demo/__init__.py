@@ -1,1 +1,1 @@
-"""Real requests through a real Kafka to a real model: what `make demo` shows."""
+"""The program behind `make demo`: real requests through a real Kafka to a real model."""

@@ -1,4 +1,4 @@
-"""What is known of each published record so far, and how an event changes it."""
+"""The state of each published record so far, and how an event changes it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

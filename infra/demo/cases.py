@@ -1,4 +1,4 @@
-"""What the demo publishes: the files in `requests/`, byte for byte, and one of them twice."""
+"""The requests of the demo: the files in `requests/`, byte for byte, and one of them twice."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the demo says at its end: a summary, one answer as it is on the wire, and how to go on."""
+"""The end of the demo: a summary, one answer as it is on the wire, and the next steps."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the demo does on the bus as a client: publish, follow what happens, read it all again."""
+"""The demo's client: it publishes, follows the events, and reads all of them again."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

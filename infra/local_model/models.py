@@ -1,4 +1,4 @@
-"""The models we know: what the file must be, byte for byte, and where it can be had."""
+"""The known local models: the digest of each file, and its sources."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How a long fetch tells what it does: in words, and in bytes done of bytes to do."""
+"""The progress of a long download: in words, and in bytes."""
 
 from types import TracebackType
 from typing import Protocol, Self

@@ -1,4 +1,4 @@
-"""Where a model file comes from: its official hub, or wheels that carry it as data."""
+"""The sources of a model file: its official hub, or wheels that contain it as data."""
 
 import os
 import subprocess

@@ -1,1 +1,1 @@
-"""A terminal's pictures over time, and the animated SVG that is made of them."""
+"""A terminal's frames over time, and the animated SVG that shows them."""

@@ -1,4 +1,4 @@
-"""What a terminal showed over time: each run of characters with where and when it stood; pure."""
+"""A terminal's content over time: each run of characters with its place and times; pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

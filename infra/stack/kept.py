@@ -1,4 +1,4 @@
-"""Processes that outlive the command which started them: noted in a file, found again by it."""
+"""Processes that outlive the command that started them: recorded in a file, found through it."""
 
 import json
 from dataclasses import dataclass

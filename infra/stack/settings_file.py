@@ -1,4 +1,4 @@
-"""The settings file of a stack: written, and kept up to date without losing what was changed."""
+"""The settings file of a stack: written once, then updated without losing manual changes."""
 
 import hashlib
 import re

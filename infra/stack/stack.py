@@ -1,4 +1,4 @@
-"""Broker, model, topics and workers: start what does not run yet, find it again, stop it."""
+"""Broker, model, topics and workers: starts what does not run yet, finds it again, stops it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

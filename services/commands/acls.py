@@ -1,4 +1,4 @@
-"""`answerbus topics acls`: the rights that a role needs, as those who grant them write them."""
+"""`answerbus topics acls`: the rights of a role, in the formats of Kafka, Strimzi and Terraform."""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`answerbus approvals`: which tool calls await a person, and what that person decides."""
+"""`answerbus approvals`: lists the tool calls that await approval, and records decisions."""
 
 import asyncio
 from collections.abc import Awaitable

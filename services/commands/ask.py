@@ -1,4 +1,4 @@
-"""`answerbus ask`: its options. What it does is in asking.py, whose libraries take long to load."""
+"""The options of `answerbus ask`; its work is in asking.py, whose libraries load slowly."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""What someone sees who waits for an outcome: how far the request is, and for how long."""
+"""The progress line of `answerbus ask`: the state of the request, and the time so far."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""From what stands on the command line to a Request; files are got by `read` alone."""
+"""Builds a Request from the command line; only `read` opens files."""
 
 import json
 import re

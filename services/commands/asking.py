@@ -1,4 +1,4 @@
-"""What `answerbus ask` does: it publishes one request and waits for its outcome."""
+"""Runs `answerbus ask`: publishes one request and waits for its outcome."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""`answerbus audit verify`: do attempts, ledger and terminals tell the same, and where not."""
+"""`answerbus audit verify`: checks that attempts, ledger and terminals agree."""
 
 import asyncio
 from collections.abc import Mapping

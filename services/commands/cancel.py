@@ -1,4 +1,4 @@
-"""`answerbus cancel`: end an open request, a run or not, or all of a workflow."""
+"""`answerbus cancel`: ends an open request, a run or not, or all requests of a workflow."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""What `answerbus chat` does: it reads a line, asks the agent with all that was said, and shows."""
+"""Runs `answerbus chat`: reads a line, asks the agent with the conversation, shows the answer."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""The client of the commands, as the settings say."""
+"""The client of the commands, built from the settings."""
 
 from answerbus.client import Client
 from answerbus.registry import Registry

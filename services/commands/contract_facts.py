@@ -1,4 +1,4 @@
-"""What is said of a contract: its rules in words and as data, and how one is found by its name."""
+"""The description of a contract: its rules in words and as data; finds contracts by name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

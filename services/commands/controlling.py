@@ -1,4 +1,4 @@
-"""What a person says to open requests: written by the command line, and what came of it."""
+"""Writes controls from the command line, and shows their effects."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""A run that someone waits for: shown as a tree while it lasts, or as lines of JSON."""
+"""A run in progress: shown as a live tree, or as lines of JSON."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""`answerbus lanes`: what keeps a lane shut, and how a record that no worker reads is passed by."""
+"""`answerbus lanes`: shows why a lane stays shut, and skips records that no worker can read."""
 
 import asyncio
 import time

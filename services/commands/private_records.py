@@ -1,4 +1,4 @@
-"""What stands in the private topics that no worker can read, and what is lost with it."""
+"""Finds unreadable records in private topics, and what is lost with each."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field, replace

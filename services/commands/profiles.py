@@ -1,4 +1,4 @@
-"""`answerbus profiles`: which profiles requests can name, and what each of them is."""
+"""`answerbus profiles`: lists the profiles that requests can name."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`answerbus topics`: bring a broker's topics into the shape of our table, and show the table."""
+"""`answerbus topics`: brings a broker's topics into the declared form, and shows the table."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`answerbus watch`: the outcomes on the bus as they come, as lines or as JSON."""
+"""`answerbus watch`: the outcomes on the bus as they arrive, as lines or as JSON."""
 
 import asyncio
 from collections import deque

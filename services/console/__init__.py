@@ -1,1 +1,1 @@
-"""The operators' console: pages about what stands in the topics, and what to do about it."""
+"""The operators' console: pages about the topics' content, and actions on it."""

@@ -1,4 +1,4 @@
-"""What all pages work with, made once in main.py."""
+"""The objects that all pages share, made once in main.py."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

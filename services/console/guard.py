@@ -1,4 +1,4 @@
-"""What every request passes before its page: address, session, and the proof that it is our own."""
+"""The checks of every request before its page: address, session, and CSRF token."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""The composition root of the console: everything is made and tied together here."""
+"""The composition root of the console."""
 
 import asyncio
 import getpass

@@ -1,4 +1,4 @@
-"""Styles, scripts and icons, held in memory at addresses that change with what they hold."""
+"""Styles, scripts and icons, held in memory; an address changes with its content."""
 
 import gzip
 import hashlib

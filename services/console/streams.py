@@ -1,4 +1,4 @@
-"""Server-sent events: a page at its own address, of which only what has changed is sent again."""
+"""Server-sent events: a page at its own address; only its changed parts are sent again."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""Looks at a whole set-up from outside, and says what to change."""
+"""Checks a whole set-up from outside, and names the remedies."""

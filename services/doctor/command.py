@@ -1,4 +1,4 @@
-"""`answerbus doctor`: checks a set-up, and says what to change."""
+"""`answerbus doctor`: checks a set-up, and names the remedies."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""All checks in order; what one finds wrong does not keep the others from being made."""
+"""Makes all checks in order; a failed check does not stop the others."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What this machine gives us: libraries as required, and open files enough."""
+"""Checks this machine: required libraries, and enough open files."""
 
 import resource
 from collections.abc import Iterator

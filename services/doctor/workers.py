@@ -1,4 +1,4 @@
-"""What running workers say of their lanes, if they can be asked from here."""
+"""Asks running workers for the state of their lanes, where they can be reached."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any

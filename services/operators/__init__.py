@@ -1,1 +1,1 @@
-"""What operators read and do, below the command line and the console."""
+"""The operators' part, below the command line and the console: reading, and actions."""

@@ -1,4 +1,4 @@
-"""The move itself: grow the topics, shut the lanes, move what they hold, open them anew."""
+"""The move itself: grow the topics, shut the lanes, move their records, open them again."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

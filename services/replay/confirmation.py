@@ -1,4 +1,4 @@
-"""Asking the operator before anything is written."""
+"""Asks the operator for confirmation before anything is written."""
 
 import sys
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""`answerbus replay dismiss`: put dead letters aside for good."""
+"""`answerbus replay dismiss`: marks dead letters as done, without a replay."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

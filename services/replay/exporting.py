@@ -1,4 +1,4 @@
-"""`answerbus replay export`: the bytes of records that are no requests, as files to be repaired."""
+"""`answerbus replay export`: saves the bytes of malformed records as files, to be repaired."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What a replay would do, or has done, as a table and as JSON data."""
+"""The forecast and the outcome of a replay, as a table and as JSON data."""
 
 from collections.abc import Mapping, Sequence
 

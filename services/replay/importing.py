@@ -1,4 +1,4 @@
-"""`answerbus replay import`: repaired records sent in place of those that were no requests."""
+"""`answerbus replay import`: sends repaired records in place of malformed ones."""
 
 import asyncio
 from collections.abc import Mapping

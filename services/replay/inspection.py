@@ -1,4 +1,4 @@
-"""`answerbus replay show`: all about one dead letter."""
+"""`answerbus replay show`: all facts about one dead letter."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

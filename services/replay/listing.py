@@ -1,4 +1,4 @@
-"""`answerbus replay groups`, `list` and `status`: what died, and what came of what was done."""
+"""`answerbus replay groups`, `list` and `status`: dead letters, and the actions on them."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The dead letters of a broker, read to the end of their topics, with a bar for those who wait."""
+"""Loads the dead letters of a broker to the end of their topics, with a progress bar."""
 
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager

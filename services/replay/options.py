@@ -1,4 +1,4 @@
-"""What the commands of `answerbus replay` have in common on the command line."""
+"""The common options of the commands of `answerbus replay`."""
 
 import getpass
 import re

@@ -1,4 +1,4 @@
-"""A bar for those who wait at a terminal; nothing anywhere else."""
+"""A progress bar at a terminal; no output anywhere else."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""`answerbus replay dry-run` and `run`: what a replay would do, and doing it."""
+"""`answerbus replay dry-run` and `run`: the forecast of a replay, and the replay."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

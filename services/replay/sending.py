@@ -1,4 +1,4 @@
-"""Replays carried out at the pace that was asked for, until done, stopped or cut off."""
+"""Sends replays at a given pace, until done, stopped or taken over."""
 
 import time
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How work ends before it is done: by Ctrl-C, or cut off by another operator's command."""
+"""Stops work before its end: by Ctrl-C, or when another operator's command takes over."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What was counted since the start, by metric and labels: cheap to write, read when asked."""
+"""Counters since the start, by metric and labels: cheap to increment, read on demand."""
 
 from bisect import bisect_left
 from collections import defaultdict

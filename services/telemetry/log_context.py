@@ -1,4 +1,4 @@
-"""What the lines that a task logs are about: one request, or nothing in particular."""
+"""The subject of a task's log lines: one request, or none."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar

@@ -1,4 +1,4 @@
-"""Publishes calls and reads what comes of them, in the place of a worker."""
+"""Publishes calls and reads their results, in place of a worker."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

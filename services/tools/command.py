@@ -1,4 +1,4 @@
-"""`answerbus tools`: serve tools, list what is served, call one by hand, check a server."""
+"""`answerbus tools`: serve tools, list them, call one by hand, check a server."""
 
 import asyncio
 import base64

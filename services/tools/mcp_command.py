@@ -1,4 +1,4 @@
-"""`answerbus tools mcp`: serve what an MCP server offers."""
+"""`answerbus tools mcp`: serves the tools of an MCP server."""
 
 from typing import Annotated
 

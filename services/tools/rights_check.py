@@ -1,4 +1,4 @@
-"""Whether our user may do on Kafka all that a tool server does, found out at start."""
+"""Checks at start that our user has all rights that a tool server needs on Kafka."""
 
 import logging
 

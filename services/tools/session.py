@@ -1,4 +1,4 @@
-"""Checks one toolset's server: sends the cases, waits for what comes of them."""
+"""Checks one toolset's server: sends the cases and collects the answers."""
 
 import asyncio
 from collections import defaultdict

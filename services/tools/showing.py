@@ -1,4 +1,4 @@
-"""What the commands of tools print."""
+"""The output of the commands of tools."""
 
 from typing import Any
 

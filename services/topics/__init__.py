@@ -1,1 +1,1 @@
-"""The topics on a broker: what is there, and what must be done so that they are as they should."""
+"""The topics on a broker: their state, and the steps to their declared form."""

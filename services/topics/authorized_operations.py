@@ -1,4 +1,4 @@
-"""What Kafka lets us do with topics and the cluster, as it says itself in its metadata (KIP-430).
+"""The operations that Kafka permits us on topics and the cluster, from its metadata (KIP-430).
 
 aiokafka lacks this version of the call; its structures are written down here.
 """

@@ -1,4 +1,4 @@
-"""How far the clock of a machine may be from the broker's, and how that is said."""
+"""The distance between a machine's clock and the broker's, and its wording."""
 
 OFFSET_S_MAX = 300.0  # a worker corrects what it measures; TLS, logs and people cannot
 

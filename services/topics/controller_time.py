@@ -1,4 +1,4 @@
-"""The controller's clock, read without writing: it tells its time when it describes its quorum.
+"""The controller's clock, read without writing, from the description of its quorum.
 
 aiokafka lacks this call (DescribeQuorum, KIP-836); its structures are written down here.
 """

@@ -1,4 +1,4 @@
-"""Which of the rights of a role our user has on a broker, found out without any effect there."""
+"""Finds which rights of a role our user has on a broker, without side effects."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

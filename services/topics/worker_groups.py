@@ -1,4 +1,4 @@
-"""Which consumer groups have workers that read the requests topic, as brokers know them."""
+"""Finds the consumer groups whose workers read the requests topic."""
 
 import asyncio
 from collections.abc import Iterable, Mapping

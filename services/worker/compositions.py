@@ -1,4 +1,4 @@
-"""The next step of a run that a composition decides: computed, or asked as the composition says."""
+"""The next step of a run whose composition decides it: computed, or asked of a model."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""What all lanes of a worker share: settings, backends, clock, chance and the slots for calls."""
+"""The objects that all lanes of a worker share: settings, backends, clock, chance, call slots."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""The port of the main path: what it needs of a lane, in its own words."""
+"""The port of the main path to a lane."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The composition root of the worker: everything is made and tied together here."""
+"""The composition root of the worker."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What is told what lanes do, once it is done: metrics and traces."""
+"""Observers of lanes, called after the work: metrics and traces."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From a request to a plan: its profile, its schema, and that schema in the profile's dialect."""
+"""Makes a request's plan: its profile, its schema, and the schema in the profile's dialect."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What the worker needs from outside, in its own words."""
+"""The worker's ports to the outside."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Whether one profile can serve, for those who look at a set-up from outside."""
+"""Checks from outside whether one profile can serve."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A call of a provider that ends, and only ever with a Reply: SDKs bound phases, not the whole."""
+"""A provider call that always ends, and only with a Reply: SDKs bound phases, not the whole."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Watches the settings file: takes what it says while the worker runs, or says why not."""
+"""Watches the settings file: applies changes while the worker runs, or says why not."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What each of several processes gets of the limits that the settings state for all of them."""
+"""Each process's share of limits that the settings state for all processes together."""
 
 from services.profiles import Profile
 from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings

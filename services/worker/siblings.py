@@ -1,4 +1,4 @@
-"""The processes of one command at their start: none opens a lane before all have their share.
+"""Coordinates the processes of one command at start: no lane opens before all have their share.
 
 The first to join the group has all partitions for a moment. The calls that it began for those that
 the others then get would have to end there before the others could begin.

@@ -1,4 +1,4 @@
-"""Which schema the next step of a run has."""
+"""The schema of a run's next step."""
 
 import json
 from dataclasses import dataclass

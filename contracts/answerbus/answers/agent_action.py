@@ -1,4 +1,4 @@
-"""The contract `agent_action` v1: what an agent does next, as tool calls, texts and thoughts."""
+"""The contract `agent_action` v1: an agent's next action, as tool calls, texts and thoughts."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The contract `proposal` v1: what an assistant says, and the tools that it would like to use."""
+"""The contract `proposal` v1: an assistant's text, and the tool calls that it proposes."""
 
 from typing import Annotated
 

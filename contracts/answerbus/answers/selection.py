@@ -1,4 +1,4 @@
-"""The contract `selection` v1: one of the elements that a context names, or why none of them."""
+"""The contract `selection` v1: one of the elements that a context names, or a reason for none."""
 
 from typing import Annotated, Any
 

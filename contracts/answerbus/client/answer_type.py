@@ -1,4 +1,4 @@
-"""From a Python type to what a request asks for, and from a published answer back to that type."""
+"""Maps a Python type to a request's schema, and a published answer back to that type."""
 
 import re
 from dataclasses import dataclass

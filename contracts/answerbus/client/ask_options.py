@@ -1,4 +1,4 @@
-"""What can be said when asking, and the Request that it makes."""
+"""The options of `ask`, and the Request that they make."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict

@@ -1,4 +1,4 @@
-"""What a client does on the bus, on events: publish a request, wait for its terminal, find it."""
+"""A client's operations on events: publish a request, wait for its terminal, find it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable

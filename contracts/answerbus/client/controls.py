@@ -1,4 +1,4 @@
-"""What a client says to open requests: it publishes controls, and waits for what came of them."""
+"""Publishes controls for open requests, and waits for their effects."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

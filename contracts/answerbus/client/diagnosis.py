@@ -1,4 +1,4 @@
-"""What Kafka's clients raise, in words: what is wrong, and which option changes it."""
+"""Explains the errors of Kafka's clients: what is wrong, and which option changes it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What a client raises beside outcomes: Kafka cannot be used, or no terminal has come yet.
+"""The exceptions of a client: Kafka cannot be used, or no terminal has come yet.
 
 ConnectionError
     BusUnavailable    nothing can be published or read; the text says what to do

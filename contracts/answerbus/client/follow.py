@@ -1,4 +1,4 @@
-"""The events of one run as they come: its steps, ends of calls and approvals, at last its terminal.
+"""The events of one run as they arrive: steps, ends of calls, approvals, and its terminal.
 
 Each carries a position, from which another process can go on.
 """

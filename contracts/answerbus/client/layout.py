@@ -1,4 +1,4 @@
-"""Reads what the lanes of a deployment wrote about themselves into the ledger."""
+"""Reads from the ledger what the lanes of a deployment recorded about themselves."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers without one, or whose own one is running."""
+"""An event loop in its own thread, for callers without a loop or with a running one."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a client does with open requests: follow a run, cancel, approve a call of a tool."""
+"""A client's operations on open requests: follow a run, cancel, approve a tool call."""
 
 import time
 from collections.abc import AsyncIterator

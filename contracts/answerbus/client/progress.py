@@ -1,4 +1,4 @@
-"""What can be told of a request while its outcome is awaited: published, retried, still waiting."""
+"""The progress of a request until its outcome: published, retried, still waiting."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Ids for requests: UUIDs of version 7, which sort by the moment they were made."""
+"""Ids for requests: UUIDs of version 7, which sort by creation time."""
 
 from uuid import UUID
 

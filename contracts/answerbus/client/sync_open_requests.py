@@ -1,4 +1,4 @@
-"""What a client does with requests that are open, without `await`: see OpenRequests."""
+"""A client's operations on open requests, without `await`: see OpenRequests."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime

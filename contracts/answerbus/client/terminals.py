@@ -1,4 +1,4 @@
-"""The one reader behind all asks of a client: it hands each terminal to those who wait for it."""
+"""The one reader behind all asks of a client: it hands each terminal to its waiters."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""aiokafka's transactional producer, which sends nothing of a transaction that has failed."""
+"""aiokafka's transactional producer; it sends nothing more of a transaction that has failed."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""What lanes write for lanes: records that no other service needs."""
+"""The private records of lanes: no other service needs them."""

@@ -1,4 +1,4 @@
-"""What lanes wrote about themselves: the last word of each, and whether they agree; pure."""
+"""What lanes recorded about themselves: the last record of each, and whether they agree; pure."""
 
 import hashlib
 from collections import Counter, deque

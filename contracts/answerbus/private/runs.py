@@ -1,4 +1,4 @@
-"""The private records of open runs: what a lane needs to go on with them after any crash."""
+"""The private records of open runs: enough for a lane to resume them after any crash."""
 
 from typing import Annotated, Any, Literal
 

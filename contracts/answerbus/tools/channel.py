@@ -1,4 +1,4 @@
-"""What a tool server needs of a broker: calls in, answers out, and positions that others read."""
+"""A tool server's port to a broker: calls in, answers out, and committed positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

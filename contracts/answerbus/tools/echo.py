@@ -1,4 +1,4 @@
-"""A toolset that says what it is told, to try agents and tool servers with."""
+"""A toolset that repeats its input, to try agents and tool servers with."""
 
 from typing import Annotated
 

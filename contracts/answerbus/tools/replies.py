@@ -1,4 +1,4 @@
-"""What a server says of its calls: results, the same again for a repeated call, and progress."""
+"""The replies of a server to its calls: results, repeats of them, and progress."""
 
 import asyncio
 import logging

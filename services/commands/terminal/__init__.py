@@ -1,1 +1,1 @@
-"""What commands draw in a terminal; pure."""
+"""Drawings of commands in a terminal; pure."""

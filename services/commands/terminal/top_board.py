@@ -1,4 +1,4 @@
-"""The board of `answerbus top`: what matters now, for a terminal and as JSON data; pure."""
+"""The board of `answerbus top`, for a terminal and as JSON data; pure."""
 
 import math
 from collections import Counter

@@ -1,1 +1,1 @@
-"""Who may see and do what: roles, tokens, sessions and addresses; pure."""
+"""Access control: roles, tokens, sessions and addresses; pure."""

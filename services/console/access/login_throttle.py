@@ -1,4 +1,4 @@
-"""How fast tokens may be tried from one address: who guesses waits; pure."""
+"""Limits how fast one address may try tokens; pure."""
 
 from ipaddress import IPv6Address, ip_address
 

@@ -1,4 +1,4 @@
-"""By which names the console is reached, and which requests are its own pages'; pure."""
+"""The names of the console's host, and whether a request comes from its own pages; pure."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Who a person is, and what they may do here, by the claims of an issuer; pure."""
+"""A person and their role, from an issuer's claims; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who was let in, and for how long; pure."""
+"""Sessions of signed-in people, and how long each lasts; pure."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""One sign-in at an issuer: what the browser holds of it, and what must come back; pure."""
+"""One sign-in at an issuer: what the browser keeps of it, and what must be returned; pure."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Whose token it is, and which role that gives; pure."""
+"""Maps a token to its owner and role; pure."""
 
 import hmac
 from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""What was folded, as the pictures and tables of the pages; pure."""
+"""Turns folded state into the pictures and tables of the pages; pure."""

@@ -1,4 +1,4 @@
-"""What was spent, by contract, model and label, and what of it went to repairs; pure."""
+"""Spending by contract, model and label, and the share of repairs; pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

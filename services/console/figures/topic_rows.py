@@ -1,4 +1,4 @@
-"""Rates and sizes of topics, from what was read and what the broker says; pure."""
+"""Rates and sizes of topics, from the records read and the broker's figures; pure."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""Signing in at an issuer of OpenID Connect: its addresses, its keys, and what its tokens say."""
+"""Sign-in at an issuer of OpenID Connect: its addresses, its keys, and the claims of its tokens."""

@@ -1,4 +1,4 @@
-"""ID tokens: whether the issuer made one, for us, for this sign-in, and now."""
+"""Verifies an ID token: its signature, audience, nonce and times."""
 
 import hmac
 import re

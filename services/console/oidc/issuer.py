@@ -1,4 +1,4 @@
-"""An issuer of OpenID Connect: where to sign in, and whom a code stands for."""
+"""An issuer of OpenID Connect: its sign-in address, and the person behind a code."""
 
 import asyncio
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""What an issuer says about itself (OpenID Connect Discovery), as far as it is used."""
+"""The used part of an issuer's metadata (OpenID Connect Discovery)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

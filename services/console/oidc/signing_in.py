@@ -1,4 +1,4 @@
-"""The issuer that the settings name, made once for a console. Raises SetUpError."""
+"""Makes the issuer from the settings, once for a console. Raises SetUpError."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What operators did, and whether attempts, ledger and outcomes tell the same."""
+"""The pages of operators' actions and of the audit's findings."""
 
 from aiohttp import web
 

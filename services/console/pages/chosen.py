@@ -1,4 +1,4 @@
-"""Which dead letters an address or a form means: filters, a run, or what died again in one."""
+"""Selects dead letters from an address or a form: by filters, by a run, or by a failed replay."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One dead letter: why it died, what was asked and written, and what can be done."""
+"""One dead letter: its cause, request and answers, and the possible actions."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""What stands on every page: the status, the look that was chosen, and times in two zones."""
+"""The common parts of every page: the status, the theme, and times in two zones."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is to be done with dead letters: the form, the start of it, and how it goes."""
+"""A bulk action on dead letters: its form, its start, and its progress."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The overview: what goes on now, and what needs someone."""
+"""The overview: current activity, and problems that need a person."""
 
 from aiohttp import web
 

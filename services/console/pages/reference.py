@@ -1,4 +1,4 @@
-"""Contracts, topics and the whole bus, as documentation, with what the broker says of them."""
+"""Contracts, topics and the whole bus as documentation, with the broker's figures."""
 
 import json
 from dataclasses import dataclass

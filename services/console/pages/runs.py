@@ -1,4 +1,4 @@
-"""Open runs of agents, the calls that await approval, and what an operator decides about them."""
+"""Open runs of agents, tool calls that await approval, and operators' decisions on them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

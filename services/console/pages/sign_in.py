@@ -1,4 +1,4 @@
-"""To the issuer and back: pages of those who sign in there."""
+"""The pages that send a person to the issuer and receive them back."""
 
 import secrets
 import time

@@ -1,4 +1,4 @@
-"""The live tail: the newest records, without anything that was said in them."""
+"""The live tail: the newest records, without their content."""
 
 from urllib.parse import urlencode
 

@@ -1,4 +1,4 @@
-"""The time that a page asks for, and what the board has of it."""
+"""The time range of a page, and the part of it that the board covers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""What the pages know of the topics, folded from records; pure."""
+"""The console's knowledge of the topics, folded from records; pure."""

@@ -1,4 +1,4 @@
-"""What happened, by the minute, as a fold of records: outcomes, calls, spend, what waits; pure."""
+"""Activity by the minute, as a fold of records: outcomes, calls, spending, waiting; pure."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping

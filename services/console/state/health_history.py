@@ -1,4 +1,4 @@
-"""In which minutes workers called a profile unhealthy, for a day; pure."""
+"""The minutes in which workers called a profile unhealthy, for a day; pure."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""The lanes and what they have in flight, folded from the ledger; pure."""
+"""The lanes and their calls in flight, folded from the ledger; pure."""
 
 from collections import Counter
 from dataclasses import dataclass

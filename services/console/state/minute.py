@@ -1,4 +1,4 @@
-"""What happened in a minute, by contract, profile, model and label, and in several; pure."""
+"""The counts of one minute, by contract, profile, model and label, and sums of minutes; pure."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How many names from outside are told apart: names beyond that are counted as others; pure."""
+"""Bounds the number of distinct names from outside; the rest are counted as others; pure."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar, cast

@@ -1,4 +1,4 @@
-"""When requests were written, by offset, thinned out: how old is the one a lane stands at; pure."""
+"""Times of requests by offset, thinned out: the age of the request where a lane stands; pure."""
 
 from array import array
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""Which schema a digest is of: attempts name digests, and outcomes name both; pure."""
+"""Maps a schema's digest to its name: attempts have digests, and outcomes have both; pure."""
 
 from collections import OrderedDict
 

@@ -1,4 +1,4 @@
-"""How many records and bytes came to each topic, by the minute; pure."""
+"""Records and bytes of each topic, by the minute; pure."""
 
 from collections import defaultdict
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The requests that are being retried: of which profile, since when, in which partition; pure."""
+"""The requests that are being retried: profile, start and partition of each; pure."""
 
 from collections import Counter
 from collections.abc import Mapping

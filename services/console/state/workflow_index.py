@@ -1,4 +1,4 @@
-"""Where the records of a workflow stand, in 16 bytes a record; pure."""
+"""The positions of each workflow's records, in 16 bytes a record; pure."""
 
 import hashlib
 from array import array

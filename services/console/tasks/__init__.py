@@ -1,1 +1,1 @@
-"""What runs beside the pages: reading the topics, polling, replays."""
+"""Background tasks of the console: reading topics, polling, replays."""

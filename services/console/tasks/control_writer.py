@@ -1,4 +1,4 @@
-"""What people say to open requests on the pages, written to the controls topic."""
+"""Writes controls from the pages to the controls topic."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What is asked every few seconds: the lag of the workers' group, and the workers themselves."""
+"""Polls the lag of the workers' group and the workers themselves, every few seconds."""
 
 import asyncio
 import time

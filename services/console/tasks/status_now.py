@@ -1,4 +1,4 @@
-"""The one status of the bus as of now, from what was read and asked: of each page, and of `top`."""
+"""The current status of the bus, for each page and for `top`."""
 
 import asyncio
 from collections import Counter

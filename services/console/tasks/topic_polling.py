@@ -1,4 +1,4 @@
-"""What is asked of the broker now and then for the Topics page: offsets, groups and their lag."""
+"""Polls the broker for the Topics page: offsets, groups and their lag."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

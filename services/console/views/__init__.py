@@ -1,1 +1,1 @@
-"""What is shown and what forms ask for, as values: filters, plots, the form of a replay; pure."""
+"""Content of pages and forms as values: filters, plots, the form of a replay; pure."""

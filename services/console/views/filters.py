@@ -1,4 +1,4 @@
-"""Which dead letters an address or a form means, and back again; pure."""
+"""Filters of dead letters, to and from an address or a form; pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""JSON in lines, with what is wrong marked where it stands; pure."""
+"""JSON in lines, with problems marked at their places; pure."""
 
 import json
 from collections import defaultdict

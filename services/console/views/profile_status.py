@@ -1,4 +1,4 @@
-"""What workers say of a profile at `/ready`, which may be anything: read into one value; pure."""
+"""Reads the status of a profile from a worker's `/ready`, which may contain anything; pure."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

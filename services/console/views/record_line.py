@@ -1,4 +1,4 @@
-"""What the tail says of a record, without anything that was said in it; pure."""
+"""One line of the tail about a record, without its content; pure."""
 
 from collections.abc import Iterator
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""The form for what is to be done with dead letters, as it was filled in; pure."""
+"""The form of a bulk action on dead letters, as it was filled in; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the time of a run, of a step and of a tool call went to, as stretches; pure."""
+"""The time of a run, a step and a tool call, divided into stretches; pure."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The runs of a workflow as trees under an axis of time, and what can be done there; pure."""
+"""The runs of a workflow as trees under a time axis, with the possible actions; pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Which part of a schema says what must stand at a path of an answer; pure."""
+"""Finds the part of a schema that governs a path of an answer; pure."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""How far a page had read the dead letters: what came later is not meant by its forms; pure."""
+"""The position up to which a page had read dead letters: its forms exclude later ones; pure."""
 
 import re
 from collections.abc import Iterable, Mapping

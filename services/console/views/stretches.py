@@ -1,4 +1,4 @@
-"""What a request's time went to, one stretch after the other: waiting, calls, back-off; pure."""
+"""The time of a request, divided into stretches: waiting, calls, back-off; pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which of the newest records the tail shows: by kind, workflow, time and a text; pure."""
+"""Filters of the tail: by kind, workflow, time and text; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The time that a page is about, as its address says it: a range by name, or from and to; pure."""
+"""The time range of a page, from its address: a range by name, or from and to; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A timeline as rows: how long after the one before, and what is said again told once; pure."""
+"""A timeline as rows: the gap to the row before, and repeats folded; pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a workflow's time went to: waiting, calls and back-off of each request on one axis; pure."""
+"""The time of a workflow: waiting, calls and back-off of each request on one axis; pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What was found of a broker and a machine, and what it means."""
+"""Facts about a broker and a machine, and their judgement."""

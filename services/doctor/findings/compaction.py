@@ -1,4 +1,4 @@
-"""Whether a broker compacts what must be compacted: state is the last record of each key."""
+"""Checks that a broker compacts the topics that need it: state is the last record of each key."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a look at a broker brings home."""
+"""The facts about a broker that the checks collect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

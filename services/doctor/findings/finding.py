@@ -1,4 +1,4 @@
-"""What the doctor says about one part of a set-up."""
+"""One finding of the doctor about a part of a set-up."""
 
 from dataclasses import dataclass
 from typing import Literal

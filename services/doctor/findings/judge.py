@@ -1,4 +1,4 @@
-"""What is well with a broker and what is not, judged by what we assume of it; pure."""
+"""Judges the facts about a broker against our assumptions; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

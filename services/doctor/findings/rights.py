@@ -1,4 +1,4 @@
-"""What it means that rights of a role are there, or are not; pure."""
+"""Judges whether the rights of a role are there; pure."""
 
 from collections.abc import Iterator, Mapping
 

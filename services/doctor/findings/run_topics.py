@@ -1,4 +1,4 @@
-"""Whether the topics of agents and tools are there, and which are not; pure."""
+"""Judges whether the topics of agents and tools are there; pure."""
 
 from collections.abc import Iterator, Sequence
 

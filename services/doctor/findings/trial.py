@@ -1,4 +1,4 @@
-"""What a transaction that was tried says about a broker; pure."""
+"""Judges a broker by a trial transaction; pure."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Dead letters as they stand in their topic, bodies and all."""
+"""Dead letters with their bodies, read from their topic."""
 
 from collections.abc import AsyncIterator, Collection
 

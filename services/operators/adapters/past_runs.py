@@ -1,4 +1,4 @@
-"""What runs had done when they died, read from their steps; the topic is gone through once."""
+"""The history of dead runs, read from their steps in one pass over the topic."""
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Single records, read again from where they stand."""
+"""Reads single records again by their positions."""
 
 import asyncio
 from collections import deque

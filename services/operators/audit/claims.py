@@ -1,4 +1,4 @@
-"""What ledger and terminal events say of attempts, kept small until the attempts are read; pure."""
+"""The statements of ledger and terminals about attempts, in compact form; pure."""
 
 from collections import defaultdict
 from contextlib import suppress

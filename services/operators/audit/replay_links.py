@@ -1,4 +1,4 @@
-"""Replays as terminals tell of them, held against the records that operators left; pure."""
+"""Compares the replays named by terminals with the records of operators; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Whether the steps of runs are all there as they were written, and what others say of them; pure.
+"""Verifies that the steps of runs are complete and unchanged, and agree with other events; pure.
 
 Held against attempts that became steps, and against outcomes that count steps and calls.
 """

@@ -1,4 +1,4 @@
-"""Whether the attempts of one partition, its ledger and its terminals tell the same; pure."""
+"""Verifies that attempts, ledger and terminals of one partition agree; pure."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field

@@ -1,1 +1,1 @@
-"""The read model of dead letters, and what a replay would send; pure."""
+"""The read model of dead letters, and the requests that a replay would send; pure."""

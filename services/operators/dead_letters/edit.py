@@ -1,4 +1,4 @@
-"""What an operator wants changed in requests before they are sent again: JSON Patches."""
+"""An operator's changes to requests before a replay: JSON Patches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a replay will probably cost: what the attempts of these requests cost before; pure."""
+"""Estimates the cost of a replay from the earlier attempts of its requests; pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a replay would do, before it is done: how many, the worst cost, and what is in vain."""
+"""Predicts a replay: the number of requests, the worst cost, and hopeless ones."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field

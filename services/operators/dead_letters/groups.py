@@ -1,4 +1,4 @@
-"""Dead letters counted by what they have in common."""
+"""Groups dead letters by shared properties, and counts them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

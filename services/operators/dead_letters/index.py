@@ -1,4 +1,4 @@
-"""The dead letters of a topic as one list, with what was done about each and what came of it."""
+"""The dead letters of a topic as one list, with the actions on each and their effects."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping

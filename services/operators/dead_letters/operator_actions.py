@@ -1,4 +1,4 @@
-"""What operators did about dead letters, action by action: who, why, and what came of it; pure."""
+"""The operators' actions on dead letters, one by one: who, why, and the effect; pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

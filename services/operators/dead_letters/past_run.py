@@ -1,4 +1,4 @@
-"""What a run had done when it died, read from its steps: what a replay goes on from; pure."""
+"""The history of a dead run, read from its steps: where a replay resumes; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

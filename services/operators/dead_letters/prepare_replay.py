@@ -1,4 +1,4 @@
-"""From a dead letter to a request: its own id, its own account, and a link to the dead letter."""
+"""Makes a request from a dead letter: a new id, a new account, and a link to the dead letter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What to do about a dead letter, by what failed: three equal answers need no larger budget."""
+"""The remedy for a dead letter, by its failure: three equal answers need no larger budget."""
 
 from collections.abc import Sequence
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""One dead letter as an operator's list has it: what it is about, small enough for 100,000."""
+"""One dead letter in an operator's list, small enough for 100,000 of them."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Which dead letters are meant."""
+"""A selection of dead letters."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The one partial parser of events: of each kind, what lists and counts need; pure.
+"""The one partial parser of events: the members of each kind that lists and counts need; pure.
 
 The fields are those of the wire; the rest of an event, which may be large, is skipped. Who needs
 another member of an event adds it here. A new kind of event is a class here and a place in

@@ -1,4 +1,4 @@
-"""Which records are wanted, of whole ones and of summaries alike; pure."""
+"""A filter of records, for whole records and summaries alike; pure."""
 
 from dataclasses import dataclass
 from typing import Protocol

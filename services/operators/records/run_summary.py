@@ -1,4 +1,4 @@
-"""Of what runs do, and of what people say to them, the members that lists need; pure."""
+"""The members of run events and controls that lists need; pure."""
 
 from services.operators.records.event_parts import (
     AgentPart,

@@ -1,4 +1,4 @@
-"""One record as it stands in its topic."""
+"""One record in its topic, with its position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A record in a few words: where it stands, and what it is about, without what was said; pure."""
+"""A record in short: its position and subject, without its content; pure."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -1,4 +1,4 @@
-"""What an event of a tool says, on one line, for people; pure."""
+"""One line about an event of a tool, for people; pure."""
 
 from typing import assert_never
 

@@ -1,4 +1,4 @@
-"""What an event adds to the tree of its run, as lines for a log or a pipe; pure."""
+"""The lines that an event adds to the tree of its run, for a log or a pipe; pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never

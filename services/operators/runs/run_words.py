@@ -1,4 +1,4 @@
-"""What a run, a step and a call say of themselves in a tree, in words for people; pure."""
+"""A run, a step and a call in a tree, as words for people; pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import tzinfo

@@ -1,4 +1,4 @@
-"""What a run took, by its attempts: of each step, of itself, and with all below it; pure."""
+"""The cost of a run, from its attempts: by step, alone, and with its children; pure."""
 
 from collections.abc import Iterable, Mapping
 

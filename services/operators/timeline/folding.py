@@ -1,4 +1,4 @@
-"""Repeats among lines, found as stretches of one or two lines that come again and again; pure."""
+"""Folds repeated lines: stretches of one or two lines that recur; pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

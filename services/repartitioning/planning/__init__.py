@@ -1,1 +1,1 @@
-"""What a move to another number of partitions writes, and where."""
+"""The plan of a move to another number of partitions: which records go where."""

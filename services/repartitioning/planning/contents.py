@@ -1,4 +1,4 @@
-"""What one partition holds that belongs elsewhere when the number of partitions changes; pure."""
+"""The records of one partition that belong elsewhere after a change of the number; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

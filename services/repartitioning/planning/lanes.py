@@ -1,4 +1,4 @@
-"""What the lanes write down about a move: that it goes on, and what holds after it; pure."""
+"""The lane records of a move: that it is in progress, and the layout after it; pure."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Which requests have an open run or cancellation, by the private records of runs; pure."""
+"""Finds requests with an open run or cancellation in the private records of runs; pure."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Requests that no worker has read yet, forwarded to whom they belong after the move; pure."""
+"""Requests that no worker has read yet, forwarded to their new partition; pure."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The records that a check sends, each with what a server must make of it; pure."""
+"""The records that a check sends, each with the reaction required of a server; pure."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a server's answers say about the rules; pure."""
+"""Judges a server's answers by the rules; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Serves what an MCP server offers, for as long as it offers the same."""
+"""Serves the tools of an MCP server until its offer changes."""
 
 import asyncio
 from collections.abc import AsyncIterator

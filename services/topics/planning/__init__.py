@@ -1,1 +1,1 @@
-"""Which topics a broker should have, and what must be done for that."""
+"""The topics that a broker should have, and the steps towards them."""

@@ -1,4 +1,4 @@
-"""What must be done so that a broker has the topics of our table; pure."""
+"""Plans the steps until a broker has the declared topics; pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What it means that topics have more, or fewer, partitions than the deployment uses; pure."""
+"""Judges topics with more or fewer partitions than the deployment uses; pure."""
 
 from collections.abc import Mapping
 

@@ -1,1 +1,1 @@
-"""Which rights on a Kafka with ACLs each role needs, and how they are written down; pure."""
+"""The rights of each role on a Kafka with ACLs, and their formats; pure."""

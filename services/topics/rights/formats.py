@@ -1,4 +1,4 @@
-"""Rights as those who grant them write them: `kafka-acls.sh`, Strimzi's KafkaUser, Terraform."""
+"""Formats of rights: `kafka-acls.sh`, Strimzi's KafkaUser, Terraform."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The one table of rights: what each role needs on a Kafka with ACLs, and what for."""
+"""The table of rights: those of each role on a Kafka with ACLs, with their purpose."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

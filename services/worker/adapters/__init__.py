@@ -1,1 +1,1 @@
-"""What does I/O for the worker: Kafka, clocks, providers and telemetry."""
+"""The worker's I/O: Kafka, clocks, providers and telemetry."""

@@ -1,4 +1,4 @@
-"""The backends of a worker: made of its profiles, checked, and changed while it runs."""
+"""The backends of a worker: built from its profiles, checked, and replaced while it runs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

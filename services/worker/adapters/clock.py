@@ -1,4 +1,4 @@
-"""The one place of the worker that reads clocks: the broker's time, as well as we know it."""
+"""The only clock of the worker: an estimate of the broker's time."""
 
 import time
 from collections.abc import Callable

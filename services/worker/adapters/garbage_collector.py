@@ -1,4 +1,4 @@
-"""Python's search for garbage in cycles, told to look rarely: it took a third of a busy worker."""
+"""Makes Python search rarely for cyclic garbage: that took a third of a busy worker's time."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What a profile's tokens cost: by its settings, else by a list."""
+"""The price of a profile's tokens: from its settings, else from a list."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""How far the broker's clock is from one of ours, known between two bounds."""
+"""The distance between the broker's clock and ours, as two bounds."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Pure compilers from an resolved schema to what one provider accepts, and back."""
+"""Pure compilers from a resolved schema to a provider's schema, and back."""

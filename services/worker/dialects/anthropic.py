@@ -1,4 +1,4 @@
-"""The dialect `anthropic`: what Claude's structured output enforces, within its narrow limits."""
+"""The dialect `anthropic`: the keywords that Claude's structured output enforces."""
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.compile import compile_resolved

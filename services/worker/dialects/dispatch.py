@@ -1,4 +1,4 @@
-"""Which compiler serves a dialect."""
+"""Maps a dialect to its compiler."""
 
 from typing import Literal, assert_never
 

@@ -1,4 +1,4 @@
-"""The dialect `llama_cpp`: what the grammars of llama.cpp enforce, and of servers built on it."""
+"""The dialect `llama_cpp`: the keywords that the grammars of llama.cpp enforce."""
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.compiler.compile import compile_resolved

@@ -1,1 +1,1 @@
-"""Whether a worker goes on, what is stuck on what, and the gauges of the moment."""
+"""The health of a worker: progress, stuck lanes, and current gauges."""

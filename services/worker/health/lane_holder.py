@@ -1,4 +1,4 @@
-"""Which workflow holds a lane: it fills its memory, or most of it, so that others wait for it."""
+"""Finds the workflow that fills most of a lane's memory, so that others wait."""
 
 from dataclasses import dataclass
 from datetime import datetime

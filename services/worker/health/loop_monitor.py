@@ -1,4 +1,4 @@
-"""The event loop's own heartbeat: how late it is, and when the whole process stood still."""
+"""Measures the event loop: its lag, and stalls of the whole process."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Asks the broker now and then where partitions end: whether it answers at all, and the lag."""
+"""Asks the broker regularly for the ends of partitions: whether it answers, and the lag."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Asks providers, without cost, whether they are there: those that were away, and their like."""
+"""Checks regularly, without cost, whether unreachable providers are back."""
 
 import asyncio
 import logging

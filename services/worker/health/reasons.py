@@ -1,4 +1,4 @@
-"""Why a worker is not ready that concerns all of its lanes, and advice: in one sentence each."""
+"""Reasons and advice that concern all lanes of a worker, in one sentence each."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What `/ready` answers: whether the worker goes on, and if not, which lane is stuck on what."""
+"""The answer of `/ready`: whether the worker makes progress, or which lane is stuck and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

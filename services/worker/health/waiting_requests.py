@@ -1,4 +1,4 @@
-"""How many requests a worker holds for each profile, and since when the oldest of them waits."""
+"""The number of requests that wait for each profile, and the age of the oldest."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What health watches: all that a verdict on a worker is drawn from."""
+"""The inputs of the verdict on a worker's health."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

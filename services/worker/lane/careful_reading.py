@@ -1,4 +1,4 @@
-"""Taking records in one at a time, each under a mark, where one of them may end the worker."""
+"""Admits records one at a time, each under a crash mark, where one of them may end the worker."""
 
 import asyncio
 import logging

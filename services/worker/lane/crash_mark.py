@@ -1,4 +1,4 @@
-"""What may end the process is done by itself, under a mark in the ledger that says what it is."""
+"""Crash marks: work that may end the process runs alone, under a mark in the ledger."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

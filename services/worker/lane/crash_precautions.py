@@ -1,4 +1,4 @@
-"""What is done about a request that may end its worker: marks, calls apart, and giving it up.
+"""Precautions for a request that may end its worker: marks, isolated calls, and a dead letter.
 
 Most requests are under no suspicion; for them all this comes to nothing.
 """

@@ -1,4 +1,4 @@
-"""A lane: one partition's calls and tasks, the turns they take, and what it has while open."""
+"""A lane: one partition's calls and tasks, their scheduling, and its resources while open."""
 
 import asyncio
 import logging

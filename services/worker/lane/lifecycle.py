@@ -1,4 +1,4 @@
-"""A lane's life: tells events to its state machine, and does what follows (state/machine.py)."""
+"""A lane's lifecycle: passes events to its state machine (state/machine.py), runs the effects."""
 
 import asyncio
 import logging

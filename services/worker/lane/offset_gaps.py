@@ -1,4 +1,4 @@
-"""Holes in what is delivered: markers of transactions leave them, and retention, which is told."""
+"""Gaps in delivered offsets: from transaction markers, or from retention, which is reported."""
 
 import asyncio
 import logging

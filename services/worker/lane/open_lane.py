@@ -1,4 +1,4 @@
-"""What only a lane with a producer has."""
+"""The parts of a lane that exist only while it has a producer."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Opening a lane: shut the predecessor out, read what it left, and write off its calls."""
+"""Opens a lane: fences the predecessor, reads its state, and settles its calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

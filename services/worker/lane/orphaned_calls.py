@@ -1,4 +1,4 @@
-"""What a predecessor left over: its open calls are settled, and who may be why it ended."""
+"""A predecessor's open calls: settles them, and finds the suspects of its crash."""
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet

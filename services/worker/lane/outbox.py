@@ -1,4 +1,4 @@
-"""Group commit: what many requests have to say goes out in one fenced transaction after another."""
+"""Group commit: the records of many requests go out in one fenced transaction after another."""
 
 import asyncio
 from collections import deque

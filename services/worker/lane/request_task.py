@@ -1,4 +1,4 @@
-"""A lane's part in the main path, for one request: its admission, and the commits."""
+"""A lane's implementation of the main path's port for one request: admission and commits."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""How a request is asked now: as it is, or as the next step of its run."""
+"""The next prompt of a request: the request as it is, or the next step of its run."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""The work of one ticket as a task: what it logs is its request's, and what it raises is a bug."""
+"""The work on one ticket as a task: its log lines carry the request, and an exception is a bug."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What requests wait for before their call: each such wait ends early if a person cancels."""
+"""The waits of requests before their call; a person's cancellation ends each early."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""When a lane looks at its queue again: soon, or at the earliest moment that was asked for."""
+"""A lane's next look at its queue: soon, or at the earliest requested time."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which calls may run side by side: suspects are tried one lane at a time, and at last alone."""
+"""Concurrency of suspects: one lane at a time, and at last alone."""
 
 import asyncio
 from dataclasses import dataclass

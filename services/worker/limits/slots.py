@@ -1,4 +1,4 @@
-"""Slots for calls in flight, with a short line of those who have their permit and wait for one."""
+"""Slots for calls in flight, with a short queue of permits that wait for one."""
 
 import asyncio
 from collections import Counter, deque

@@ -1,1 +1,1 @@
-"""Background tasks and time-outs that a stalled event loop or a stray cancellation does not end."""
+"""Background tasks and time-outs that survive stalls of the event loop and stray cancellations."""

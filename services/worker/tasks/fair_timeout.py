@@ -1,4 +1,4 @@
-"""A time-out that gives I/O its turn first when the event loop itself stood still.
+"""A time-out that lets pending I/O complete first after a stall of the event loop.
 
 A process that was stopped, or a loop that was blocked, finds its timers due and its sockets full.
 Timers come first then (an interrupted `epoll_wait` gives no events at all), and an answer that is

@@ -1,4 +1,4 @@
-"""Steps in the background, one at a time: a new one takes the place of the one before."""
+"""Background steps, one at a time: a new one replaces the one before."""
 
 import asyncio
 import logging

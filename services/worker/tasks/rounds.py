@@ -1,4 +1,4 @@
-"""A background task that no error ends: a round that fails is told, and the next one comes.
+"""A background task in rounds: an error is logged, and the next round follows.
 
 Nor does a cancellation that Kafka's client brought upon itself.
 """

@@ -1,4 +1,4 @@
-"""Schemas that take long to compile: apart from the event loop, each once for all that wait."""
+"""Compiles slow schemas outside the event loop, each once for all requests that wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The headers of one section of a unified diff: which paths they name and whether they agree."""
+"""The headers of one section of a unified diff: its paths, and whether they agree."""
 
 import re
 from collections.abc import Mapping, Sequence

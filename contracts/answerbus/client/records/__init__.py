@@ -1,1 +1,1 @@
-"""Records read from a broker, such that nothing that stands in a topic can stop its reader."""
+"""Reads records from a broker; no content of a topic can stop the reader."""

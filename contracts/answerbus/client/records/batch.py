@@ -1,4 +1,4 @@
-"""One batch of records, read so that each offset in it is a record or stands as unreadable."""
+"""Reads one batch of records: each offset becomes a record or an unreadable stretch."""
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""aiokafka's consumer, which no record can stop."""
+"""aiokafka's consumer, made robust: no record can stop it."""
 
 import asyncio
 import time

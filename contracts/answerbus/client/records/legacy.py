@@ -1,4 +1,4 @@
-"""Records of the formats 0 and 1, which brokers before Kafka 0.11 wrote."""
+"""Records in message formats 0 and 1, from brokers before Kafka 0.11."""
 
 import struct
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What was fetched of one partition; in the place of aiokafka's own, which gives up on a fault."""
+"""The fetched records of one partition; replaces aiokafka's class, which stops at a fault."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The bytes of a batch's records, of which no more than a share is held from poll to poll."""
+"""The bytes of a batch's records; only a bounded share is kept between polls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

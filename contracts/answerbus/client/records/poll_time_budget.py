@@ -1,4 +1,4 @@
-"""What reading may take: of time and bytes in one poll, and of memory for each partition."""
+"""The limits of reading: time and bytes in one poll, and memory for each partition."""
 
 import time
 from collections.abc import Callable

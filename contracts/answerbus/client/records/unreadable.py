@@ -1,4 +1,4 @@
-"""What stands for a record, or a stretch of records, that cannot be read."""
+"""The placeholder for a record, or a stretch of records, that cannot be read."""
 
 from dataclasses import dataclass
 from typing import Literal

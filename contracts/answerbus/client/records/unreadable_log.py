@@ -1,4 +1,4 @@
-"""One line in the log for what could not be read, and no flood where a topic is full of it."""
+"""Logs unreadable records, one line at a time, without flooding the log."""
 
 import logging
 import time

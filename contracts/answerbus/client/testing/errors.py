@@ -1,4 +1,4 @@
-"""What is wrong with a test that uses a FakeClient, rather than with the service under test."""
+"""Errors in a test that uses a FakeClient, as opposed to errors of the service under test."""
 
 
 class FakeClientError(AssertionError):

@@ -1,4 +1,4 @@
-"""Requests and outcomes in memory, with what workers look at before they call any model."""
+"""Requests and outcomes in memory, with the checks that workers make before any model call."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What a client does on the bus, on a FakeBus."""
+"""A client's connection to a FakeBus."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The outcomes that a test can prepare: what a worker would make of a request."""
+"""The outcomes that a test can prepare, as a worker would publish them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

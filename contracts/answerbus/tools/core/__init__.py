@@ -1,1 +1,1 @@
-"""What a tool server decides: which calls it takes, what it answers, what it has done; pure."""
+"""The decisions of a tool server: accepted calls, answers, and calls already done; pure."""

@@ -1,4 +1,4 @@
-"""How a tool fails: by its own word, or by what its server found; pure."""
+"""The failures of a tool: raised by the tool, or found by its server; pure."""
 
 from collections.abc import Sequence
 

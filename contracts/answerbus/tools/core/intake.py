@@ -1,4 +1,4 @@
-"""What a tool server does with a record of its topic: runs, answers, cancels or drops it; pure."""
+"""Decides on a record of a tool server's topic: run, answer, cancel or drop; pure."""
 
 import json
 from collections.abc import Mapping

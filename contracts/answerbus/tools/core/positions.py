@@ -1,4 +1,4 @@
-"""What of a partition is done, as one offset and a short text that Kafka keeps beside it; pure.
+"""The finished part of a partition, as one offset and a short text that Kafka stores with it; pure.
 
 Calls of a partition run side by side and end in any order. A group's offset says that all before
 it is done; the text says which offsets behind it are not, so that a successor runs these alone:

@@ -1,4 +1,4 @@
-"""What a tool returned, as its outcome: a JSON value of bounded size, or a typed failure; pure."""
+"""A tool's return value as its outcome: a JSON value of bounded size, or a typed failure; pure."""
 
 from pydantic_core import to_json
 

@@ -1,4 +1,4 @@
-"""A tool as its server has it: its card, how its arguments are read, and what is called; pure."""
+"""A tool in its server: its card, the reading of its arguments, and its function; pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

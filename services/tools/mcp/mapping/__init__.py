@@ -1,1 +1,1 @@
-"""What MCP says, in the words of the bus; pure."""
+"""Maps MCP's messages to those of the bus; pure."""

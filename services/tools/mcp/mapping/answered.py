@@ -1,4 +1,4 @@
-"""What an MCP server answered, as what a tool returns or raises; pure."""
+"""Maps an MCP server's answer to a tool's return value or error; pure."""
 
 from collections.abc import Mapping, Sequence
 

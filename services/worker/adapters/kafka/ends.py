@@ -1,4 +1,4 @@
-"""Where partitions end, asked so that one of which Kafka says nothing hides no other."""
+"""Asks for the end of each partition; one without an answer does not hide the others."""
 
 import asyncio
 from collections.abc import Collection, Coroutine, Sequence

@@ -1,4 +1,4 @@
-"""Lanes as they live on Kafka: what each reads, writes and gets its records from."""
+"""Makes lanes on Kafka: their readers, writers and sources of records."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What rebalances mean for lanes: the listener of the consumer group."""
+"""The listener of the consumer group: maps rebalances to lanes."""
 
 import asyncio
 import logging

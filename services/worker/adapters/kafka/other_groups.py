@@ -1,4 +1,4 @@
-"""Notices workers of another consumer group under our topic prefix: both would fence each other."""
+"""Detects workers of another consumer group under our topic prefix: both fence each other."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""One look at the requests topic: where its partitions end, and where our lanes stand in them."""
+"""Compares the ends of the requests topic's partitions with the positions of our lanes."""
 
 import asyncio
 import logging

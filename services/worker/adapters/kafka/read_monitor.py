@@ -1,4 +1,4 @@
-"""Whether requests are read: what the group's consumer said last, and how long records wait."""
+"""Watches the reading of requests: the consumer's last poll, and how long records wait."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""Ends a reading of a lane's past that does not go on, and tells of one that does."""
+"""Ends a stalled reading of a lane's past, and reports the progress of a slow one."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Whether our user may do on Kafka all that a worker does, found out at start."""
+"""Checks at start that our user has all rights that a worker needs on Kafka."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The consumers of what people and tools say to requests, and of the cards of tools for agents."""
+"""The consumers of tool results, of controls, and of the cards of toolsets."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Portions of signals for a lane: few at a time, and what failed before one by one."""
+"""Divides a lane's signals into small portions; after a failure, into single ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

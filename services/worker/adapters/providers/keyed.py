@@ -1,4 +1,4 @@
-"""A provider whose key lies in a file: it is asked with the key that is there now."""
+"""A provider whose key lies in a file: each call uses the current key."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""A provider whose replies hold no key: what it echoes is masked before anyone reads it."""
+"""A provider whose replies are masked: no echoed key reaches a reader."""
 
 from dataclasses import replace
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""What known models cost, from the price list that comes with a package: nothing is fetched."""
+"""The prices of known models, from a list in a package: nothing is downloaded."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""A provider without a model: it plays a script, for demos, load and tests of what goes wrong."""
+"""A provider without a model: it plays a script, for demos, load and tests of faults."""
 
 import asyncio
 import json

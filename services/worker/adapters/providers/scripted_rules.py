@@ -1,4 +1,4 @@
-"""The file that the scripted provider plays: which calls get which replies, and how late.
+"""The file that the scripted provider plays: the reply to each call, and its delay.
 
     {"rules": [{"when": {"contains": "npm", "attempt": 1},
                 "reply": {"kind": "throttled", "retry_after_s": 2.0}},

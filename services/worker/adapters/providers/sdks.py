@@ -1,4 +1,4 @@
-"""What the makers' SDKs put into every request: the key in its header, versions, who calls.
+"""The headers of the makers' SDKs in every request: key, versions, client name.
 
 Each SDK is used in the same way, by what it documents: its client gets the key, the base URL and a
 transport that sends nothing, and is asked for the list of models. The headers that it wrote are

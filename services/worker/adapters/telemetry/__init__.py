@@ -1,1 +1,1 @@
-"""What lanes do, as metrics and as spans."""
+"""The work of lanes as metrics and as spans."""

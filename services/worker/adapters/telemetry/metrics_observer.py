@@ -1,4 +1,4 @@
-"""What lanes do, as counts."""
+"""Counts the work of lanes."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What lanes do, as spans with OpenTelemetry's names for GenAI; ids and counts, never content."""
+"""The work of lanes as spans with OpenTelemetry's GenAI names; ids and counts, never content."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,1 +1,1 @@
-"""One attempt: how it is asked, what came back, and whether that is an answer."""
+"""One attempt: its prompt, its reply, and whether the reply is an answer."""

@@ -1,4 +1,4 @@
-"""What a provider has counted of the prompt of a run's last step, and what is new since."""
+"""The provider's token count of a run's last prompt, and the part that is new since."""
 
 from dataclasses import dataclass
 

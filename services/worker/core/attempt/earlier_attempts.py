@@ -1,4 +1,4 @@
-"""What a retry adds to a prompt: each earlier answer as the model's own, then what was wrong."""
+"""A retry's additions to a prompt: each earlier answer as the model's own, and its problems."""
 
 import json
 from collections.abc import Iterator, Sequence

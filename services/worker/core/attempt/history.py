@@ -1,4 +1,4 @@
-"""What is kept of earlier attempts, for the next one and for readers of the events."""
+"""The record of earlier attempts, for the next one and for readers of the events."""
 
 from pydantic import JsonValue
 

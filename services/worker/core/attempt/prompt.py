@@ -1,4 +1,4 @@
-"""The neutral input of one attempt: the system text is ours and upstream's, data is fenced."""
+"""The provider-neutral input of one attempt: system text from us and upstream, and fenced data."""
 
 import json
 from collections.abc import Iterator, Sequence

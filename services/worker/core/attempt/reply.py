@@ -1,4 +1,4 @@
-"""What a provider call came to: a closed union that never leaves the worker."""
+"""The outcome of a provider call: a closed union that never leaves the worker."""
 
 from dataclasses import dataclass, field
 from typing import Literal, assert_never

@@ -1,1 +1,1 @@
-"""Accounts, what they spent, and the audit records of that."""
+"""Accounts, their spending, and its audit records."""

@@ -1,4 +1,4 @@
-"""An account: what one budget is charged to, and its form in the ledger topic."""
+"""An account: the subject of one budget, and its form in the ledger topic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a spend must leave to runs that wait, and what a part of a tree may use at most; pure."""
+"""The part of a budget that waiting runs must keep, and the maximum of a part of a tree; pure."""
 
 from dataclasses import dataclass
 

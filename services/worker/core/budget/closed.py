@@ -1,4 +1,4 @@
-"""Which requests have had their one event: a memory that is bounded, and small for each of them."""
+"""The memory of closed requests: bounded, and small for each of them."""
 
 from collections import deque
 from collections.abc import Iterator

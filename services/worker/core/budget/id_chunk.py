@@ -1,4 +1,4 @@
-"""A chunk of closed ids: packed, with what decides when they are forgotten; and its record."""
+"""A chunk of closed ids: packed, with the times that decide when it is forgotten; its record."""
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Accounts, what they spent, and which requests are closed: the state of one lane, without I/O."""
+"""Accounts, their spending, and closed requests: the state of one lane, without I/O."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a budget still allows."""
+"""The remaining part of a budget."""
 
 from typing import Literal
 

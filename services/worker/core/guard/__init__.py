@@ -1,1 +1,1 @@
-"""What a schema or a value may cost, found before anything is compiled or checked."""
+"""Bounds the cost of a schema or a value before anything is compiled or checked."""

@@ -1,4 +1,4 @@
-"""The static guard: what may not even be compiled, found in time linear in the schema's text."""
+"""The static guard: rejects schemas that must not be compiled, in time linear in their text."""
 
 import json
 

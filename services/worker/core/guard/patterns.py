@@ -1,4 +1,4 @@
-"""What the regular expressions of a schema may cost: memory when compiled, time when matched."""
+"""The cost of a schema's regular expressions: memory to compile, time to match."""
 
 from collections.abc import Iterator
 

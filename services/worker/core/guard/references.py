@@ -1,4 +1,4 @@
-"""Finds the references of a schema that lead nowhere, and says which of them are an attack."""
+"""Finds the references of a schema without a target, and those that are an attack."""
 
 import ipaddress
 from collections.abc import Iterator

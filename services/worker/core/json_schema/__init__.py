@@ -1,1 +1,1 @@
-"""JSON Schema documents: where they hold schemas, what their references mean, and copies."""
+"""JSON Schema documents: the places of schemas, the targets of references, and copies."""

@@ -1,4 +1,4 @@
-"""What the references of a schema document mean: its resources by `$id`, and its anchors."""
+"""The targets of references in a schema document: its resources by `$id`, and its anchors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""How much may be used at once and per minute, and by whom: the arithmetic of limits."""
+"""The arithmetic of limits: concurrency, rates per minute, and fair shares."""

@@ -1,4 +1,4 @@
-"""How many calls at once a provider takes: fewer when it says no or slows down, then more."""
+"""Adapts the number of concurrent calls of a provider: down on rejections or delays, then up."""
 
 from dataclasses import dataclass
 

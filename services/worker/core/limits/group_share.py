@@ -1,4 +1,4 @@
-"""What one worker gets of a limit that holds for all workers of the group together.
+"""One worker's share of a limit that holds for all workers of the group together.
 
 A worker has as much of it as it has of the lanes. All workers know both numbers, so that the
 parts add up to the whole without a word between them.

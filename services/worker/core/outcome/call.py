@@ -1,4 +1,4 @@
-"""A call that was made: the case to decide, and what the audit keeps of it."""
+"""A finished call: the case to decide, and its part of the audit."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""The events a decision can become, each made in one place from the call at hand."""
+"""Makes the events of decisions, each in one place, from the call at hand."""
 
 from datetime import datetime
 from typing import TypedDict

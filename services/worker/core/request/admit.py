@@ -1,4 +1,4 @@
-"""What to do with a record that has just arrived: one verdict, before anything is queued."""
+"""The verdict on a record that has just arrived, before anything is queued."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A request on its way through a lane: what was asked, where it came from, and what happened."""
+"""A request in a lane: its event, its position, and its history."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -1,1 +1,1 @@
-"""Runs: what an agent is, what it may do next, what its answers and tools come to; pure."""
+"""Runs: agents, their possible next steps, and the effects of answers and tool results; pure."""

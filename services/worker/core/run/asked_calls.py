@@ -1,4 +1,4 @@
-"""The calls that a step asks for: which of them may be made, and how each stands at first; pure."""
+"""The tool calls of a step: which of them may be made, and the first state of each; pure."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Children of runs: which requests are some, what each is asked, and how its end is told; pure."""
+"""Children of runs: recognizes them, makes their requests, and reports their ends; pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What decides the next step of a run: its model, or a composition of children; pure.
+"""The source of a run's next step: its model, or a composition of children; pure.
 
 A `Composition` is the one place for others of its kind: each says which step comes next.
 """

@@ -1,4 +1,4 @@
-"""`delegate`: the tool by which a run asks children, whose schemas its model writes; pure."""
+"""`delegate`: the tool by which a run asks children, with schemas that its model writes; pure."""
 
 import json
 from collections.abc import Iterator, Mapping

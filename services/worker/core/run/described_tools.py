@@ -1,4 +1,4 @@
-"""What a model is told of an agent's tools, beside their schemas; the same in each of its steps."""
+"""The description of an agent's tools for its model, beside their schemas; equal in all steps."""
 
 import json
 

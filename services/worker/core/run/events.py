@@ -1,4 +1,4 @@
-"""The events of a run, each made in one place; steps and ends of calls are one chain of hashes."""
+"""Makes the events of a run, each in one place; steps and ends of calls form one hash chain."""
 
 import base64
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the next step of a run is asked as: an ordinary request, derived from request and run."""
+"""The next step of a run as an ordinary request, derived from request and run."""
 
 from answerbus.request import Message, Request
 from services.worker.core.run.delegation import HOW_TO_DELEGATE

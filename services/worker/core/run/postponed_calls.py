@@ -1,4 +1,4 @@
-"""Calls of a toolset whose topic cannot be written: they wait as for a server that is silent; pure.
+"""Calls of a toolset whose topic cannot be written: they wait as for a silent server; pure.
 
 To write them would end the transaction of their lane, and with it the work on all its requests.
 """

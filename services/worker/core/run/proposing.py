@@ -1,4 +1,4 @@
-"""`best_of`: the proposals that a run asks for, how many it may ask for, and which it has; pure."""
+"""`best_of`: the proposals of a run, how many it may ask for, and those it has; pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What may be told of an answer of a run that is taken as a mere text: what it says, no thought."""
+"""The text of a run's answer that is taken as plain text: its words, without thoughts."""
 
 from pydantic import JsonValue
 

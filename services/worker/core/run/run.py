@@ -1,4 +1,4 @@
-"""A run: an immutable value of its definition, its steps, and how their tool calls stand."""
+"""A run: an immutable value of its definition, its steps, and the states of their tool calls."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""`best_of`: the selection among proposals, as a request whose answer is one of their ids; pure.
+"""`best_of`: the selection among proposals, as a request for one of their ids; pure.
 
 The selection is the run's own last step: so it has the attempt that the proposals left to it, and
 the answer that is chosen has an attempt of the run behind it, as each result has.

@@ -1,4 +1,4 @@
-"""What a run keeps of a step, and the last step of one that chose an answer; pure."""
+"""A run's record of a step, and the last step of a run that chose an answer; pure."""
 
 from answerbus.budget import AccountState, Usage
 from answerbus.private.runs import AskedCall, Link, RunStepRecord

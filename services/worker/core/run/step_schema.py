@@ -1,4 +1,4 @@
-"""What a run may do next, as the schema that its next answer must satisfy, and how that is read."""
+"""The possible next actions of a run as a schema for its next answer, and the reading of that."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a tool server says of a call, as the end of that call; and results that are too large."""
+"""A tool server's result as the end of a call; handles results that are too large."""
 
 import json
 from typing import assert_never

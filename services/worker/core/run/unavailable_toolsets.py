@@ -1,4 +1,4 @@
-"""The toolsets whose topic cannot be written: they are left alone for a while, each time longer."""
+"""Toolsets whose topic cannot be written: skipped for a while, each time longer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a validator found wrong, as Problems for a model: expectations, never the input."""
+"""A validator's errors as Problems for a model: expectations, never the input."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What an answer must satisfy once its schema reference is resolved, and what reading it gives."""
+"""A resolved schema: the rules of an answer, and the value that reading it gives."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Unions whose alternatives are told apart by a tag.
+"""Unions whose alternatives differ by a tag.
 
 A tag is a member that every alternative has with other values of its own (`const`, `enum`), or that
 `discriminator` names.

@@ -1,4 +1,4 @@
-"""Answers to unions without their tags: read where one meaning is left, told apart where not."""
+"""Answers to unions without their tags: accepted if only one meaning fits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

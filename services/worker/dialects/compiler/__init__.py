@@ -1,1 +1,1 @@
-"""From a resolved schema to a wire schema and back: what all dialects are compiled by."""
+"""The compiler of all dialects: from a resolved schema to a wire schema and back."""

@@ -1,4 +1,4 @@
-"""The spends that this process answers for: those whose call has begun, and those not used yet."""
+"""The spends of this process: those whose call has begun, and those not used yet."""
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What people have cancelled in a lane: kept until it has ended, also where it was not read yet."""
+"""Cancellations in a lane: each is kept until its request has ended, read or not yet read."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field

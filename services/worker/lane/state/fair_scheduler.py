@@ -1,4 +1,4 @@
-"""Who runs and who is next: fair between profiles, and within one between workflows."""
+"""Selects the next request: fair between profiles, and within one between workflows."""
 
 import sys
 from collections import Counter, OrderedDict

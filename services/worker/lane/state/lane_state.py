@@ -1,4 +1,4 @@
-"""The state of a lane: ledger, queue and watermark change here, and records come out."""
+"""The state of a lane: changes to ledger, queue and watermark return the records to write."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The life of a lane as a table: the one place that says which state follows which, pure."""
+"""The lifecycle of a lane as a table of states and transitions; pure."""
 
 from collections.abc import Mapping
 from enum import Enum, auto

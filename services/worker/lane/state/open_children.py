@@ -1,4 +1,4 @@
-"""The open children of a lane's runs: whose they are, what they use, and what runs keep."""
+"""The open children of a lane's runs: their parents, their spending, and reserved budgets."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The open runs of a lane: what they write, whose time is over, and who is cancelled."""
+"""The open runs of a lane: their records, expired deadlines, and cancellations."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

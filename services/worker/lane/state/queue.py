@@ -1,4 +1,4 @@
-"""Whose turn it is: order within a workflow, fairness between workflows, retries and deadlines."""
+"""The queue: order within a workflow, fairness between workflows, retries and deadlines."""
 
 import sys
 from collections import Counter, deque

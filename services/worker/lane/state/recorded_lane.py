@@ -1,4 +1,4 @@
-"""What a lane says of itself in the ledger: its openings, its marks, and how far it has read."""
+"""A lane's records about itself in the ledger: its openings, its marks, and its read position."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the private topic of a partition says of its open runs."""
+"""Open runs, recovered from the private topic of a partition."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""How soon a lane is opened again: what is lost, or fails, again and again ever more slowly."""
+"""The delay before a lane opens again: longer with each loss or failure."""
 
 from services.worker.lane.state.machine import Event
 

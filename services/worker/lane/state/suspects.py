@@ -1,4 +1,4 @@
-"""Which requests may be why workers end: held back, tried apart, and given up one by one."""
+"""Requests that may end workers: held back, tried in isolation, and given up one by one."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet

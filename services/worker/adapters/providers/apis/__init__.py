@@ -1,1 +1,1 @@
-"""The specification of each provider's API: what is sent, and how replies are read; pure."""
+"""The specification of each provider's API: its requests, and the reading of its replies; pure."""

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API sent, read as a Reply: pure, and nothing in it is trusted."""
+"""Reads a response of Anthropic's Messages API as a Reply, trusting nothing in it: pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

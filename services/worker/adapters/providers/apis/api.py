@@ -1,4 +1,4 @@
-"""What a provider's API is to the one HTTP provider: requests to send, responses to read. Pure."""
+"""A provider's API for the one HTTP provider: builds requests and reads responses. Pure."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every provider over HTTP is told: where its server is, and what bounds an exchange."""
+"""The connection settings of providers over HTTP: the server, and the limits of an exchange."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What the Gemini API sent, read as a Reply: pure, and nothing in it is trusted."""
+"""Reads a response of the Gemini API as a Reply, trusting nothing in it: pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What an Ollama server sent, read as a Reply: pure, and nothing in it is trusted."""
+"""Reads a response of an Ollama server as a Reply, trusting nothing in it: pure."""
 
 from collections.abc import Mapping
 from datetime import datetime

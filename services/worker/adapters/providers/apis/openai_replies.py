@@ -1,4 +1,4 @@
-"""What a server of Chat Completions sent, read as a Reply: pure, and nothing in it is trusted."""
+"""Reads a response of Chat Completions as a Reply, trusting nothing in it: pure."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API sent, read as a Reply: pure, and nothing in it is trusted."""
+"""Reads a response of OpenAI's Responses API as a Reply, trusting nothing in it: pure."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is wrong with a profile, in one sentence, and whether it may pass by itself: pure."""
+"""The fault of a profile in one sentence, and whether it may be temporary: pure."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet

@@ -1,4 +1,4 @@
-"""What HTTP responses say in every provider's API, read as values: pure, and nothing is trusted."""
+"""Reads the common fields of providers' HTTP responses, trusting nothing in them: pure."""
 
 import math
 import re

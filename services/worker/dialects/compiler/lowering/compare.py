@@ -1,4 +1,4 @@
-"""Compares shapes: whether two read alike what fits both, and whether anything satisfies both."""
+"""Compares shapes: whether both read their common values alike, and whether they have any."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Gives up unions whose branches could read one answer in two ways, and takes their fallback."""
+"""Replaces unions whose branches could read one answer in two ways by their fallback."""
 
 from services.worker.dialects.compiler.lowering.compare import Comparer
 from services.worker.dialects.compiler.shapes.complexity import TooComplexError

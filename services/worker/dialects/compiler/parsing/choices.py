@@ -1,4 +1,4 @@
-"""Values to choose from: what `enum` and `const` leave, as one scalar shape."""
+"""The values that `enum` and `const` leave, as one scalar shape."""
 
 import json
 from collections.abc import Iterator, Sequence

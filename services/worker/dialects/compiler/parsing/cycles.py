@@ -1,4 +1,4 @@
-"""Breaks cycles of references that a provider cannot follow; what is cut off is JSON text."""
+"""Breaks reference cycles that a provider cannot follow; the cut part becomes JSON text."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

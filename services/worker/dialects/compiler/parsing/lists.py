@@ -1,4 +1,4 @@
-"""Reads what a schema says of lists."""
+"""Parses a schema's rules about lists."""
 
 from collections.abc import Callable, Sequence
 

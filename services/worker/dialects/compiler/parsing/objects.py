@@ -1,4 +1,4 @@
-"""Reads what a schema says of objects."""
+"""Parses a schema's rules about objects."""
 
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.dialects.compiler.parsing.lists import Read

@@ -1,4 +1,4 @@
-"""A schema taken apart: the plain schemas that must all hold where one stands."""
+"""Takes a schema apart into plain schemas that must all hold."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

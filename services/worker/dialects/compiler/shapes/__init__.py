@@ -1,1 +1,1 @@
-"""Shapes: what a schema is between being parsed and being written, and what is noted of it."""
+"""Shapes: the intermediate form of a schema between parsing and writing, with its notes."""

@@ -1,4 +1,4 @@
-"""What ends the work on a schema that would take too much of it."""
+"""Stops the compilation of a schema that would take too long."""
 
 
 class TooComplexError(Exception):

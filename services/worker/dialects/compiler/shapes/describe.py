@@ -1,4 +1,4 @@
-"""Descriptions: how a shape gets one more, and which have no place in a wire schema."""
+"""Descriptions: adds one to a shape, and finds those that a wire schema cannot hold."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Counts what a wire schema has, for the limits that providers name."""
+"""Measures a wire schema against the limits that providers document."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Names that providers accept, made from any text."""
+"""Makes names that providers accept from any text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Bounds what unions reach through the unions inside them, before anything else looks at them."""
+"""Bounds the number of alternatives of nested unions, before any other step of the compiler."""
 
 from collections.abc import Iterator
 

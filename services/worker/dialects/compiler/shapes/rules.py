@@ -1,4 +1,4 @@
-"""What a dialect can have enforced; all else is noted, and checked after."""
+"""The rules that a dialect can have enforced; others are noted, and checked later."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

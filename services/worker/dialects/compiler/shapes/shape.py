@@ -1,4 +1,4 @@
-"""What an answer looks like on its way through a provider: a schema with every doubt settled.
+"""The shape of an answer on its way through a provider: a schema without ambiguity.
 
 A shape is never narrower than the schema it was read from: each valid answer can be written in it.
 """
