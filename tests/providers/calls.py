@@ -15,7 +15,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
-from tests.providers.misbehaving import Misbehaving, Script, answer, misbehaving
+from tests.providers.misbehaving import Misbehaving, Script, Send, answer, misbehaving
 
 LIMIT_S = 5.0
 SHORT_S = 0.2
@@ -51,7 +51,7 @@ class Api:
     options: dict[str, Any]
 
     @property
-    def whole(self) -> Script:
+    def whole(self) -> tuple[Send]:
         return answer(self.good, headers=self.good_headers)
 
     def base(self, url: str) -> str:

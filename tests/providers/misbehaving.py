@@ -30,6 +30,13 @@ class Drip:
 
 
 @dataclass(frozen=True)
+class When:
+    """Nothing more, until the test says so."""
+
+    told: asyncio.Event
+
+
+@dataclass(frozen=True)
 class Hang:
     """Nothing more, until the client leaves."""
 
@@ -44,7 +51,7 @@ class Reset:
     """A TCP reset."""
 
 
-Step = Send | Drip | Hang | Close | Reset
+Step = Send | Drip | When | Hang | Close | Reset
 Script = Sequence[Step]
 
 
@@ -91,6 +98,7 @@ class Misbehaving:
     connections: int = 0
     bytes_sent: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)  # a client left a Hang
+    closed: asyncio.Event = field(default_factory=asyncio.Event)  # a connection, on this side
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def requests(self, number: int) -> None:
@@ -114,6 +122,7 @@ class Misbehaving:
             pass  # the client was faster
         finally:
             writer.close()
+            self.closed.set()
 
     async def _do(
         self, step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -125,6 +134,8 @@ class Misbehaving:
                 for byte in data:
                     await self._send(bytes([byte]), writer)
                     await asyncio.sleep(every_s)
+            case When(told):
+                await told.wait()
             case Hang():
                 await reader.read(1)
                 self.left.set()

@@ -63,7 +63,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body("hi", stop="a new word"), NOTHING),
     (body("hi", stop=["end_turn"]), NOTHING),
     ({"content": "hi", "stop_reason": "end_turn"}, NOTHING),
-    ({"type": "error", "error": {"type": "overloaded_error"}}, NOTHING),
+    ({"type": "error", "error": {"type": "a_new_word"}}, NOTHING),
     (None, NOTHING),
     ([], NOTHING),
 ]  # fmt: skip

@@ -76,25 +76,6 @@ async def test_a_broken_exchange_is_one_call_that_may_have_run(
 
 
 @EACH
-async def test_a_connection_that_is_closed_while_kept_alive_is_no_second_call(api: Api) -> None:
-    async with misbehaving(api.whole, [Close()]) as server, api.at(server.base_url) as provider:
-        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
-
-    assert replies == [api.good_reply, RAN]
-    assert [seen.connection for seen in server.seen] == [1, 1]
-
-
-@EACH
-async def test_a_connection_that_the_server_ends_is_not_used_again(api: Api) -> None:
-    last = answer(api.good, headers={**api.good_headers, "connection": "close"})
-    async with misbehaving([*last, Close()]) as server, api.at(server.base_url) as provider:
-        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(3)]
-
-    assert replies == [api.good_reply] * 3
-    assert [seen.connection for seen in server.seen] == [1, 2, 3]
-
-
-@EACH
 async def test_a_cancelled_call_is_abandoned(api: Api) -> None:
     async with misbehaving([Hang()]) as server, api.at(server.base_url) as provider:
         call = asyncio.create_task(provider.ask(PROMPT, timeout_s=LIMIT_S))
@@ -182,6 +163,16 @@ async def test_megabytes_are_not_read_to_the_end(api: Api, status: int, expected
 
     assert reply == expected
     assert server.bytes_sent < 20_000_000
+
+
+@EACH
+@pytest.mark.parametrize("coding", ["gzip", "utf-8", "identity, gzip", ""])
+async def test_a_body_that_is_said_to_be_packed_and_is_not_is_read(api: Api, coding: str) -> None:
+    headers = {**api.good_headers, "content-encoding": coding}
+
+    reply, _ = await api.ask(answer(api.good, headers=headers))
+
+    assert reply == api.good_reply
 
 
 def subclasses(parent: type[BaseException]) -> set[type[BaseException]]:

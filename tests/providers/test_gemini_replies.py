@@ -62,7 +62,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
     ({"candidates": [], "promptFeedback": {"blockReason": "two words"}},
      Refused(UNASKED, facts(None))),
     ({"promptFeedback": {}}, NOTHING),
-    ({"error": {"code": 429}}, NOTHING),
+    ({"error": {"code": 1}}, NOTHING),
     (None, NOTHING),
     ([], NOTHING),
 ]  # fmt: skip

@@ -109,7 +109,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body(text("hi"), status="in_progress"), NOTHING),
     (body(text("hi"), status="cancelled"), NOTHING),
     (body(text("hi"), status=None), NOTHING),
-    ({"error": {"code": "server_error"}}, NOTHING),
+    ({"error": {"code": "a_new_word"}}, NOTHING),
     ({"status": "failed"}, NOTHING),
     ({"status": "failed", "error": "odd"}, NOTHING),
     (None, NOTHING),

@@ -12,10 +12,10 @@ from pydantic_core import to_json
 
 from services.worker.adapters.providers.apis.api import HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
+from services.worker.adapters.providers.kept_connections import CheckedConnector
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import fair_timeout
 
-KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
 OWN_HEADERS = {
     "accept-encoding": "identity",  # what is not packed cannot explode
     "content-type": "application/json",
@@ -71,8 +71,6 @@ class HttpClient:
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         """The first bytes of a body: what is cut is no JSON, and the status is kept."""
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
-            return b""
         pieces, left = [], self._limits.response_bytes_max
         async for piece in response.content.iter_any():
             pieces.append(piece[:left])
@@ -86,11 +84,7 @@ class HttpClient:
         if self._opened is None:
             connect_s = self._limits.connect_timeout_s
             self._opened = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=self._max_in_flight,
-                    keepalive_timeout=KEEP_ALIVE_S,
-                    ssl=_trusted(self._base_url),
-                ),
+                connector=CheckedConnector(limit=self._max_in_flight, ssl=_trusted(self._base_url)),
                 # The call as a whole is bounded fairly: a timer of the client's own would not wait
                 # for what lies in the socket.
                 timeout=aiohttp.ClientTimeout(sock_connect=connect_s, connect=connect_s),

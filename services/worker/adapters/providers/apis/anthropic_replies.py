@@ -7,6 +7,7 @@ from typing import Any
 from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
+from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     NO_STRUCTURED_OUTPUT,
     code_in,
@@ -55,6 +56,8 @@ _PROFILE_WORDS = {
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     match json_in(body):
+        case {"error": {**error}} if (told := true_status(error)) is not None:
+            return of_error(told, headers, body, None)
         case {"content": [*blocks], **message}:
             pass
         case _:
@@ -76,7 +79,7 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     return Answered(text or "", facts)
 
 
-def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime | None) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
     codes, words = _told(body)
     for phrase, code in _PROFILE_WORDS.items():

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from answerbus.budget import Usage
+from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     NO_STRUCTURED_OUTPUT,
     RETRY_AFTER_S_MAX,
@@ -49,8 +50,11 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    del headers  # they tell nothing that the body does not
-    match json_in(body):
+    parsed = json_in(body)
+    told = true_status(_error(parsed))
+    if told is not None:
+        return of_error(told, headers, body, None)
+    match parsed:
         case {**document}:
             pass
         case _:
@@ -63,9 +67,9 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
             return _blocked(document, status)
 
 
-def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime | None) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    error = _error(body)
+    error = _error(json_in(body))
     details = _details(error)
     codes = tuple(
         code
@@ -142,8 +146,8 @@ def _usage(value: Any) -> Usage:
             return Usage()
 
 
-def _error(body: bytes) -> Members:
-    match json_in(body):
+def _error(document: Any) -> Members:
+    match document:
         case {"error": {**error}} | [{"error": {**error}}, *_]:
             return error
         case _:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from answerbus.budget import Usage
+from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     json_in,
     name_in,
@@ -30,8 +31,11 @@ _PROFILE_WORDS = {
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    del headers  # they tell nothing that the body does not
     match json_in(body):
+        case {"error": {**error}} if (told := true_status(error)) is not None:
+            return of_error(told, headers, body, None)
+        case {"error": str(words)} if (code := _profile_code(words)) is not None:
+            return Rejected("profile", status, code)
         case {"message": {**message}, "done": True, **document}:
             pass
         case _:
@@ -54,13 +58,16 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     return Answered(content, facts)
 
 
-def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime | None) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    words = _words(body)
-    for phrase, code in _PROFILE_WORDS.items():
-        if phrase in words:
-            return Rejected("profile", status, code)
+    code = _profile_code(_words(body))
+    if code is not None:
+        return Rejected("profile", status, code)
     return of_status(status, (), retry_after_s(headers, now), ())
+
+
+def _profile_code(words: str) -> str | None:
+    return next((code for phrase, code in _PROFILE_WORDS.items() if phrase in words), None)
 
 
 def _words(body: bytes) -> str:

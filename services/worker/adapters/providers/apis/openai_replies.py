@@ -7,6 +7,7 @@ from typing import Any
 from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
+from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     NO_STRUCTURED_OUTPUT,
     code_in,
@@ -34,7 +35,7 @@ _FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_
 _BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
 
 _FILTER_CODES = {"content_filter", "content_policy_violation", "moderation_blocked"}
-_PROFILE_CODES = {
+PROFILE_CODES = {
     # Money is gone, the key is bad, or the profile names what this model does not know. With any
     # 4xx: the next request would fare no better.
     "insufficient_quota",
@@ -59,7 +60,7 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     document = json_in(body)
     match document:
         case {"error": {**error}} if error:
-            return _error_inside(error, status, body)
+            return error_inside(error, status, headers, body)
         case {"choices": [{"error": {**error}}, *_]} if error:
             return Unavailable(status, ran=True)  # the model began: the content is what came of it
         case {"choices": [{**choice}, *_]}:
@@ -82,21 +83,17 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
             return _finished(finish, None, facts, status, limit)
 
 
-def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Reply:
+def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime | None) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    facts = CallFacts(request_id=_request_id(headers))
-    return _of_error(status, body, facts, retry_after_s(headers, now))
-
-
-def _of_error(status: int, body: bytes, facts: CallFacts, wait_s: float | None) -> Reply:
     codes = _codes(body)
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
+        facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
     if status == 400 and _NO_SCHEMAS in _words(body):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
-    return of_status(status, codes, wait_s, _PROFILE_CODES)
+    return of_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
 
 
 def _finished(
@@ -134,13 +131,13 @@ def _text(part: Any) -> str | None:
             return None
 
 
-def _error_inside(error: Members, status: int, body: bytes) -> Reply:
-    """An error under a status of success, as gateways send it: their code is the true status."""
-    code = error.get("code")
-    if type(code) is int and code // 100 in {4, 5}:
-        return _of_error(code, body, CallFacts(), None)
+def error_inside(error: Members, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+    """An error under a status of success, which tells the true one, or a code of the profile."""
+    told = true_status(error)
+    if told is not None:
+        return of_error(told, headers, body, None)
     codes = _codes(body)
-    if not _PROFILE_CODES.isdisjoint(codes):
+    if not PROFILE_CODES.isdisjoint(codes):
         return Rejected("profile", status, codes[0])
     return Unavailable(status, ran=True)
 

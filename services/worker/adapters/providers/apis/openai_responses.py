@@ -6,6 +6,7 @@ from typing import Any
 from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
+from services.worker.adapters.providers.apis.openai_replies import PROFILE_CODES, error_inside
 from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
@@ -37,6 +38,8 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
     match json_in(body):
         case {"status": str(state), **response}:
             pass
+        case {"error": {**error}}:
+            return error_inside(error, status, headers, body)
         case _:
             return Unavailable(status, ran=True)
     reason = _member(response.get("incomplete_details"), "reason")
@@ -63,7 +66,7 @@ def _failed(code: str | None, facts: CallFacts, status: int) -> Reply:
     """A failure inside of HTTP 200."""
     if code == "rate_limit_exceeded":
         return Throttled(None)
-    if code == "data_residency_mismatch":
+    if code == "data_residency_mismatch" or code in PROFILE_CODES:
         return Rejected("profile", status, code)
     if code in _POLICIES:
         return Refused("the provider's filter stopped the request", facts, code)

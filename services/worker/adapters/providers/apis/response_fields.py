@@ -74,19 +74,21 @@ def of_status(
     return Unavailable(status, ran=True)
 
 
-def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
+def retry_after_s(headers: Mapping[str, str], now: datetime | None) -> float | None:
     """Seconds until the server wants to be asked again, at most a day; None if it said nothing.
 
-    A date counts from the server's own `Date`, so that its clock may be wrong; at need from `now`.
+    A date counts from the server's own `Date`, so that its clock may be wrong; at need from `now`,
+    and where that is not known it says nothing.
     """
     for name, per_second in (("retry-after-ms", 1000), ("retry-after", 1)):
         delay = _number(headers.get(name))
         if delay is not None and delay >= 0:
             return min(delay / per_second, RETRY_AFTER_S_MAX)
     moment = _date(headers.get("retry-after"))
-    if moment is None:
+    since = _date(headers.get("date")) or now
+    if moment is None or since is None:
         return None
-    wait_s = (moment - (_date(headers.get("date")) or now)).total_seconds()
+    wait_s = (moment - since).total_seconds()
     return min(max(wait_s, 0.0), RETRY_AFTER_S_MAX)
 
 

@@ -1,0 +1,148 @@
+"""Errors under HTTP 200: each API reads them by the status that they tell, and counts no call."""
+
+import json
+from typing import Any
+
+import pytest
+
+from services.worker.adapters.providers.apis import (
+    anthropic_replies,
+    gemini_replies,
+    ollama_replies,
+    openai_replies,
+    openai_responses,
+)
+from services.worker.core.attempt.reply import (
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Throttled,
+    Unavailable,
+)
+from tests.providers.apis import APIS
+from tests.providers.calls import Api
+from tests.providers.misbehaving import answer
+
+READERS = {
+    "openai": openai_replies.of_answer,
+    "responses": openai_responses.of_answer,
+    "anthropic": anthropic_replies.of_answer,
+    "gemini": gemini_replies.of_answer,
+    "ollama": ollama_replies.of_answer,
+}
+EACH = pytest.mark.parametrize("api", READERS)
+NOTHING = Unavailable(200, ran=True)
+
+
+def read(api: str, document: Any, headers: dict[str, str] | None = None) -> Reply:
+    return READERS[api](200, headers or {}, json.dumps(document).encode(), 77)
+
+
+NUMBERED: list[tuple[Any, Reply]] = [
+    ({"code": 429}, Throttled(None)),
+    ({"code": "429"}, Throttled(None)),
+    ({"status": 429, "code": None}, Throttled(None)),
+    ({"code": 413}, Rejected("request", 413, None)),
+    ({"code": 403}, Rejected("profile", 403, None)),
+    ({"code": 500}, Unavailable(500, ran=True)),
+    ({"code": 200}, NOTHING),
+    ({"code": 42.9}, NOTHING),
+    ({"code": 429.0}, NOTHING),
+    ({"code": True}, NOTHING),
+    ({"code": "٤٢٩"}, NOTHING),
+    ({"code": [429]}, NOTHING),
+    ({"code": 10**400}, NOTHING),
+    ({"message": "odd"}, NOTHING),
+    ({}, NOTHING),
+]
+
+
+@EACH
+@pytest.mark.parametrize(("error", "expected"), NUMBERED)
+def test_the_number_in_an_error_is_the_true_status(api: str, error: Any, expected: Reply) -> None:
+    assert read(api, {"error": error}) == expected
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "-7"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e99"}, 86_400.0),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:30 GMT"}, None),
+        (
+            {
+                "retry-after": "Sat, 21 Nov 2026 10:00:30 GMT",
+                "date": "Sat, 21 Nov 2026 10:00:00 GMT",
+            },
+            30.0,
+        ),
+    ],
+)
+def test_it_says_when_to_come_back(api: str, headers: dict[str, str], wait_s: float | None) -> None:
+    """A date counts from the server's own."""
+    assert read(api, {"error": {"code": 429}}, headers) == Throttled(wait_s)
+
+
+FILTER = Refused("the provider's filter stopped the request", CallFacts(), "content_filter")
+NAMED: list[tuple[str, Any, Reply]] = [
+    ("anthropic", {"type": "rate_limit_error"}, Throttled(None)),
+    ("anthropic", {"type": "overloaded_error"}, Unavailable(529, ran=True)),
+    ("anthropic", {"type": "api_error"}, Unavailable(500, ran=True)),
+    ("anthropic", {"type": "authentication_error"},
+     Rejected("profile", 401, "authentication_error")),
+    ("anthropic", {"type": "invalid_request_error", "message": "prompt is too long"},
+     Rejected("request", 400, "invalid_request_error")),
+    ("anthropic", {"type": "invalid_request_error", "message": "credit balance is too low"},
+     Rejected("profile", 400, "billing_error")),
+    ("anthropic", {"type": "a_new_word"}, NOTHING),
+    ("gemini", {"status": "RESOURCE_EXHAUSTED"}, Throttled(None)),
+    ("gemini", {"status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "17s"}]},
+     Throttled(17.0)),
+    ("gemini", {"code": 429, "details": [{"violations": [{"quotaId": "RequestsPerDay"}]}]},
+     Rejected("profile", 429, None)),
+    ("gemini", {"code": 400, "details": [{"reason": "API_KEY_INVALID"}]},
+     Rejected("profile", 400, "API_KEY_INVALID")),
+    ("gemini", {"status": "UNAVAILABLE"}, Unavailable(503, ran=True)),
+    ("gemini", {"status": "A_NEW_WORD"}, NOTHING),
+    ("ollama", "model 'm' does not support chat",
+     Rejected("profile", 200, "unsupported_by_model")),
+    ("ollama", "model requires more system memory (9 GiB) than is available",
+     Rejected("profile", 200, "out_of_memory")),
+    ("ollama", "llama runner process has terminated", NOTHING),
+    ("openai", {"type": "rate_limit_error"}, Throttled(None)),
+    ("openai", {"code": "insufficient_quota"}, Rejected("profile", 429, "insufficient_quota")),
+    ("openai", {"code": "content_filter"}, FILTER),
+    ("openai", {"code": "context_length_exceeded"},
+     Rejected("request", 400, "context_length_exceeded")),
+    ("responses", {"code": "content_filter"}, FILTER),
+    ("responses", {"code": "invalid_api_key"}, Rejected("profile", 200, "invalid_api_key")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "error", "expected"), NAMED)
+def test_so_is_the_word_that_its_maker_documents(api: str, error: Any, expected: Reply) -> None:
+    assert read(api, {"error": error}) == expected
+
+
+def test_gemini_sends_a_list_where_it_streams() -> None:
+    assert read("gemini", [{"error": {"code": 429}}]) == Throttled(None)
+
+
+def test_the_failures_of_responses_have_codes_of_errors() -> None:
+    failed = {"status": "failed", "error": {"code": "insufficient_quota"}}
+
+    assert read("responses", failed) == Rejected("profile", 200, "insufficient_quota")
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+async def test_over_http_it_is_one_call(api: Api) -> None:
+    error = {"type": "error", "error": {"code": 429, "message": "slow down"}}
+
+    reply, server = await api.ask(answer(error, headers={"retry-after": "3"}))
+
+    assert reply == Throttled(3.0)
+    assert len(server.seen) == 1
