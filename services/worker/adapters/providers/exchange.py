@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from services.worker.adapters.providers.apis.api import HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.adapters.providers.kept_connections import CheckedConnector
+from services.worker.adapters.providers.kept_connections import CheckedConnections
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import fair_timeout
 
@@ -84,7 +84,9 @@ class HttpClient:
         if self._opened is None:
             connect_s = self._limits.connect_timeout_s
             self._opened = aiohttp.ClientSession(
-                connector=CheckedConnector(limit=self._max_in_flight, ssl=_trusted(self._base_url)),
+                connector=CheckedConnections(
+                    limit=self._max_in_flight, ssl=_trusted(self._base_url)
+                ),
                 # The call as a whole is bounded fairly: a timer of the client's own would not wait
                 # for what lies in the socket.
                 timeout=aiohttp.ClientTimeout(sock_connect=connect_s, connect=connect_s),

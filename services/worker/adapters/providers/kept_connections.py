@@ -16,7 +16,7 @@ from aiohttp.tracing import Trace
 KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
 
 
-class CheckedConnector(aiohttp.TCPConnector):
+class CheckedConnections(aiohttp.TCPConnector):
     """aiohttp's own checks only what came before a connection was put back."""
 
     def __init__(self, *, limit: int, ssl: SSLContext | bool) -> None:
