@@ -20,7 +20,7 @@ from answerbus.private.runs import BestOf, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import Digest, Name, Wire, at_most_bytes
-from services.section import JSON_IN_VARIABLE, Section
+from services.section import COUNT_MAX, JSON_IN_VARIABLE, Flag, Section, Whole
 
 GROUP = "answerbus.agents"
 
@@ -51,25 +51,25 @@ class AgentSettings(Section):
     those on their cards; `pins` fix the digest of the card of a toolset that some of them are of.
     """
 
-    version: Annotated[int, Field(ge=1)] = 1
+    version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1
     instructions: Annotated[str, Field(min_length=1), at_most_bytes(limits.DEFINITION_BYTES_MAX)]
     tools: Annotated[
         tuple[QualifiedTool, ...], JSON_IN_VARIABLE, Field(max_length=limits.AGENT_TOOLS_MAX)
     ] = ()
     approvals: Annotated[dict[QualifiedTool, ApprovalRule], JSON_IN_VARIABLE] = {}
     pins: Annotated[dict[str, Digest], JSON_IN_VARIABLE] = {}
-    steps_max: Annotated[int, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
-    calls_max: Annotated[int, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
-    parallel_max: Annotated[int, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
+    steps_max: Annotated[Whole, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
+    calls_max: Annotated[Whole, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
+    parallel_max: Annotated[Whole, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
         limits.PARALLEL_CALLS_DEFAULT
     )
-    transcript_bytes_max: Annotated[int, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
+    transcript_bytes_max: Annotated[Whole, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
         limits.TRANSCRIPT_BYTES_MAX
     )
     budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
     malformed: Malformed = "retry"
-    remember_thoughts: bool = False
-    show_thoughts: bool = False
+    remember_thoughts: Flag = False
+    show_thoughts: Flag = False
     delegate: Annotated[Delegation | None, _known(Delegation), JSON_IN_VARIABLE] = None
     best_of: Annotated[BestOf | None, _known(BestOf), JSON_IN_VARIABLE] = None
 

@@ -1,13 +1,12 @@
 """`[console]`: the address of the operators' pages, and access to them."""
 
-from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from services.loopback import LOOPBACK
-from services.section import JSON_IN_VARIABLE, Section
+from services.section import JSON_IN_VARIABLE, FileName, Section, Text, Whole
 
 SESSION_S_MAX = 12 * 3_600
 OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
@@ -24,20 +23,20 @@ class OidcSettings(Section):
     """
 
     issuer: Annotated[str, Field(pattern=r"^https?://[^?#]+$", max_length=1_000)]
-    client_id: Annotated[str, Field(min_length=1, max_length=1_000)]
+    client_id: Annotated[Text, Field(max_length=1_000)]
     client_secret_env: str | None = None
-    client_secret_file: Path | None = None
+    client_secret_file: FileName | None = None
     scopes: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")], ...],
         JSON_IN_VARIABLE,
         Field(max_length=100),
     ] = ("openid", "profile", "email")
-    name_claim: Annotated[str, Field(min_length=1)] = "preferred_username"
-    role_claim: Annotated[str, Field(min_length=1)] = "groups"
+    name_claim: Text = "preferred_username"
+    role_claim: Text = "groups"
     operators: _ClaimValues = ()
     viewers: _ClaimValues = ()
-    clock_skew_s: Annotated[int, Field(ge=0, le=600)] = 60
-    ca_file: Path | None = None
+    clock_skew_s: Annotated[Whole, Field(ge=0, le=600)] = 60
+    ca_file: FileName | None = None
 
     @model_validator(mode="after")
     def _can_let_in(self) -> Self:
@@ -69,16 +68,16 @@ class ConsoleSettings(Section):
     `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
     """
 
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535)] = 8090
+    host: Text = "127.0.0.1"
+    port: Annotated[Whole, Field(ge=0, le=65_535)] = 8090
     operator_token_env: str | None = None
     operators: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
     viewer_token_env: str | None = None
     oidc: OidcSettings | None = None
-    session_s: Annotated[int, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
+    session_s: Annotated[Whole, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
     public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
-    ssl_certfile: Path | None = None
-    ssl_keyfile: Path | None = None
+    ssl_certfile: FileName | None = None
+    ssl_keyfile: FileName | None = None
     workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
 
     @model_validator(mode="after")

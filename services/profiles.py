@@ -1,11 +1,10 @@
 """`[profiles.NAME]` in the settings: a provider, a model, and how it is asked."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from services.section import Section
+from services.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
 
 _Dialect = Literal["native", "prompted"]
 
@@ -16,26 +15,26 @@ PRICE_USD_MAX = 1_000_000.0  # of a million tokens: a dollar each
 class Price(Section):
     """What a million tokens cost, in US dollars."""
 
-    input_usd: Annotated[float, Field(ge=0, le=PRICE_USD_MAX)]
-    output_usd: Annotated[float, Field(ge=0, le=PRICE_USD_MAX)]
+    input_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
+    output_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
 
 
 class _Profile(Section):
-    timeout_s: Annotated[float, Field(gt=0, le=3_600)] = 60
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 500
-    max_output_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 4_096
-    context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
-    tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    timeout_s: Annotated[Number, Field(gt=0, le=3_600)] = 60
+    max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 500
+    max_output_tokens: Annotated[Whole, Field(ge=1, le=1_000_000)] = 4_096
+    context_tokens: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+    requests_per_minute: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] | None = None
+    tokens_per_minute: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] | None = None
     scope: Literal["group", "worker"] = "group"  # of the three limits
     price: Price | None = None
 
 
 class _Reached(_Profile):
-    model: Annotated[str, Field(min_length=1)]
-    base_url: str | None = None
-    check_model: bool = True
-    api_key_file: Path | None = None
+    model: Text
+    base_url: Text | None = None
+    check_model: Flag = True
+    api_key_file: FileName | None = None
 
     @field_validator("base_url")
     @classmethod
@@ -62,9 +61,9 @@ class OpenAIProfile(_Reached):
     dialect: Literal["native", "llama_cpp", "prompted"] = "native"
     api: Literal["chat", "responses"] = "chat"
     api_key_env: str | None = "OPENAI_API_KEY"
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
-    show_schema: bool | None = None  # None: wherever `base_url` is set
+    show_schema: Flag | None = None  # None: wherever `base_url` is set
 
     @model_validator(mode="after")
     def _llama_cpp_is_elsewhere(self) -> "OpenAIProfile":
@@ -79,8 +78,8 @@ class AnthropicProfile(_Reached):
     provider: Literal["anthropic"]
     dialect: _Dialect = "native"
     api_key_env: str | None = "ANTHROPIC_API_KEY"
-    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
-    prompt_cache: bool = False
+    temperature: Annotated[Number, Field(ge=0, le=1)] | None = None
+    prompt_cache: Flag = False
 
 
 class GeminiProfile(_Reached):
@@ -89,8 +88,8 @@ class GeminiProfile(_Reached):
     provider: Literal["gemini"]
     dialect: _Dialect = "native"
     api_key_env: str | None = "GEMINI_API_KEY"
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    thinking_budget: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[Whole, Field(ge=-1, le=1_000_000)] | None = None
 
 
 class OllamaProfile(_Reached):
@@ -99,9 +98,9 @@ class OllamaProfile(_Reached):
     provider: Literal["ollama"]
     dialect: _Dialect = "native"
     api_key_env: str | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    think: bool | None = None
-    show_schema: bool = True  # the server enforces it unseen
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    think: Flag | None = None
+    show_schema: Flag = True  # the server enforces it unseen
 
 
 class ScriptedProfile(_Profile):
@@ -109,9 +108,9 @@ class ScriptedProfile(_Profile):
 
     provider: Literal["scripted"]
     dialect: _Dialect = "native"
-    model: str = "scripted"
-    script: Path
-    journal: Path | None = None
+    model: Text = "scripted"
+    script: FileName
+    journal: FileName | None = None
 
 
 def asks_alike(one: "Profile", other: "Profile") -> bool:

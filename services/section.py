@@ -1,10 +1,22 @@
-"""A table of the settings file."""
+"""A table of the settings file, and the types of its values.
 
-from typing import Any
+Pydantic alone would read `true` as 1, "0.5" as a number and "" as the working folder.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
+DAY_S = 86_400  # no request lives longer, so that nothing need wait longer
+COUNT_MAX = 1_000_000_000  # more than any machine has of anything that a setting counts
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+class VariableText(str):
+    """What a variable holds: a text, also for a number. In the file, values have types."""
+
+    __slots__ = ()
 
 
 class Section(BaseModel):
@@ -16,8 +28,35 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def _number(value: Any) -> Any:
+    if type(value) not in {int, float, VariableText}:
+        raise ValueError("must be a number, such as 5, without quotes")
+    return value
+
+
+def _flag(value: Any) -> Any:
+    if type(value) not in {bool, VariableText}:
+        raise ValueError("must be true or false, without quotes")
+    return value
+
+
+def _not_empty(value: Any) -> Any:
+    if value == "":
+        raise ValueError("must not be empty: give a value, or leave it out for the default")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Text = Annotated[str, BeforeValidator(_not_empty)]
+FileName = Annotated[Path, BeforeValidator(_not_empty)]
+
+
 def _parsed(value: Any) -> Any:
-    if not isinstance(value, str):
+    if type(value) is str:
+        raise ValueError('must be a list or a table, such as ["a", "b"] or {a = "b"}')
+    if not isinstance(value, VariableText):
         return value
     try:
         return _JSON.validate_json(value)

@@ -17,7 +17,17 @@ from services.agents import AgentSettings
 from services.console_settings import ConsoleSettings
 from services.misspelt import first_unknown
 from services.profiles import Profile
-from services.section import JSON_IN_VARIABLE, Section
+from services.section import (
+    COUNT_MAX,
+    DAY_S,
+    JSON_IN_VARIABLE,
+    FileName,
+    Number,
+    Section,
+    Text,
+    VariableText,
+    Whole,
+)
 
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
@@ -35,28 +45,28 @@ CONNECT_LIMIT_S = 20.0  # until a broker answers
 class KafkaSettings(Section):
     """`[kafka]`: where the broker is and how to speak with it (names as aiokafka's)."""
 
-    bootstrap_servers: str = "localhost:9092"
+    bootstrap_servers: Text = "localhost:9092"
     topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,100}$")] = PREFIX_DEFAULT
-    group_id: str | None = None
-    partitions: Annotated[int, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
-    replication_factor: Annotated[int, Field(ge=-1, le=32)] = -1
-    session_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 45_000
-    rebalance_timeout_ms: Annotated[int, Field(ge=1_000, le=1_800_000)] = 60_000
-    group_instance_id: str | None = None
+    group_id: Text | None = None
+    partitions: Annotated[Whole, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
+    replication_factor: Annotated[Whole, Field(ge=-1, le=32)] = -1
+    session_timeout_ms: Annotated[Whole, Field(ge=1_000, le=1_800_000)] = 45_000
+    rebalance_timeout_ms: Annotated[Whole, Field(ge=1_000, le=1_800_000)] = 60_000
+    group_instance_id: Text | None = None
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    client_rack: str | None = None
+    client_rack: Text | None = None
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "PLAIN"
-    sasl_plain_username: str | None = None
+    sasl_plain_username: Text | None = None
     sasl_plain_password_env: str | None = None
-    sasl_plain_password_file: Path | None = None
-    sasl_token_file: Path | None = None
+    sasl_plain_password_file: FileName | None = None
+    sasl_token_file: FileName | None = None
     sasl_token_env: str | None = None
-    sasl_token_plugin: str | None = None
-    ssl_cafile: Path | None = None
-    ssl_certfile: Path | None = None
-    ssl_keyfile: Path | None = None
+    sasl_token_plugin: Text | None = None
+    ssl_cafile: FileName | None = None
+    ssl_certfile: FileName | None = None
+    ssl_keyfile: FileName | None = None
     ssl_password_env: str | None = None
-    ssl_password_file: Path | None = None
+    ssl_password_file: FileName | None = None
 
     @model_validator(mode="after")
     def _has_each_secret_once(self) -> Self:
@@ -79,18 +89,18 @@ class KafkaSettings(Section):
 class WorkerSettings(Section):
     """`[worker]`: how much a worker does at once, and how long it waits."""
 
-    name: str | None = None
-    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] = 1_000
-    health: str = "127.0.0.1:8080"
+    name: Text | None = None
+    max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 1_000
+    health: Text = "127.0.0.1:8080"
     health_hosts: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=100)] = ()
-    held_max: Annotated[int, Field(ge=1)] = 10_000
-    lane_requests_max: Annotated[int, Field(ge=1)] = 2_000
-    lane_bytes_max: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
-    retry_first_s: Annotated[float, Field(ge=0)] = 1.0
-    retry_factor: Annotated[float, Field(ge=1)] = 2.0
-    retry_max_s: Annotated[float, Field(ge=0)] = 60.0
-    drain_s: Annotated[float, Field(ge=0)] = 30.0
-    stuck_after_s: Annotated[float, Field(ge=1)] = 45.0
+    held_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 10_000
+    lane_requests_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 2_000
+    lane_bytes_max: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] = 32 * 1024 * 1024
+    retry_first_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 1.0
+    retry_factor: Annotated[Number, Field(ge=1, le=1_000)] = 2.0
+    retry_max_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 60.0
+    drain_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 30.0
+    stuck_after_s: Annotated[Number, Field(ge=1, le=DAY_S)] = 45.0
     prompt_secret_env: str | None = None
 
 
@@ -101,13 +111,13 @@ class IdSettings(Section):
     ledger keeps nothing for longer than 7 days.
     """
 
-    remember_s: Annotated[float, Field(ge=60, le=604_800)] = 86_400.0
+    remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 86_400.0
 
 
 class TelemetrySettings(Section):
     """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there."""
 
-    otlp_endpoint: str | None = None  # by default what OTEL_EXPORTER_OTLP_ENDPOINT says
+    otlp_endpoint: Text | None = None  # by default what OTEL_EXPORTER_OTLP_ENDPOINT says
 
 
 class Settings(Section):
@@ -192,7 +202,8 @@ def _complaint(error: ValidationError, tables: dict[str, Any], file: Path) -> st
         fault += f"; did you mean `{unknown.meant}`?" if unknown.meant else "."
     else:
         first = problems_of(error, tables)[0]
-        place, fault = first.path.lstrip("/").replace("/", "."), f": {first.expected}."
+        expected = first.expected.removeprefix("Value error, ")
+        place, fault = first.path.lstrip("/").replace("/", "."), f": {expected}."
     variable = VARIABLE_PREFIX + place.upper().replace(".", "__")
     return f"Setting `{place}`{fault} Correct it in {file} or in the variable {variable}."
 
@@ -237,4 +248,4 @@ def _override(tables: dict[str, Any], variable: str, text: str) -> None:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
             raise SetUpError(f"The variable {variable} names a table where the file has a value.")
-    table[parts[-1]] = text
+    table[parts[-1]] = VariableText(text)
