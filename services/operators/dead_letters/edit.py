@@ -9,7 +9,7 @@ from answerbus import json_text
 from answerbus.dead_letter import PatchOperation
 from answerbus.limits import KIB
 from answerbus.problems import problems_of
-from services.operators.dead_letters.patch import EditFault, patched
+from services.operators.dead_letters.patch import EditFault, patched, same
 
 OPERATIONS_MAX = 100  # of one dead letter
 EDIT_BYTES_MAX = 256 * KIB  # of one dead letter's, since its Replayed keeps them
@@ -17,7 +17,6 @@ EDITS_BYTES_MAX = 32 * KIB * KIB
 PROTECTED = ("kind", "request_id", "workflow_id", "replay", "resumed")
 """The request's id and workflow stay: a request of another workflow is another request."""
 
-_ABSENT = object()
 _VALUED = frozenset({"add", "replace", "test"})
 _ALL: TypeAdapter[tuple[PatchOperation, ...]] = TypeAdapter(tuple[PatchOperation, ...])
 _EACH: TypeAdapter[dict[str, tuple[PatchOperation, ...]]] = TypeAdapter(
@@ -72,7 +71,8 @@ def edited(
     if not isinstance(found, dict):
         return EditFault("what is left is no JSON object")
     for name in PROTECTED:
-        if found.get(name, _ABSENT) != request.get(name, _ABSENT):
+        is_kept = (name in found) == (name in request)
+        if not is_kept or not same(found.get(name), request.get(name)):
             return EditFault(f"`{name}` may not be edited: publish a new request instead")
     return found
 

@@ -38,11 +38,24 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
     return document
 
 
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Equal as JSON: 1 equals 1.0, and neither equals true."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+        case list(), list():
+            return len(one) == len(other) and all(map(same, one, other))
+        case (bool(), _) | (_, bool()):
+            return one is other
+        case _:
+            return one == other
+
+
 def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
     path = _tokens(operation.path)
     match operation.op:
         case "test":
-            if not _same(_at(document, path), operation.value):
+            if not same(_at(document, path), operation.value):
                 raise _Misfit("the value is another one")
             return document
         case "remove":
@@ -147,19 +160,6 @@ def _removed(container: JsonValue, token: str) -> JsonValue:
             return [*container[:index], *container[index + 1 :]]
         case _:
             raise _Misfit(f"there is no {token!r}")
-
-
-def _same(one: JsonValue, other: JsonValue) -> bool:
-    """Equal as JSON: 1 equals 1.0, and neither equals true."""
-    match one, other:
-        case dict(), dict():
-            return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
-        case list(), list():
-            return len(one) == len(other) and all(map(_same, one, other))
-        case (bool(), _) | (_, bool()):
-            return one is other
-        case _:
-            return one == other
 
 
 def _bounded(document: JsonValue) -> JsonValue:

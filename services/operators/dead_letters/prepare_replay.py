@@ -17,7 +17,7 @@ from answerbus.resumed_run import ResumedRun
 from answerbus.wire import clip
 from services.operators.dead_letters.edit import Edits, edited, replacing
 from services.operators.dead_letters.past_run import NO_PAST, PastRun
-from services.operators.dead_letters.patch import EditFault
+from services.operators.dead_letters.patch import EditFault, same
 from services.operators.dead_letters.shortening import shortened
 from services.operators.explain import problem_text
 
@@ -158,7 +158,7 @@ def _edited(
     if request.resumed and _agent_name(after) != _agent_name(before):
         message = "Another agent cannot go on with these steps: --restart starts over"
         return Rejection("edit", message)
-    round_, is_edited = letter.round + 1, after != before
+    round_, is_edited = letter.round + 1, not same(after, before)
     replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
     body = {**after, "request_id": _id(request, f".replay.{round_}")}
     return _prepared(body, replay, operations, order, at)
