@@ -13,6 +13,7 @@ from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
+    DecodedAnswer,
     ResolvedSchema,
     WireSchema,
 )
@@ -54,7 +55,15 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
     may_nest = _may_nest(raw)
     if may_nest and nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
         return _TOO_DEEP
-    decoded = wire.read(parsed.value)
+    checked = _checked(wire.read(parsed.value), resolved, may_nest=may_nest)
+    if isinstance(checked, failure.Invalid) and wire.read_otherwise is not None:
+        otherwise = _checked(wire.read_otherwise(parsed.value), resolved, may_nest=may_nest)
+        return otherwise if isinstance(otherwise, Accepted | AcceptedStep) else checked
+    return checked
+
+
+def _checked(decoded: DecodedAnswer, resolved: ResolvedSchema, *, may_nest: bool) -> Checked:
+    """What one meaning of an answer came to."""
     answer = decoded.answer
     if isinstance(answer, failure.Invalid):
         return _unquoted(answer) if resolved.hides_some else answer

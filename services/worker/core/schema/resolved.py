@@ -133,14 +133,16 @@ class WireSchema:
 
     `schema` goes to the provider (None where it takes none: plain text, or `prompted`, which puts
     it into `instructions`). `shown` is what a model sees in its prompt, if not `schema` itself.
-    `read` undoes what compiling did to an answer's shape. `notes` list each rule that the provider
-    will not enforce.
+    `read` undoes what compiling did to an answer's shape. `read_otherwise` is the other meaning of
+    what was written, where null and "left out" are written alike. `notes` list each rule that the
+    provider will not enforce.
     """
 
     dialect: str
     name: str
     schema: JsonObject | None
     read: Callable[[JsonValue], DecodedAnswer] = as_written
+    read_otherwise: Callable[[JsonValue], DecodedAnswer] | None = None
     shown: JsonObject | None = None
     notes: tuple[str, ...] = ()
     instructions: str = ""

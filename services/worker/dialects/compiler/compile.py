@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -45,11 +46,16 @@ class Compiled:
         """The answer that was written as `value`."""
         return self.read(value).answer
 
-    def read(self, value: JsonValue) -> DecodedAnswer:
-        """The same, and what was dropped of it."""
+    @property
+    def may_mean_two(self) -> bool:
+        """Whether null and "left out" are written alike."""
+        return not (self.is_verbatim or self.keeps_null)
+
+    def read(self, value: JsonValue, *, otherwise: bool = False) -> DecodedAnswer:
+        """The same, and what was dropped of it; or the other meaning, if there may be two."""
         if self.is_verbatim:
             return DecodedAnswer(value)
-        decoded = decode(self.shapes, value)
+        decoded = decode(self.shapes, value, otherwise=otherwise)
         read = decoded.answer
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
             return decoded
@@ -111,6 +117,7 @@ def compile_resolved(
         schema=compiled.schema,
         shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
         read=compiled.read,
+        read_otherwise=partial(compiled.read, otherwise=True) if compiled.may_mean_two else None,
         notes=compiled.notes,
         instructions=instructions(compiled.lost),
     )

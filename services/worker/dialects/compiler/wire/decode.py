@@ -1,6 +1,6 @@
 """Turns an answer as it was written on the wire into an answer to the resolved schema."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -29,13 +29,16 @@ from services.worker.dialects.compiler.wire.match_branch import BranchMatcher
 _Path = tuple[str | int, ...]
 
 
-def decode(shapes: Shapes, value: JsonValue) -> DecodedAnswer:
+def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> DecodedAnswer:
     """The answer that was meant.
+
+    An optional member that may be null has one way to be written for null and "left out". It is
+    null where it was written, and left out where it was not; `otherwise` it is the other way.
 
     What is not as the wire schema says stays as it is: to find its faults is the validator's
     part. Only text that should be JSON and is not is a fault here.
     """
-    decoder = _Decoder(shapes)
+    decoder = _Decoder(shapes, otherwise=otherwise)
     try:
         decoded = decoder.read(shapes.root, value, ())
     except TooComplexError as error:
@@ -48,10 +51,11 @@ def decode(shapes: Shapes, value: JsonValue) -> DecodedAnswer:
 
 
 class _Decoder:
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, *, otherwise: bool) -> None:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self._shapes = shapes
+        self._otherwise = otherwise
         self._fitting = BranchMatcher(shapes)
 
     def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
@@ -97,6 +101,8 @@ class _Decoder:
             if name == shape.rest or self._is_left_out(member, wire):
                 continue
             read[name] = self.read(member.shape, wire, (*path, name)) if member else wire
+        if self._otherwise and shape.may_omit:
+            read |= dict.fromkeys(self._left_out(shape, value))
         if shape.rest is not None:
             self._unpack_rest(read, value.get(shape.rest), members, (*path, shape.rest))
         return read
@@ -105,7 +111,14 @@ class _Decoder:
         """Null says "left out" where it cannot be an answer itself."""
         if wire is not None or member is None or not member.optional:
             return False
-        return not self._shapes.accepts_null(member.shape)
+        return self._otherwise or not self._shapes.accepts_null(member.shape)
+
+    def _left_out(self, shape: Object, value: JsonObject) -> Iterator[str]:
+        """The optional members that may be null and were not written."""
+        for member in shape.members:
+            is_written = member.name in value or not member.optional
+            if not is_written and self._shapes.accepts_null(member.shape):
+                yield member.name
 
     def _unpack_rest(
         self, read: JsonObject, text: JsonValue, members: Mapping[str, Member], path: _Path
