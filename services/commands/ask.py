@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from services.command_line import AsJson, Config
-from services.commands.waiting import RUN_WAIT_S_DEFAULT, WAIT_S_DEFAULT
+from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 
 if TYPE_CHECKING:
     from services.commands.asking import How
@@ -87,7 +87,7 @@ Timeout = Annotated[
     typer.Option(
         min=0,
         help=f"How many seconds to wait for the outcome. [default: {WAIT_S_DEFAULT:g}, "
-        f"for a run {RUN_WAIT_S_DEFAULT:g}]",
+        f"for a run {RUN_WAIT_DEFAULT}]",
     ),
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]

@@ -12,6 +12,7 @@ import typer
 
 from answerbus.client import NoAnswerYet, uuid7
 from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.client.timeout import timeout_s_default
 from answerbus.event import Terminal
 from answerbus.outcome import Result
 from answerbus.registry import Registry
@@ -23,7 +24,6 @@ from services.commands.ask_request import AskArguments, request_of_arguments, re
 from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
-from services.commands.waiting import RUN_WAIT_S_DEFAULT, WAIT_S_DEFAULT
 from services.escaping import json_line, plain, plain_json
 from services.settings import KafkaSettings, from_environment
 
@@ -47,7 +47,7 @@ def ask_once(
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
     waiting = _follow if how == "follow" else _wait
-    wait_s = _wait_s(prepared) if timeout_s is None else timeout_s
+    wait_s = timeout_s_default(prepared) if timeout_s is None else timeout_s
     terminal = asyncio.run(waiting(settings, registry, prepared, wait_s, as_json=as_json))
     if how == "follow" and as_json:
         pass  # its line was the last one
@@ -117,10 +117,6 @@ async def _follow(
                 return await follow_to_end(client, request, timeout_s, view.show)
     except NoAnswerYet:
         raise _no_answer(request, timeout_s) from None
-
-
-def _wait_s(request: Request) -> float:
-    return RUN_WAIT_S_DEFAULT if request.agent else WAIT_S_DEFAULT
 
 
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from services.command_line import AsJson, Config
-from services.commands.waiting import RUN_WAIT_S_DEFAULT
+from services.commands.waiting import RUN_WAIT_DEFAULT
 
 ATTEMPTS_DEFAULT = 1_000  # a workflow has one budget, and a conversation many turns
 
@@ -18,7 +18,12 @@ Workflow = Annotated[
 ]
 Profile = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
 Attempts = Annotated[int, typer.Option(min=1, help="The budget of all turns, in attempts.")]
-Timeout = Annotated[float, typer.Option(min=0, help="How many seconds to wait for each turn.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help=f"How many seconds to wait for each turn. [default: {RUN_WAIT_DEFAULT}]"
+    ),
+]
 
 
 def chat(
@@ -27,7 +32,7 @@ def chat(
     workflow: Workflow = None,
     profile: Profile = None,
     attempts: Attempts = ATTEMPTS_DEFAULT,
-    timeout: Timeout = RUN_WAIT_S_DEFAULT,
+    timeout: Timeout = None,
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:

@@ -15,6 +15,7 @@ from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.client import Client, NoAnswerYet, uuid7
 from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.client.timeout import timeout_s_default
 from answerbus.event import Terminal
 from answerbus.limits import KIB, MESSAGES_MAX
 from answerbus.outcome import Result
@@ -83,7 +84,7 @@ class Chat:
             size -= len(self.messages.pop(0).content.encode())
 
 
-def converse(chat: Chat, config: Path | None, timeout_s: float, *, as_json: bool) -> bool:
+def converse(chat: Chat, config: Path | None, timeout_s: float | None, *, as_json: bool) -> bool:
     """Until the input ends; whether each turn had an answer. Raises SetUpError, BusUnavailable."""
     client = client_of(from_environment(config).kafka)
     stderr().print(f"Workflow {chat.workflow_id}. Ctrl-D ends the conversation.", style="dim")
@@ -100,18 +101,21 @@ def converse(chat: Chat, config: Path | None, timeout_s: float, *, as_json: bool
             runner.run(client.__aexit__())
 
 
-async def _turn(client: Client, chat: Chat, text: str, timeout_s: float, *, as_json: bool) -> bool:
+async def _turn(
+    client: Client, chat: Chat, text: str, timeout_s: float | None, *, as_json: bool
+) -> bool:
     request = chat.turn(text, new_id())
+    wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
     terminal: Terminal | None = None
     try:
         if as_json:
-            terminal = await follow_to_end(client, request, timeout_s, show_json)
+            terminal = await follow_to_end(client, request, wait_s, show_json)
         else:
             with RunView(stderr(), request) as view:
-                terminal = await follow_to_end(client, request, timeout_s, view.show)
+                terminal = await follow_to_end(client, request, wait_s, view.show)
             show(terminal, stdout(), stderr())
     except NoAnswerYet:
-        message = f"No answer within {timeout_s:g} s; request {request.request_id} goes on."
+        message = f"No answer within {wait_s:g} s; request {request.request_id} goes on."
         stderr().print(message, style="yellow", markup=False)
     return chat.take(terminal)
 

@@ -1,4 +1,4 @@
-"""The default waiting time of commands for an outcome."""
+"""The default waiting time of commands for an outcome: that of the client, in words."""
 
 WAIT_S_DEFAULT = 120.0
-RUN_WAIT_S_DEFAULT = 600.0  # a run asks a model several times, and waits for tools
+RUN_WAIT_DEFAULT = "until 60 s after its deadline"  # it may wait for tools and for people

@@ -1,6 +1,7 @@
 """What a client does with open requests, on a FakeClient: ask an agent, follow, cancel, approve."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from answerbus.client import BusUnavailable, NoAnswerYet, SyncClient
 from answerbus.client.connection import request_record
 from answerbus.client.follow import StepEvent
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
-from answerbus.client.testing import Asked, FakeClient, answered, dead_letter, kafka_away
+from answerbus.client.testing import Asked, FakeClient, answered, dead_letter, kafka_away, silence
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import DeadLetter, UnknownAgent
 from answerbus.envelope import decode, encode
@@ -53,6 +54,31 @@ async def a_run(fake: FakeClient) -> None:
     fake.deliver_step(approval_requested())
     fake.prepare(answered("It was shipped."))
     await fake.publish(text_request(agent=AgentRef(name="support")))
+
+
+@pytest.mark.parametrize(
+    ("given", "waited_s"),
+    [
+        ({}, "120.0"),
+        ({"agent": "support"}, "3660.0"),
+        ({"agent": "support", "ttl_s": 7_200}, "7260.0"),
+        ({"agent": "support", "timeout_s": 5.0}, "5.0"),
+        ({"agent": "support", "timeout_s": None}, "None"),
+    ],
+)
+async def test_a_run_is_waited_for_until_its_deadline(given: Any, waited_s: str) -> None:
+    fake = FakeClient()
+    fake.prepare(silence())
+    with pytest.raises(NoAnswerYet, match=rf"no outcome within {re.escape(waited_s)} s"):
+        await fake.ask("Where is order 4711?", workflow_id="w", **given)
+
+
+def test_a_program_without_asyncio_waits_as_long() -> None:
+    fake = FakeClient()
+    fake.prepare(silence())
+    run = text_request(agent=AgentRef(name="support"))
+    with SyncClient(over=fake) as client, pytest.raises(NoAnswerYet, match=r"within 3660\.0 s"):
+        client.ask_request(run)
 
 
 async def test_an_agent_is_asked_by_its_name_and_its_budget_is_its_own() -> None:

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from answerbus.client import BusUnavailable
-from answerbus.client.client import TIMEOUT_S_DEFAULT
+from answerbus.client.timeout import OUTCOME_DELAY_S_MAX, TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
-from services.commands.waiting import WAIT_S_DEFAULT
+from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 from services.settings import SetUpError
 from tests.plugins.installing import write_plugin
 
@@ -191,6 +191,7 @@ def test_the_list_of_commands_says_what_each_says_itself(name: str) -> None:
 
 def test_ask_waits_as_long_as_the_client_does() -> None:
     assert WAIT_S_DEFAULT == TIMEOUT_S_DEFAULT
+    assert f"{OUTCOME_DELAY_S_MAX:g} s after its deadline" in RUN_WAIT_DEFAULT
 
 
 def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from answerbus.client.open_requests import OpenRequests
 from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
+from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout, timeout_s_of
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
 from answerbus.registry import Registry
@@ -26,8 +27,6 @@ from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS, To
 from answerbus.trace import Trace
 
 AnswerT = TypeVar("AnswerT")
-
-TIMEOUT_S_DEFAULT = 120.0
 
 
 class Client(OpenRequests):
@@ -69,7 +68,7 @@ class Client(OpenRequests):
         *,
         workflow_id: str,
         response_model: TypeForm[AnswerT],
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
@@ -81,7 +80,7 @@ class Client(OpenRequests):
         instructions: str,
         *,
         workflow_id: str,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
@@ -93,13 +92,14 @@ class Client(OpenRequests):
         *,
         workflow_id: str,
         response_model: TypeForm[Any] = str,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedTerminal[Any]":
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
+        Without `timeout_s` it waits 120 s, and for a run until 60 s after its deadline (`ttl_s`).
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
         `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called
@@ -109,19 +109,22 @@ class Client(OpenRequests):
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
-        terminal = await self._connection.ask(request, timeout_s, trace, on_progress)
+        terminal = await self.ask_request(
+            request, timeout_s=timeout_s, trace=trace, on_progress=on_progress
+        )
         return self._read(answers, terminal)
 
     async def ask_request(
         self,
         request: Request,
         *,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
     ) -> "TypedTerminal[JsonValue]":
         """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
-        return await self._connection.ask(request, timeout_s, trace, on_progress)
+        seconds = timeout_s_of(timeout_s, request)
+        return await self._connection.ask(request, seconds, trace, on_progress)
 
     async def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
         """Publish, and wait for no more than the broker; raises ValueError if it is too large.

@@ -10,11 +10,12 @@ from typing_extensions import TypeForm, Unpack
 
 from answerbus.client.answer_type import TypedTerminal
 from answerbus.client.ask_options import AskOptions
-from answerbus.client.client import TIMEOUT_S_DEFAULT, Client
+from answerbus.client.client import Client
 from answerbus.client.loop_thread import LoopThread
 from answerbus.client.progress import Progress, Published, Tell
 from answerbus.client.sync_open_requests import SyncOpenRequests
 from answerbus.client.sync_subscription import SyncSubscription
+from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout
 from answerbus.dead_letter import DeadLetter
 from answerbus.registry import Registry
 from answerbus.request import Request
@@ -89,7 +90,7 @@ class SyncClient(SyncOpenRequests):
         *,
         workflow_id: str,
         response_model: TypeForm[AnswerT],
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
@@ -101,7 +102,7 @@ class SyncClient(SyncOpenRequests):
         instructions: str,
         *,
         workflow_id: str,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
@@ -120,7 +121,7 @@ class SyncClient(SyncOpenRequests):
         self,
         request: Request,
         *,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
     ) -> "TypedTerminal[JsonValue]":
