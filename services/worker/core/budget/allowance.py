@@ -36,8 +36,8 @@ class Allowance:
     """What bounds a spend beside the limit of its account.
 
     `floor` is left to runs that wait for children, so that each can end. `caps` are those of the
-    child that spends, and of those above it. `may_wait`: no run waits for what spends, so that it
-    may wait until a run has ended and gives its floor back.
+    child that spends, and of those above it. `may_wait`: no run waits for what spends, nor
+    for a floor that it keeps, so that it may wait until a run has ended and gives its floor back.
     """
 
     floor: Charged = NOTHING_KEPT

@@ -44,8 +44,9 @@ class LaneState(RecordedLane):
         if isinstance(spend, Reserved):
             self.queue.wait_for_funds(ticket, now)
             return spend
-        if isinstance(spend, Spend) and ticket.run:
-            self.queue.children.keep(ticket, floor=plan.may_go_on)
+        if ticket.run:  # a run that may not spend ends, and needs its floor no more
+            is_spent = isinstance(spend, Spend)
+            self.queue.children.keep(ticket, floor=is_spent and plan.may_go_on)
         self.queue.fund(ticket.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend

@@ -110,7 +110,8 @@ class OpenChildren:
             if parent and parent.cap is not None:
                 caps.append(self._cap(one, parent.cap, account, ticket))
             one, above = above, self.parent_of(above)
-        return Allowance(_sum(floors), tuple(caps), may_wait=self.parent_of(ticket) is None)
+        may_wait = self.parent_of(ticket) is None and not ticket.keeps_floor
+        return Allowance(_sum(floors), tuple(caps), may_wait=may_wait)
 
     def attempts_left(self, ticket: Ticket, account: Account) -> int:
         """How many a request may still make, if those in flight come to nothing."""

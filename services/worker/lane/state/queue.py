@@ -23,7 +23,8 @@ class Queue:
     A workflow's ordered tickets form a chain of which only the head may run, also while it waits
     for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
     a profile that is slow or away starves the others. A ticket whose account has nothing left but
-    what calls in flight may give back waits for that, and with it all others of the account.
+    what calls in flight may give back waits for that, and with it all others of the account but
+    runs that keep their floor: others may wait for these.
     `excess` are the requests beyond `workflow_share_max` of their workflow. Children stand outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
@@ -81,7 +82,7 @@ class Queue:
         while ticket := self._scheduler.take(most):
             if ticket in self._funded:
                 self._funded.discard(ticket)
-            elif ticket.request.account_id in self._unfunded:
+            elif ticket.request.account_id in self._unfunded and not ticket.keeps_floor:
                 self._wait_for_funds(ticket)  # behind those that found out
                 continue
             return ticket
@@ -230,7 +231,11 @@ class Queue:
     def _wait_for_funds(self, ticket: Ticket) -> None:
         self._scheduler.stop(ticket)
         ticket.stage = Stage.UNFUNDED
-        self._unfunded.setdefault(ticket.request.account_id, deque()).append(ticket)
+        waiting = self._unfunded.setdefault(ticket.request.account_id, deque())
+        if ticket.keeps_floor:
+            waiting.appendleft(ticket)
+        else:
+            waiting.append(ticket)
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None

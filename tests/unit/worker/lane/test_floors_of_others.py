@@ -4,7 +4,7 @@ from typing import Any
 
 from services.worker.core.attempt.reply import Throttled
 from tests.unit.worker.core.run_builders import actions, call, says
-from tests.unit.worker.lane.run_checks import finished
+from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, terminals, until
@@ -42,5 +42,38 @@ def test_a_run_keeps_its_floor_while_its_last_call_was_not_counted() -> None:
         await finished(stage)
 
         assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
+
+    run(main())
+
+
+def test_a_run_does_not_wait_behind_those_that_wait_for_what_it_keeps() -> None:
+    async def main() -> None:
+        slow = [(5.0, {"kind": "ok", "value": "done"})]
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
+        await stage.worker.open()
+        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+        stage.publish("r-1", **several)
+        await until(lambda: bool(stage.tools.ran))
+        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+        await finished(stage, limit_s=60.0)
+
+        assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
+
+    run(main())
+
+
+def test_runs_that_keep_too_little_for_their_next_step_do_not_wait_for_each_other() -> None:
+    async def main() -> None:
+        long = [(1.0, {"kind": "ok", "value": "x" * 18_000})]
+        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: long)
+        await stage.worker.open()
+        limit = {"attempts": 9, "tokens": 20_000}
+        stage.publish("r-1", "r-2", budget=limit, policy={"ordering": "none"})
+        await finished(stage, limit_s=60.0)
+
+        ended = terminals(stage.broker)
+        assert sorted(ended.values()) == ["dead_letter", "result"]
+        (letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
+        assert cause(stage, letter) == "budget_exhausted"
 
     run(main())

@@ -198,6 +198,25 @@ def test_who_has_no_funds_waits_with_all_of_its_account_until_something_is_settl
     assert (taken(queue), queue._unfunded) == ([], {})
 
 
+def test_a_run_that_keeps_its_floor_waits_behind_none_that_has_none() -> None:
+    queue = Queue()
+    for name in ("poor-0", "poor-1", "keeps"):
+        queue.put(ticket(name, "poor", **UNORDERED))
+    poor = [queue.take(), queue.take()]
+    queue.tickets["keeps"].keeps_floor = True
+    for one in poor:
+        assert one is not None
+        queue.wait_for_funds(one, after(0))
+
+    (keeps,) = taken(queue)
+    assert keeps.request.request_id == "keeps", "what it needs is kept for it"
+    queue.wait_for_funds(keeps, after(0))
+    queue.fund("poor")
+    assert ids(taken(queue)) == ["keeps"], "before those that wait for what it keeps"
+    queue.fund("poor")
+    assert ids(taken(queue)) == ["poor-0"]
+
+
 def test_the_largest_workflow_is_known_and_what_is_beyond_a_crowd() -> None:
     queue = Queue(workflow_share_max=3)
     for number in range(5):
