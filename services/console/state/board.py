@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
+from services.console.state.last_steps import STEP, LastSteps
 from services.console.state.minute import (
     OUTCOMES,
     ContractCounts,
@@ -41,7 +42,7 @@ ACCOUNTS_MAX = 20_000  # whose spend so far is remembered, to know what one outc
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
 AWAY = frozenset({"unavailable", "timed_out"})
-_ANSWERED = {"result", "unvalidated_result", "refusal"}
+_ANSWERED = {"result", "unvalidated_result", "refusal", STEP}
 _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
 
 
@@ -77,6 +78,7 @@ class Board:
     def __init__(self) -> None:
         self.schema_labels = SchemaLabels()
         self.waits = Waiting()
+        self._steps = LastSteps()
         self._minutes: dict[int, Minute] = {}
         self._newest = 0
         self._sums: dict[tuple[int, int], Minute] = {}
@@ -175,7 +177,7 @@ class Board:
     def _attempt(self, event: AttemptSummary, minute: Minute, at_ms: int) -> None:
         pair = (event.schema_digest or NONE, event.model.model if event.model else NONE)
         spent = _of(minute.spend, self._spenders.admitted(pair), SpendCounts)
-        micro_usd, is_repair = event.usage.micro_usd or 0, event.attempt > 1
+        micro_usd, is_repair = event.usage.micro_usd or 0, self._steps.is_repair(event)
         spent.calls += 1
         spent.tokens += event.usage.tokens
         spent.micro_usd += micro_usd
@@ -231,7 +233,8 @@ def _count_answer(counts: ContractCounts, event: AnswerSummary) -> None:
         case UnvalidatedResultSummary():
             counts.unvalidated += 1
         case _:
-            is_first = (event.attempt or 1) == 1
+            steps = event.run.steps if event.run else 0
+            is_first = (event.attempt or 1) <= steps + 1
             counts.first_try += is_first
             counts.mended += not is_first
     if event.took_ms is not None:

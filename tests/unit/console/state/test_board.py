@@ -194,3 +194,33 @@ def test_sums_of_the_past_are_remembered_until_a_record_of_the_past_comes() -> N
     assert counted() == [1, 0, 0, 2]
     board.take(summarize(stored("result/dep_bump", old_ms)))
     assert counted() == [2, 0, 0, 2]
+
+
+def test_a_step_of_a_run_is_an_answer_and_the_call_after_it_no_repair() -> None:
+    calls = [
+        stored("attempt/step", request_id="run-1", attempt=1),
+        stored("attempt/step", request_id="run-1", attempt=2),
+        stored("attempt/retry", request_id="run-1", attempt=3),
+        stored("attempt/result", request_id="run-1", attempt=4),
+    ]
+    board = board_of(*calls)
+    total = board.window(NOON_MS, 1, 1).total
+    profile = total.profiles["default"]
+
+    assert (profile.made, profile.answered) == (4, 4)
+    assert sum(spent.repairs for spent in total.spend.values()) == 1
+
+
+def test_a_profile_that_answers_with_steps_alone_is_healthy() -> None:
+    steps = [stored("attempt/step", request_id=f"run-{n}", attempt=1) for n in range(5)]
+
+    assert board_of(*steps).unhealthy(NOON_MS) == ()
+
+
+@pytest.mark.parametrize(("attempt", "is_first"), [(1, True), (3, True), (4, False)])
+def test_a_run_of_two_steps_is_mended_by_a_fourth_call(attempt: int, *, is_first: bool) -> None:
+    run = body_of("result/of_run")["run"] | {"steps": 2}
+    board = board_of(stored("result/of_run", attempt=attempt, run=run))
+    (counts,) = board.window(NOON_MS, 1, 1).total.contracts.values()
+
+    assert (counts.first_try, counts.mended) == (int(is_first), int(not is_first))
