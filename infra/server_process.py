@@ -116,9 +116,9 @@ class ServerProcess:
         deadline = time.monotonic() + limit_s
         while not ready():
             if not self.running:
-                raise SetupError(self._complaint("ended before it was ready"))
+                raise SetupError(self._failure_text("ended before it was ready"))
             if time.monotonic() > deadline:
-                raise SetupError(self._complaint(f"was not ready after {limit_s:.0f} s"))
+                raise SetupError(self._failure_text(f"was not ready after {limit_s:.0f} s"))
             time.sleep(_POLL_S)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -126,7 +126,7 @@ class ServerProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def _complaint(self, what: str) -> str:
+    def _failure_text(self, what: str) -> str:
         code = self.child.poll() if self.child is not None else None
         ended = "" if code is None else f" with code {code}"
         name = self.log.stem

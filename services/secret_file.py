@@ -24,7 +24,7 @@ class SecretFile:
         self._seen: tuple[int, ...] = ()
         self.read_anew()
         if not self.values:
-            raise UnreadableSecret(_trouble(path))
+            raise UnreadableSecret(_read_error(path))
 
     @property
     def value(self) -> str:
@@ -59,7 +59,7 @@ def _content(path: Path) -> str | None:
         return None
 
 
-def _trouble(path: Path) -> str:
+def _read_error(path: Path) -> str:
     try:
         is_empty = not path.read_bytes().strip(b"\r\n")
     except OSError as error:

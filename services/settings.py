@@ -185,7 +185,7 @@ def load(path: Path | None, variables: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(tables)
     except ValidationError as error:
-        raise SetUpError(_complaint(error, tables, path or FILE_DEFAULT)) from None
+        raise SetUpError(_setting_error(error, tables, path or FILE_DEFAULT)) from None
 
 
 def file_of(path: Path | None) -> Path:
@@ -194,7 +194,7 @@ def file_of(path: Path | None) -> Path:
     return FILE_OF_TRIAL if is_trial else path or FILE_DEFAULT
 
 
-def _complaint(error: ValidationError, tables: dict[str, Any], file: Path) -> str:
+def _setting_error(error: ValidationError, tables: dict[str, Any], file: Path) -> str:
     """One fault: an unknown name first, since a missing one may be that one misspelt."""
     unknown = first_unknown(error, Settings)
     if unknown:

@@ -12,7 +12,7 @@ Schema = dict[str, Any]
 _BINDING = "0.5.0"  # of AsyncAPI's words for Kafka
 _TEXT: Schema = {"type": "string"}
 _WITH_CONTRACT = frozenset({"request", "result", "unvalidated_result", "refusal", "retry_request"})
-_BY_ANYBODY = frozenset(
+_BY_ANY_CLIENT = frozenset(
     {"request", "tool_result", "tool_progress", "toolset", "approval", "cancel"}
 )
 _WITH_VARIANT = frozenset({"result", "refusal"})
@@ -187,5 +187,5 @@ def _headers(kind: str) -> Schema:
     return {
         "type": "object",
         "properties": required | optional,
-        "required": [] if kind in _BY_ANYBODY else list(required),
+        "required": [] if kind in _BY_ANY_CLIENT else list(required),
     }

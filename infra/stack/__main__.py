@@ -40,7 +40,7 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
         with TerminalReport(Console(stderr=True, highlight=False)) as report:
             stack = start_stack(place, report.say, report)
     except SetupError as error:
-        console.print(_told(error, kafka_port), style="red", markup=False)
+        console.print(_advice(error, kafka_port), style="red", markup=False)
         raise typer.Exit(1) from None
     _show(stack)
     console.print(
@@ -80,7 +80,7 @@ def status() -> None:
         raise typer.Exit(1)
 
 
-def _told(error: SetupError, kafka_port: int) -> str:
+def _advice(error: SetupError, kafka_port: int) -> str:
     if not isinstance(error, PortTakenError):
         return str(error)
     which = "KAFKA_PORT" if error.port == kafka_port else "MODEL_PORT"

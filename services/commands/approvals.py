@@ -102,7 +102,7 @@ def _decide(
         effect = applied and applied.effect
         typer.echo(json_lines({"call_id": requested.call_id, "effect": effect, **place}))
     else:
-        stdout().print(plain_line(_said(requested, applied)), markup=False)
+        stdout().print(plain_line(_effect_text(requested, applied)), markup=False)
     if applied is None or applied.effect != decision:
         raise typer.Exit(EXIT_NOT_DONE)
 
@@ -114,7 +114,7 @@ def _show(requested: ApprovalRequested) -> None:
     console.print(json_shown(requested.args))
 
 
-def _said(requested: ApprovalRequested, applied: ControlApplied | None) -> str:
+def _effect_text(requested: ApprovalRequested, applied: ControlApplied | None) -> str:
     if applied is None:
         return not_read(f"The decision about {requested.call_id}", requested.workflow_id)
     match applied.effect:

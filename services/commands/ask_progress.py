@@ -40,7 +40,7 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
     with Progress(*columns, console=console, transient=True) as progress:
         row = progress.add_task(QUEUED)
         in_place = asyncio.Event()
-        teller = asyncio.create_task(
+        progress_task = asyncio.create_task(
             _tell(bus, request, in_place, lambda text: progress.update(row, description=text))
         )
         try:
@@ -48,9 +48,9 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
                 await asyncio.wait_for(in_place.wait(), IN_PLACE_S_MAX)
             yield
         finally:
-            teller.cancel()
+            progress_task.cancel()
             with suppress(asyncio.CancelledError, BusUnavailable):  # it only ever told of progress
-                await teller
+                await progress_task
 
 
 async def _tell(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:

@@ -23,7 +23,7 @@ from services.run_gaps import RunGaps
 
 PRIVATE = (LEDGER, RETRIES)
 OF_RUNS = (RUNS,)  # not every deployment has agents
-_Said = LedgerRecord | RetryRequest | RunsRecord | Fault
+_Content = LedgerRecord | RetryRequest | RunsRecord | Fault
 _SHUT = "other lanes differ, and this one stays shut"
 _CLOSED = "a later copy would be worked on again"
 
@@ -63,7 +63,7 @@ class LaneContents:
         if stored.fault is not None:
             self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
             return
-        event = _said(stored, stored.value)
+        event = _content(stored, stored.value)
         self._number(stored, event)
         match event:
             case Fault():
@@ -87,7 +87,7 @@ class LaneContents:
         if stored.topic is LEDGER and stored.key == LANE_KEY.encode():
             self._records.end()
 
-    def _number(self, stored: Stored, event: _Said) -> None:
+    def _number(self, stored: Stored, event: _Content) -> None:
         gaps = self._gaps_of(stored.topic)
         match event:
             case Fault() if gaps:
@@ -120,7 +120,7 @@ class LaneContents:
             )
 
 
-def _said(stored: Stored, value: bytes) -> _Said:
+def _content(stored: Stored, value: bytes) -> _Content:
     return runs_event(value) if stored.topic is RUNS else private_event(stored.topic, value)
 
 

@@ -67,7 +67,7 @@ def apply(
     table = Table("topic", "partitions", "would do" if dry_run else "done")
     for step in steps:
         count = str(step.topic.partitions or settings.partitions)
-        table.add_row(step.topic.full_name(settings.topic_prefix), count, _said(step))
+        table.add_row(step.topic.full_name(settings.topic_prefix), count, _step_text(step))
     stdout().print(table)
 
 
@@ -153,7 +153,7 @@ async def applied(
         return steps
 
 
-def _said(step: Step) -> str:
+def _step_text(step: Step) -> str:
     match step:
         case Create():
             return "[green]create[/]"

@@ -62,14 +62,14 @@ class Repeats:
 
     def __init__(self, *, is_on: bool) -> None:
         self._is_on = is_on
-        self._said = deque[object](maxlen=_PERIOD_MAX)
+        self._shown = deque[object](maxlen=_PERIOD_MAX)
         self.count = 0
 
     def is_new(self, entry: object) -> bool:
         """Whether this is to be shown."""
-        if self._is_on and entry in self._said:
+        if self._is_on and entry in self._shown:
             return False
-        self._said.append(entry)
+        self._shown.append(entry)
         return True
 
     def take(self) -> int:

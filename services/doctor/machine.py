@@ -16,14 +16,14 @@ FILES_BESIDE_CALLS = 200  # connections to brokers, logs, libraries
 
 def libraries() -> Finding:
     """Whether what is installed is what we were built against."""
-    faults = [fault for name in DISTRIBUTIONS for fault in _unmet(name)]
+    faults = [fault for name in DISTRIBUTIONS for fault in _missing_dependencies(name)]
     if faults:
         return Finding("libraries", "wrong", f"{'; '.join(faults)}: install answerbus anew")
     message = ", ".join(f"{name} {version(name)}" for name in SHOWN)
     return Finding("libraries", "ok", f"as required ({message})")
 
 
-def _unmet(distribution: str) -> Iterator[str]:
+def _missing_dependencies(distribution: str) -> Iterator[str]:
     try:
         required = requires(distribution) or ()
     except PackageNotFoundError:

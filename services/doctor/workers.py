@@ -24,7 +24,7 @@ async def lanes(settings: Settings) -> AsyncIterator[Finding]:
             body = await _asked(session, address)
             if body is None:
                 continue
-            if text := trouble_of(body):
+            if text := reason_of(body):
                 yield Finding("lanes", "warning", f"the worker at {address}: {text}")
             agents = body.get("agents")
             if isinstance(agents, dict):
@@ -58,7 +58,7 @@ def addresses(settings: Settings) -> list[str]:
     return list(dict.fromkeys([*own, *settings.console.workers]))
 
 
-def trouble_of(body: dict[str, Any]) -> str | None:
+def reason_of(body: dict[str, Any]) -> str | None:
     """Which lanes are not open, how far they are, and what keeps them."""
     reasons, stuck = body.get("reasons"), body.get("stuck")
     texts = [str(reason) for reason in reasons] if isinstance(reasons, list) else []

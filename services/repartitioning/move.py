@@ -54,8 +54,8 @@ async def move(
 ) -> Moved:
     """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was."""
     layout = await bus.layout(*TOPICS)
-    if (lanes_said := await bus.lanes()).wrong:
-        message = str(lanes_said)
+    if (agreement := await bus.lanes()).wrong:
+        message = str(agreement)
         raise SetUpError(f"{message[0].upper()}{message[1:]}. Nothing was moved.")
     of_runs = await bus.present(*RUN_TOPICS)
     counts = await bus.counts(*TOPICS, *of_runs)
@@ -70,9 +70,9 @@ async def move(
         async with topics_on(bus, (*TOPICS, *of_runs)) as topics:
             await topics.grow(list(moved.grown), partitions)
     counts = await bus.counts(*TOPICS)
-    mover = _Mover(bus, group_id, layout, partitions, counts, committed, moved, now, say)
+    move = _Move(bus, group_id, layout, partitions, counts, committed, moved, now, say)
     try:
-        await mover.run(dry_run=dry_run)
+        await move.run(dry_run=dry_run)
     except ProducerFenced:
         raise SetUpError(
             "A worker has begun to work meanwhile: stop all workers, and run the same again."
@@ -83,7 +83,7 @@ async def move(
 
 
 @dataclass(slots=True)
-class _Mover:
+class _Move:
     bus: Bus
     group_id: str
     layout: Layout

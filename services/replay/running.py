@@ -164,10 +164,10 @@ def _order(
 async def _dry_run(task: Task) -> Forecast:
     letters = await loaded_once(task.bus, models=task.selection.needs_models)
     report_unavailable_ids(letters, task.selection.ids)
-    return await _foreseen(task, select(letters, task.selection))
+    return await _forecast(task, select(letters, task.selection))
 
 
-async def _foreseen(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
+async def _forecast(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
     forecast = Forecast()
     with progress("trying", len(chosen)) as advance:
         async for letter, outcome in task.outcomes(chosen):
@@ -184,7 +184,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
         if not chosen:
             return Done()
         if ask or task.order.restart:  # which tools have run is said before any runs again
-            forecast = await _foreseen(task, chosen)
+            forecast = await _forecast(task, chosen)
             stderr().print(forecast_views.forecast_table(forecast, "to be replayed"))
         if ask:
             confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")

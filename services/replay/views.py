@@ -34,7 +34,7 @@ def print_undecodable(letters: DeadLetterIndex) -> None:
 
 def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
     """Two lines for each group, so that a sample's id can be copied on any screen."""
-    rows = [[f"{group.count:,}", *map(_said, group.values)] for group in groups]
+    rows = [[f"{group.count:,}", *map(_text_or_dash, group.values)] for group in groups]
     heads, *lines = _aligned([["letters", *map(str, keys)], *rows])
     yield Text(heads, "dim")
     for one, line in zip(groups, lines, strict=True):
@@ -63,9 +63,9 @@ def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex)
     rows = [
         [
             _local(letter.at_ms),
-            *map(_said, (letter.id, letter.workflow_id, letter.why)),
+            *map(_text_or_dash, (letter.id, letter.workflow_id, letter.why)),
             *map(
-                _said,
+                _text_or_dash,
                 (letter.schema, letter.profile, _status(letter, letters.replay_outcome(letter))),
             ),
         ]
@@ -177,7 +177,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _said(value: str | None) -> str:
+def _text_or_dash(value: str | None) -> str:
     return "-" if value is None else plain_line(value)
 
 

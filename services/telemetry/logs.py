@@ -15,9 +15,9 @@ from services.telemetry.repeat_limit import WINDOW_S, RepeatLimit
 
 Level = Literal["debug", "info", "warning", "error"]
 
-_QUIET = ("aiokafka", "kafka", "faststream")
+_WARNINGS_ONLY = ("aiokafka", "kafka", "faststream")
 # These may quote what they were given: arguments of calls, bodies of responses.
-_TALKATIVE = (
+_VERBOSE = (
     *("aiohttp", "asyncio", "opentelemetry", "py"),
     *("httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google_genai", "ollama", "openai"),
 )
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _said(record),
+            "message": _message(record),
             **_about(record),
         }
         if record.exc_info and record.exc_info[0]:
@@ -117,9 +117,9 @@ def _about(record: logging.LogRecord) -> Mapping[str, object]:
     return {"repeated": repeated, **about} if repeated else about
 
 
-def _said(record: logging.LogRecord) -> str:
+def _message(record: logging.LogRecord) -> str:
     """Of those who may quote, what is sure to be their own: the text before anything is put in."""
-    if record.name.partition(".")[0] not in _TALKATIVE:
+    if record.name.partition(".")[0] not in _VERBOSE:
         return record.getMessage()
     if record.name == "py.warnings":
         return ": ".join(record.getMessage().split(": ")[:2])  # the place and the category
@@ -132,6 +132,6 @@ def start_logging(level: Level, mask: Mask) -> None:
     handler.setFormatter(JsonLines(mask))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    for name in (*_QUIET, *_TALKATIVE):
+    for name in (*_WARNINGS_ONLY, *_VERBOSE):
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("py.warnings").setLevel(logging.WARNING)

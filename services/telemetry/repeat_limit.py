@@ -10,7 +10,7 @@ _Key = tuple[str, int, str, str, str]
 
 
 @dataclass(slots=True)
-class _Said:
+class _Repeated:
     """What was said in the window that began then, and how often it was kept back since."""
 
     last: logging.LogRecord
@@ -22,47 +22,47 @@ class RepeatLimit:
     """Decides which records are told; `repeated` on a record counts those since the last line."""
 
     def __init__(self) -> None:
-        self._said: dict[_Key, _Said] = {}  # in the order in which the windows began
+        self._recent: dict[_Key, _Repeated] = {}  # in the order in which the windows began
 
     def admit(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
         """The records to tell now: what windows that have ended kept back, and maybe this one."""
         if record.levelno < logging.WARNING:
             return [*self.ended(now), record]
         key = self._key(record)
-        before = self._said.get(key)
+        before = self._recent.get(key)
         if before is not None and now - before.began_at < WINDOW_S:
             before.kept_back += 1
             before.last = _light(record)
             return self.ended(now)
         if before is not None:
-            del self._said[key]
+            del self._recent[key]
             if before.kept_back:
                 record.repeated = before.kept_back + 1
-        self._said[key] = _Said(_light(record), now)
+        self._recent[key] = _Repeated(_light(record), now)
         return [*self.ended(now), record]
 
     @property
     def keeps_any(self) -> bool:
         """Whether something was kept back and is not told yet."""
-        return any(entry.kept_back for entry in self._said.values())
+        return any(entry.kept_back for entry in self._recent.values())
 
     def rest(self) -> list[logging.LogRecord]:
         """What was kept back and is not told yet, for the end."""
-        found = [_counted(entry) for entry in self._said.values() if entry.kept_back]
-        self._said.clear()
+        found = [_counted(entry) for entry in self._recent.values() if entry.kept_back]
+        self._recent.clear()
         return found
 
     def ended(self, now: float) -> list[logging.LogRecord]:
         """What windows that have ended kept back."""
         found: list[tuple[_Key, logging.LogRecord]] = []
-        for key, entry in list(self._said.items()):
+        for key, entry in list(self._recent.items()):
             if now - entry.began_at < WINDOW_S:
                 break
-            del self._said[key]
+            del self._recent[key]
             if entry.kept_back:
                 found.append((key, _counted(entry)))
         for key, record in found:  # which is the one line of its next window
-            self._said[key] = _Said(_light(record), now)
+            self._recent[key] = _Repeated(_light(record), now)
         return [record for _, record in found]
 
     def _key(self, record: logging.LogRecord) -> _Key:
@@ -70,13 +70,13 @@ class RepeatLimit:
         error = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         where = (record.name, record.lineno, record.pathname, error)
         key = (*where, _text(record))
-        if key in self._said:
+        if key in self._recent:
             return key
-        known = sum(1 for other in self._said if other[:4] == where)
+        known = sum(1 for other in self._recent if other[:4] == where)
         return key if known < TEXTS_MAX else (*where, "")
 
 
-def _counted(entry: _Said) -> logging.LogRecord:
+def _counted(entry: _Repeated) -> logging.LogRecord:
     record = _light(entry.last)
     record.repeated = entry.kept_back
     return record

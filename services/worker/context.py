@@ -44,7 +44,7 @@ OffsetOf = Callable[[str, int], Awaitable[int]]
 """What a group has committed for a partition of the requests; 0 if nothing is known of it."""
 
 
-async def _nowhere(_: str, __: int) -> int:
+async def _no_offset(_: str, __: int) -> int:
     return 0
 
 
@@ -89,7 +89,7 @@ class Context:
     observer: Observer = field(default_factory=Observers)
     group: str | None = None  # of the consumers that share the partitions
     members_of: MembersOf = _no_members
-    offset_of: OffsetOf = _nowhere
+    offset_of: OffsetOf = _no_offset
     runs: RunSetup = field(default_factory=RunSetup)
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -57,7 +57,7 @@ def test_what_cannot_be_has_no_voice() -> None:
 def test_nobody_knows_where_as_many_say_one_as_another() -> None:
     found = agreed({0: lane(4), 1: lane(3)}, 4)
 
-    assert (found.layout, found.is_torn, set(found.wrong)) == (None, True, {0, 1})
+    assert (found.layout, found.is_tied, set(found.wrong)) == (None, True, {0, 1})
 
 
 def test_what_is_passed_by_counts_no_more() -> None:

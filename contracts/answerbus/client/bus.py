@@ -146,7 +146,7 @@ class Bus:
         there = await self._counts()
         counts = self._of(there, topics)
         written = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
-        if written.is_torn:
+        if written.is_tied:
             raise LanesDisagree(_sentence(str(written)))
         found = written.layout
         ours = (there.get(topic.full_name(self.prefix)) for topic in TOPICS)

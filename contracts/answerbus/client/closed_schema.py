@@ -22,21 +22,21 @@ class ClosedSchema(GenerateJsonSchema):
     def model_schema(self, schema: Any) -> JsonSchemaValue:
         """Of a model; the one member of a root model is no object of named members."""
         made = super().model_schema(schema)
-        is_open = schema.get("root_model") or _is_made_by_hand(schema["cls"])
+        is_open = schema.get("root_model") or _has_custom_schema(schema["cls"])
         return made if is_open else _closed(made)
 
     def dataclass_schema(self, schema: Any) -> JsonSchemaValue:
         """Of a dataclass, pydantic's or Python's own."""
         made = super().dataclass_schema(schema)
-        return made if _is_made_by_hand(schema["cls"]) else _closed(made)
+        return made if _has_custom_schema(schema["cls"]) else _closed(made)
 
     def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
         """Of a TypedDict."""
         made = super().typed_dict_schema(schema)
-        return made if _is_made_by_hand(schema.get("cls")) else _closed(made)
+        return made if _has_custom_schema(schema.get("cls")) else _closed(made)
 
 
-def _is_made_by_hand(cls: object) -> bool:
+def _has_custom_schema(cls: object) -> bool:
     """Whether a class, or one that it inherits from, has a say in its own JSON Schema."""
     parents = getattr(cls, "__mro__", ())
     return any(

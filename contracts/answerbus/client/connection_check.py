@@ -102,7 +102,7 @@ class _Step:
             ):
                 return await self._unauthenticated(error)
             case _:
-                return await self._wrong_protocol() or self._unwanted(tls)
+                return await self._wrong_protocol() or self._rejected_by_broker(tls)
 
     def _untrusted(self, error: ssl.SSLCertVerificationError) -> Diagnosis:
         if error.verify_code in _WRONG_HOST:
@@ -168,7 +168,7 @@ class _Step:
             f"set {self._names.protocol} to {self._protocol.removeprefix('SASL_')}",
         )
 
-    def _unwanted(self, error: ssl.SSLError | None) -> Diagnosis | None:
+    def _rejected_by_broker(self, error: ssl.SSLError | None) -> Diagnosis | None:
         """What a broker says of us by a TLS alert, or by closing the connection."""
         reason = (error.reason or "") if error else ""
         if self._protocol != "SSL" or "ALERT" not in reason:

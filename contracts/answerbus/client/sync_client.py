@@ -112,7 +112,7 @@ class SyncClient(SyncOpenRequests):
         self, instructions: str, *, on_progress: Tell | None = None, **asking: Any
     ) -> "TypedTerminal[Any]":
         """See `Client.ask`."""
-        outcome: TypedTerminal[Any] = self._told(
+        outcome: TypedTerminal[Any] = self._with_progress(
             lambda tell: self._client.ask(instructions, on_progress=tell, **asking), on_progress
         )
         return outcome
@@ -126,7 +126,7 @@ class SyncClient(SyncOpenRequests):
         on_progress: Tell | None = None,
     ) -> "TypedTerminal[JsonValue]":
         """See `Client.ask_request`."""
-        return self._told(
+        return self._with_progress(
             lambda tell: self._client.ask_request(
                 request, timeout_s=timeout_s, trace=trace, on_progress=tell
             ),
@@ -191,18 +191,18 @@ class SyncClient(SyncOpenRequests):
             self._thread,
         )
 
-    def _told(
+    def _with_progress(
         self, work: Callable[[Tell | None], Coroutine[Any, Any, T]], on_progress: Tell | None
     ) -> T:
         """The result of the work, whose progress is told in this thread."""
         if on_progress is None:
             return self._thread.call(work(None))
-        news: SimpleQueue[Progress | None] = SimpleQueue()
-        future = self._thread.begin(work(news.put))
-        future.add_done_callback(lambda _: news.put(None))
+        queue: SimpleQueue[Progress | None] = SimpleQueue()
+        future = self._thread.begin(work(queue.put))
+        future.add_done_callback(lambda _: queue.put(None))
         try:
-            while (one := news.get()) is not None:
-                on_progress(one)
+            while (step := queue.get()) is not None:
+                on_progress(step)
             return future.result()
         except BaseException:
             future.cancel()

@@ -57,13 +57,13 @@ class LaneRecords:
 class Agreement:
     """`layout` is what most lanes say, None where none says anything that can be.
 
-    `wrong` says of each other lane what is wrong with its record. `is_torn`: as many say one number
+    `wrong` says of each other lane what is wrong with its record. `is_tied`: as many say one number
     as another, so that it cannot be told which is right; then all of them are in `wrong`.
     """
 
     layout: Layout | None
     wrong: Mapping[int, str]
-    is_torn: bool = False
+    is_tied: bool = False
 
     def __str__(self) -> str:
         """For an operator."""
@@ -84,26 +84,26 @@ def agreed(lanes: Mapping[int, LaneRecord], there: int) -> Agreement:
     votes = Counter((it.partitions, it.moving_to) for it in rest.values()).most_common()
     if not votes:
         return Agreement(None, wrong)
-    is_torn = len(votes) > 1 and votes[0][1] == votes[1][1]
-    most = None if is_torn else votes[0][0]
+    is_tied = len(votes) > 1 and votes[0][1] == votes[1][1]
+    most = None if is_tied else votes[0][0]
     agreeing = [it for it in rest.values() if (it.partitions, it.moving_to) == most]
-    wrong |= {number: _said(it) for number, it in rest.items() if it not in agreeing}
+    wrong |= {number: _statement_text(it) for number, it in rest.items() if it not in agreeing}
     wrong = dict(sorted(wrong.items()))
     if most is None:
-        return Agreement(None, wrong, is_torn=True)
+        return Agreement(None, wrong, is_tied=True)
     earlier = max((it.earlier for it in agreeing), key=len)  # a lane that was skipped knows of none
     return Agreement(Layout(most[0], earlier, most[1]), wrong)
 
 
 def _impossible(number: int, record: LaneRecord, there: int) -> str | None:
     if record.partitions > there:
-        return f"{_said(record)}, and the ledger has {there}"
+        return f"{_statement_text(record)}, and the ledger has {there}"
     if number >= record.partitions:
-        return f"{_said(record)}, and none of them is this"
+        return f"{_statement_text(record)}, and none of them is this"
     return None
 
 
-def _said(record: LaneRecord) -> str:
+def _statement_text(record: LaneRecord) -> str:
     moving = f" and a move to {record.moving_to}" if record.moving_to is not None else ""
     return f"it says {record.partitions} partitions{moving}"
 

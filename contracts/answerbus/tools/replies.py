@@ -81,7 +81,7 @@ class ProgressWriter:
         self._replies, self._record, self._limit = replies, record, limit
         self._latest: str | None = None
         self._number = 0
-        self._telling: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def tell(self, text: str) -> None:
@@ -90,14 +90,14 @@ class ProgressWriter:
             return
         self._limit.renew()
         self._latest = text
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell())
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._tell())
 
     async def close(self) -> None:
         """Tell no more, and let what is on its way arrive: no progress follows a result."""
         self._is_closed = True
-        if self._telling is not None:
-            await asyncio.wait([self._telling])
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
 
     async def _tell(self) -> None:
         while (text := self._latest) is not None:

@@ -35,7 +35,7 @@ class PastRuns:
         """What the run of a dead letter had done. Raises BusUnavailable."""
         name = letter.request_id or ""
         records = await self._picked(self.places.get(name, []))
-        places = [one for first in _firsts(name) for one in self.below.get(first, [])]
+        places = [one for first in _prefixes(name) for one in self.below.get(first, [])]
         return past_run(letter, records, self.deliveries, await self._picked(places))
 
     async def _picked(self, places: Sequence[Place]) -> list[Stored]:
@@ -69,7 +69,7 @@ class PastRuns:
 @asynccontextmanager
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """Of these dead letters; where none is of a run, nothing is read. Raises BusUnavailable."""
-    runs = runs_of_interest(
+    runs = runs_to_read(
         letter.request_id for letter in letters if letter.agent and letter.request_id
     )
     found = PastRuns()
@@ -84,12 +84,12 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         yield found
 
 
-def runs_of_interest(died: Iterable[str]) -> frozenset[str]:
+def runs_to_read(died: Iterable[str]) -> frozenset[str]:
     """Whose steps are read: of these runs, and of those that they go on from."""
-    return frozenset(first for name in died for first in _firsts(name))
+    return frozenset(first for name in died for first in _prefixes(name))
 
 
-def _firsts(name: str) -> tuple[str, ...]:
+def _prefixes(name: str) -> tuple[str, ...]:
     """A run, that which a replay goes on from, and that which ids of a child's children name."""
     above = (name, name.partition(".replay.")[0], name.partition(OF_A_CALL)[0])
     return tuple(dict.fromkeys(above))

@@ -51,7 +51,7 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
 async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
     """Note the replays that no operator made; what was made meanwhile is read before."""
     for _ in range(LOOKS_AGAIN_MAX):
-        if not any(total.replays.unmade()):
+        if not any(total.replays.not_published()):
             return
         await asyncio.sleep(LOOK_AGAIN_S)
         claims = ClaimedSpending()
@@ -59,7 +59,7 @@ async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
             for stored in batch:
                 claims.take(stored)
         total.replays.made |= claims.replays.made
-    for (letter_id, _), found in total.replays.unmade():
+    for (letter_id, _), found in total.replays.not_published():
         if whole or not _OF_A_PLACE.search(letter_id):
             total.breaks.append(found)
 

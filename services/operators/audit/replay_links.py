@@ -39,6 +39,6 @@ class ReplayLinks:
         self.made |= other.made
         self.claimed = {**other.claimed, **self.claimed}
 
-    def unmade(self) -> Iterator[tuple[Link, AuditFinding]]:
+    def not_published(self) -> Iterator[tuple[Link, AuditFinding]]:
         """The replays that no operator made, as far as is known."""
         return ((link, found) for link, found in self.claimed.items() if link not in self.made)

@@ -39,7 +39,7 @@ def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rej
                 message = f"No contract {ref.name}.v{ref.version} is installed here"
                 return Rejection("unknown_contract", message, forcible=True)
         case InlineRef() as schema:
-            if _same_fate(letter, request, schema):
+            if _fails_again(letter, request, schema):
                 message = "Its schema is the one that was turned down"
                 return Rejection("schema", message, forcible=True)
         case TextRef():
@@ -49,7 +49,7 @@ def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rej
     return None
 
 
-def _same_fate(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
+def _fails_again(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
     """A schema that could harm a worker always can; what one profile cannot say, another may."""
     if letter.request is None or letter.request.answer_schema != schema:
         return False

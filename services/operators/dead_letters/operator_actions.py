@@ -34,7 +34,7 @@ def operator_actions(index: DeadLetterIndex) -> list[OperatorAction]:
     """The newest first."""
     found = list[OperatorAction]()
     current = dict[tuple[ActionKind, str, str], OperatorAction]()
-    for at_ms, key, letter in sorted(_actions(index), key=lambda deed: deed[0]):
+    for at_ms, key, letter in sorted(_actions(index), key=lambda entry: entry[0]):
         action = current.get(key)
         if action is None or at_ms - action.last_ms > GAP_MS:
             action = current[key] = OperatorAction(*key, at_ms, at_ms, sample=letter.id)

@@ -23,7 +23,7 @@ class EditFault:
     reason: str
 
 
-class _Misfit(Exception):
+class _PatchError(Exception):
     """The operation does not fit the document."""
 
 
@@ -32,9 +32,9 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
     for number, operation in enumerate(operations, start=1):
         try:
             document = _applied(document, operation)
-        except _Misfit as misfit:
+        except _PatchError as error:
             message = f"operation {number} ({operation.op} {operation.path!r})"
-            return EditFault(f"{message}: {misfit}")
+            return EditFault(f"{message}: {error}")
     return document
 
 
@@ -56,7 +56,7 @@ def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
     match operation.op:
         case "test":
             if not same(_at(document, path), operation.value):
-                raise _Misfit("the value is another one")
+                raise _PatchError("the value is another one")
             return document
         case "remove":
             return _changed(document, path, _removed)
@@ -71,7 +71,7 @@ def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
         case "move":
             source = _source(operation)
             if path[: len(source)] == source and path != source:
-                raise _Misfit("nothing can be moved into itself")
+                raise _PatchError("nothing can be moved into itself")
             value = _at(document, source)
             if path == source:
                 return document
@@ -80,7 +80,7 @@ def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
 
 def _source(operation: PatchOperation) -> list[str]:
     if operation.from_ is None:
-        raise _Misfit("`from` is missing")
+        raise _PatchError("`from` is missing")
     return _tokens(operation.from_)
 
 
@@ -88,9 +88,9 @@ def _tokens(pointer: str) -> list[str]:
     if not pointer:
         return []
     if not pointer.startswith("/") or _BAD_ESCAPE.search(pointer):
-        raise _Misfit(f"{pointer!r} is no JSON pointer, such as /context/instructions")
+        raise _PatchError(f"{pointer!r} is no JSON pointer, such as /context/instructions")
     if pointer.count("/") > JSON_DEPTH_MAX:
-        raise _Misfit("the pointer is deeper than any request")
+        raise _PatchError("the pointer is deeper than any request")
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
 
 
@@ -107,12 +107,12 @@ def _member(container: JsonValue, token: str) -> JsonValue:
         case list():
             return container[_index(container, token)]
         case _:
-            raise _Misfit(f"there is no {token!r}")
+            raise _PatchError(f"there is no {token!r}")
 
 
 def _index(items: list[JsonValue], token: str, *, beyond: int = 0) -> int:
     if not _INDEX.fullmatch(token) or int(token) >= len(items) + beyond:
-        raise _Misfit(f"there is no item {token!r} in a list of {len(items)}")
+        raise _PatchError(f"there is no item {token!r} in a list of {len(items)}")
     return int(token)
 
 
@@ -125,7 +125,7 @@ def _put(document: JsonValue, tokens: Sequence[str], value: JsonValue, how: _Pla
 def _changed(document: JsonValue, tokens: Sequence[str], change: _Change) -> JsonValue:
     """The document with another container at the end of the path; what is not on it is shared."""
     if not tokens:
-        raise _Misfit("a request cannot be removed")
+        raise _PatchError("a request cannot be removed")
     if len(tokens) == 1:
         return change(document, tokens[0])
     inner = _changed(_member(document, tokens[0]), tokens[1:], change)
@@ -140,7 +140,7 @@ def _set(container: JsonValue, token: str, value: JsonValue) -> JsonValue:
             index = _index(container, token)
             return [*container[:index], value, *container[index + 1 :]]
         case _:
-            raise _Misfit(f"there is no place for {token!r}")
+            raise _PatchError(f"there is no place for {token!r}")
 
 
 def _added(container: JsonValue, token: str, value: JsonValue) -> JsonValue:
@@ -159,7 +159,7 @@ def _removed(container: JsonValue, token: str) -> JsonValue:
             index = _index(container, token)
             return [*container[:index], *container[index + 1 :]]
         case _:
-            raise _Misfit(f"there is no {token!r}")
+            raise _PatchError(f"there is no {token!r}")
 
 
 def _bounded(document: JsonValue) -> JsonValue:
@@ -170,7 +170,7 @@ def _bounded(document: JsonValue) -> JsonValue:
         value, depth = waiting.pop()
         size += 1 + (len(value) if isinstance(value, str) else 0)
         if size > REQUEST_BYTES_MAX or depth > JSON_DEPTH_MAX:
-            raise _Misfit("the request becomes larger or deeper than requests may be")
+            raise _PatchError("the request becomes larger or deeper than requests may be")
         if isinstance(value, dict):
             size += sum(map(len, value))
             waiting.extend((member, depth + 1) for member in value.values())

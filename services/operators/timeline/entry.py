@@ -84,7 +84,7 @@ def entry_of(
         _about(record),
         text or _text(record),
         record,
-        _said(record),
+        _answer_text(record),
     )
 
 
@@ -189,7 +189,7 @@ def _without_words(text: str, failure: object) -> str:
     return "declined" if isinstance(failure, Refused) else text
 
 
-def _said(record: DecodedRecord) -> str | None:
+def _answer_text(record: DecodedRecord) -> str | None:
     match record.event:
         case Refusal(reason=reason):
             return plain(reason)

@@ -161,7 +161,7 @@ def _in_order(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
         groups[one.request_id].append(one)
     replayed_at: dict[str | None, datetime] = {}
     placed: list[tuple[datetime, int, TimelineEntry]] = []
-    for request in sorted(groups, key=lambda name: _first_said(groups[name])):
+    for request in sorted(groups, key=lambda name: _first_appended(groups[name])):
         latest = replayed_at.get(request)
         for group in sorted(groups[request], key=_stage):
             at = group.at
@@ -177,7 +177,7 @@ def _not_before(at: datetime, cause: datetime | None) -> datetime:
     return cause if cause is not None and timedelta() < cause - at <= CLOCK_SKEW_MAX else at
 
 
-def _first_said(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
+def _first_appended(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
     """Rounds of a replay one after the other, since one's end is the next one's cause."""
     events = (one.seen.event for one in group)
     replays = (event.replay for event in events if isinstance(event, Request))

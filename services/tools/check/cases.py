@@ -53,10 +53,10 @@ class CaseBuilder:
         unknown = self._call("unknown-tool", NO_SUCH_TOOL, {})
         foreign = self._changed("foreign", toolset=f"{self.toolset[:50]}-other")
         return (
-            self._junk("bad JSON", b'{"kind":"tool_call","call_id":'),
-            self._junk("a text that is no event", b"hello"),
-            self._junk("a record without a value's fields", b"{}"),
-            self._junk("an event of another kind", _cancel(self, "nothing")),
+            self._undecodable("bad JSON", b'{"kind":"tool_call","call_id":'),
+            self._undecodable("a text that is no event", b"hello"),
+            self._undecodable("a record without a value's fields", b"{}"),
+            self._undecodable("an event of another kind", _cancel(self, "nothing")),
             Case(
                 "another toolset's call is left alone",
                 "nothing",
@@ -140,7 +140,7 @@ class CaseBuilder:
     def _changed(self, name: str, **changes: object) -> ToolCallRecord:
         return self._call(name, NO_SUCH_TOOL, {}).model_copy(update=changes)
 
-    def _junk(self, what: str, value: bytes) -> Case:
+    def _undecodable(self, what: str, value: bytes) -> Case:
         return Case(f"{what} is passed by", "nothing", [value])
 
 

@@ -40,7 +40,7 @@ def _of_answers(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
             fine = [outcome for outcome in outcomes if isinstance(outcome, ToolOk)]
             if fine:
                 return Ruling(case.rule, "ok", "with a value")
-            return Ruling(case.rule, "wrong", _said(outcomes))
+            return Ruling(case.rule, "wrong", _outcomes_text(outcomes))
         case "error":
             return _of_error(case, outcomes)
         case "same":
@@ -50,7 +50,7 @@ def _of_answers(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
 def _of_nothing(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ruling:
     if found:
         return Ruling(
-            case.rule, "wrong", f"it was answered: {_said([one.outcome for one in found])}"
+            case.rule, "wrong", f"it was answered: {_outcomes_text([one.outcome for one in found])}"
         )
     if not goes_on:
         return Ruling(case.rule, "skipped", "whether it was read is not known")
@@ -60,9 +60,9 @@ def _of_nothing(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
 def _of_error(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     failures = [outcome for outcome in outcomes if isinstance(outcome, ToolFailure)]
     if len(failures) < len(outcomes) or not failures:
-        return Ruling(case.rule, "wrong", f"expected an error: {_said(outcomes)}")
+        return Ruling(case.rule, "wrong", f"expected an error: {_outcomes_text(outcomes)}")
     if case.code and failures[0].code != case.code:
-        message = f"an error, but not of the code {case.code}: {_said(outcomes)}"
+        message = f"an error, but not of the code {case.code}: {_outcomes_text(outcomes)}"
         return Ruling(case.rule, "wrong", message)
     return Ruling(case.rule, "ok", f"the error {failures[0].code}")
 
@@ -77,7 +77,7 @@ def _of_same(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     return Ruling(case.rule, "ok", f"answered {len(outcomes)} times, always the same")
 
 
-def _said(outcomes: Sequence[ToolOk | ToolFailure]) -> str:
+def _outcomes_text(outcomes: Sequence[ToolOk | ToolFailure]) -> str:
     if not outcomes:
         return NO_ANSWER
     first = outcomes[0]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 DRIFT = 0.0005  # seconds a second: more than clocks drift, and as fast as NTP moves one
-TOLD_TO_S = 0.001  # the broker tells whole milliseconds
+RESOLUTION_S = 0.001  # the broker tells whole milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class ClockOffset:
         return (self.low_s + self.high_s) / 2
 
 
-def measured(told_s: float, before_s: float, after_s: float) -> ClockOffset:
-    """The broker's clock showed `told_s` at some moment between two of ours."""
-    return ClockOffset(told_s - after_s, told_s + TOLD_TO_S - before_s, after_s)
+def measured(reported_s: float, before_s: float, after_s: float) -> ClockOffset:
+    """The broker's clock showed `reported_s` at some moment between two of ours."""
+    return ClockOffset(reported_s - after_s, reported_s + RESOLUTION_S - before_s, after_s)
 
 
 def narrowed(known: ClockOffset | None, new: ClockOffset) -> ClockOffset:

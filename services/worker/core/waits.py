@@ -81,7 +81,7 @@ class Waits:
     def mark_silent(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
         """Partitions of which Kafka said nothing when it was asked; of all others it did."""
         self.unread = {
-            number: it if number in causes else self._excused(number, it, now)
+            number: it if number in causes else self._without_stall(number, it, now)
             for number, it in self.unread.items()
         }
         self.silent = {
@@ -100,7 +100,7 @@ class Waits:
             return Unread(place.position, place.end, now, now)
         return replace(before, end=place.end, blamed_since=min(before.blamed_since, now))
 
-    def _excused(self, partition: int, unread: Unread, now: float) -> Unread:
+    def _without_stall(self, partition: int, unread: Unread, now: float) -> Unread:
         silence = self.silent.get(partition)
         if silence is None or unread.blamed_since > silence.since:
             return unread

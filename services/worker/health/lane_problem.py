@@ -39,7 +39,9 @@ def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str 
         case State.DRAINING | State.DRAINING_ELSEWHERE | State.DRAINING_REOPENING:
             return None  # it is another's partition, or soon will be
         case State.OPEN:
-            return _poison(lane) or _overdue(lane, context) or _standing(lane, context, bound_s)
+            return (
+                _poison_record(lane) or _overdue(lane, context) or _standing(lane, context, bound_s)
+            )
         case _:
             assert_never(lane.state)
 
@@ -49,7 +51,7 @@ def opening_progress(lane: Lane) -> str:
     return f": {lane.progress}" if lane.progress and lane.progress.ends else ""
 
 
-def _poison(lane: Lane) -> str | None:
+def _poison_record(lane: Lane) -> str | None:
     count = lane.failed_openings
     if count <= OPENINGS_BEFORE_CARE or not lane.lane_state.queue.tickets:
         return None

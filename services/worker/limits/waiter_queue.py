@@ -62,12 +62,12 @@ class WaiterQueue(Generic[T]):
         """Whether none waits, also of those that may not be served now."""
         return self._waiting.next() is None
 
-    def serve(self, waiter: Waiter[T], gift: T) -> None:
+    def serve(self, waiter: Waiter[T], value: T) -> None:
         """Give what it waits for to one that `first` has named."""
         is_in_turn = waiter is self.first()
         self._passed_over = 0 if is_in_turn else self._passed_over + 1
         self._waiting.serve(waiter.key)
-        waiter.given.set_result(gift)
+        waiter.given.set_result(value)
 
     def _of_lane(self, lane: int, held_max: int) -> Waiter[T] | None:
         for key, waiter in self._waiting.ahead(KEYS_LOOKED_AT_MAX):

@@ -12,7 +12,7 @@ from typing import Any
 
 LATE_S = 0.1  # a timer that is later than this had to wait for a loop that stood still
 GRACE_S = 1.0  # for I/O to have its turn then, over many turns of the loop
-GRACES_MAX = 10  # a loop that stands still again and again must not make a time-out endless
+EXTENSIONS_MAX = 10  # a loop that stands still again and again must not make a time-out endless
 
 
 @asynccontextmanager
@@ -41,7 +41,7 @@ class FairTimer:
     def __init__(self, delay_s: float, due: Callable[[], None]) -> None:
         self._call = due
         self._loop = asyncio.get_running_loop()
-        self._graces = 0
+        self._extensions = 0
         self._set(self._loop.time() + delay_s)
 
     def cancel(self) -> None:
@@ -54,8 +54,8 @@ class FairTimer:
 
     def _due(self) -> None:
         now = self._loop.time()
-        if now - self._due_at > LATE_S and self._graces < GRACES_MAX:
-            self._graces += 1
+        if now - self._due_at > LATE_S and self._extensions < EXTENSIONS_MAX:
+            self._extensions += 1
             self._set(now + GRACE_S)
         else:
             self._call()

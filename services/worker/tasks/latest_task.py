@@ -73,10 +73,10 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._told: WeakSet[asyncio.Task[None]] = WeakSet()
+        self._cancelled: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def of(self, task: "asyncio.Task[None]") -> None:
         """Tell the task to end, unless it was told before."""
-        if task not in self._told:
-            self._told.add(task)
+        if task not in self._cancelled:
+            self._cancelled.add(task)
             task.cancel()

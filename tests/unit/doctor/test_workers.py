@@ -1,6 +1,6 @@
 """What the doctor tells of lanes that are not open."""
 
-from services.doctor.workers import addresses, disagreements, trouble_of
+from services.doctor.workers import addresses, disagreements, reason_of
 from services.settings import Settings
 
 
@@ -17,10 +17,10 @@ def test_who_is_asked() -> None:
 def test_a_lane_that_opens_says_how_far_it_is() -> None:
     reason = "lanes are opening, and have read 5 of 10 offsets of ledger and retries (50 %): 3"
 
-    assert trouble_of({"reasons": [reason], "stuck": {}}) == reason
-    assert trouble_of({"reasons": [], "stuck": {"3": "it is"}}) == "lane 3: it is"
-    assert trouble_of({"reasons": [], "stuck": {}}) is None
-    assert trouble_of({"reasons": "?"}) is None
+    assert reason_of({"reasons": [reason], "stuck": {}}) == reason
+    assert reason_of({"reasons": [], "stuck": {"3": "it is"}}) == "lane 3: it is"
+    assert reason_of({"reasons": [], "stuck": {}}) is None
+    assert reason_of({"reasons": "?"}) is None
 
 
 def test_workers_that_disagree_on_an_agent_are_named() -> None:

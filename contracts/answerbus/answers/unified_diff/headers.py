@@ -129,7 +129,7 @@ def _byte(escape: re.Match[bytes]) -> bytes:
 def _sides(headers: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, str] | Rule:
     """The old and the new name that all headers agree on; `/dev/null` stands for no file."""
     pairs_found = [(names.get(old, ""), names.get(new, "")) for old, new in _PAIRS]
-    pairs = [pair for pair in pairs_found if any(pair)] or [_unsaid_sides(headers)]
+    pairs = [pair for pair in pairs_found if any(pair)] or [_sides_from_git_line(headers)]
     git_line = headers.get("diff --git ")
     if any("" in pair for pair in pairs) or (git_line is None and not headers.keys() <= _PLAIN):
         return NOT_A_UNIFIED_DIFF
@@ -137,13 +137,13 @@ def _sides(headers: Mapping[str, str], names: Mapping[str, str]) -> tuple[str, s
     agree = (
         pairs.count(pairs[0]) == len(pairs)
         and names.get("Index: ", old) in {old, new}
-        and _said_of_files(headers, old, new)
+        and _headers_agree_on_files(headers, old, new)
         and (git_line is None or _git_line_names(git_line, old, new))
     )
     return (old, new) if agree else HEADERS_DISAGREE
 
 
-def _unsaid_sides(headers: Mapping[str, str]) -> tuple[str, str]:
+def _sides_from_git_line(headers: Mapping[str, str]) -> tuple[str, str]:
     """Both names where only the `diff --git` line has one, the same twice; else empty."""
     git_line = headers.get("diff --git ", "")
     quoted = _QUOTED.match(git_line)
@@ -156,7 +156,7 @@ def _unsaid_sides(headers: Mapping[str, str]) -> tuple[str, str]:
     )
 
 
-def _said_of_files(headers: Mapping[str, str], old: str, new: str) -> bool:
+def _headers_agree_on_files(headers: Mapping[str, str], old: str, new: str) -> bool:
     """Whether all headers alike say that a file is created, deleted, moved, or neither."""
     created, deleted = old == _NOTHING, new == _NOTHING
     # Without its mode line `git apply` takes `/dev/null` below `diff --git` for a file's name.

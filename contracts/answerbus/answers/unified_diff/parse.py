@@ -49,25 +49,25 @@ def named_paths(diff: str) -> frozenset[str] | Rule:
     if rest:
         return NOT_A_UNIFIED_DIFF
     paths: set[str] = set()
-    hunked = False
+    has_hunks = False
     at = 0
     while at < len(lines):
         headers, body = take_headers(lines, at)
         end = _after_hunks(lines, body)
         if end is None:
             return BAD_HUNK
-        if not headers or not _complete(headers, hunked=end > body):
-            return _misfit(lines[end]) if end < len(lines) else NOT_A_UNIFIED_DIFF
+        if not headers or not _complete(headers, has_hunks=end > body):
+            return _rule_broken_by(lines[end]) if end < len(lines) else NOT_A_UNIFIED_DIFF
         named = section_paths(headers)
         if isinstance(named, Rule):
             return named
         paths |= named
-        hunked = hunked or end > body
+        has_hunks = has_hunks or end > body
         at = end
-    return frozenset(paths) if hunked else NO_HUNK
+    return frozenset(paths) if has_hunks else NO_HUNK
 
 
-def _misfit(line: str) -> Rule:
+def _rule_broken_by(line: str) -> Rule:
     """The rule that a line breaks by being no part of a section."""
     if _BINARY_LINE.fullmatch(line):
         return BINARY
@@ -76,10 +76,10 @@ def _misfit(line: str) -> Rule:
     return BAD_HUNK if _SURPLUS_LINE.fullmatch(line) else NOT_A_UNIFIED_DIFF
 
 
-def _complete(headers: Mapping[str, str], *, hunked: bool) -> bool:
+def _complete(headers: Mapping[str, str], *, has_hunks: bool) -> bool:
     """Whether a section has what its headers announce: hunks, or a change that needs none."""
-    if "--- " in headers or hunked:
-        return hunked and "+++ " in headers
+    if "--- " in headers or has_hunks:
+        return has_hunks and "+++ " in headers
     return bool(_NEEDS_NO_HUNK & headers.keys())
 
 

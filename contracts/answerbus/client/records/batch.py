@@ -70,12 +70,12 @@ class BatchReader:
             return Payload(b"".join((head, unpacked)), HEAD_BYTES)
         packed = memoryview(self.batch)[HEAD_BYTES:]
         payload = Payload(b"", 0, self.head.codec, packed, self.allowance)
-        payload.skip(unpacked, self._unwanted)
+        payload.skip(unpacked, self._records_to_skip)
         payload.hold(unpacked)
         return payload
 
     @property
-    def _unwanted(self) -> int:
+    def _records_to_skip(self) -> int:
         """Records before the first that anyone asks for, if their count says so."""
         head = self.head
         is_full = head.records == head.last_offset_delta + 1
@@ -86,13 +86,13 @@ class BatchReader:
         try:
             done = 0
             if payload.at and len(payload.held) <= HEAD_BYTES + QUICK_BYTES_MAX:
-                done = yield from self._quick(payload.held)
+                done = yield from self._with_aiokafka(payload.held)
             if done < self.head.records:
-                yield from self._thorough(payload, done)
+                yield from self._with_own_parser(payload, done)
         except Exception as error:
             yield self.rest(broken_by(error))
 
-    def _quick(self, plain: bytes) -> Generator[Record, None, int]:
+    def _with_aiokafka(self, plain: bytes) -> Generator[Record, None, int]:
         """Through aiokafka's parser, until it fails. It reads one byte too far: bytes end in 0."""
         head, (topic, partition) = self.head, self.place
         parsed = iter(DefaultRecordBatch(plain) if head.codec else self.parsed)
@@ -125,11 +125,11 @@ class BatchReader:
             )
         return head.records
 
-    def _thorough(self, payload: Payload, done: int) -> Iterator[Record | None]:
+    def _with_own_parser(self, payload: Payload, done: int) -> Iterator[Record | None]:
         """Through our own parser, behind the records that are done."""
-        head, unwanted = self.head, self._unwanted
-        payload.skip(payload.held, max(done, unwanted) - payload.index)
-        if unwanted:
+        head, to_skip = self.head, self._records_to_skip
+        payload.skip(payload.held, max(done, to_skip) - payload.index)
+        if to_skip:
             self._next = head.base_offset + payload.index
         while payload.index < head.records:
             found = payload.next()

@@ -24,17 +24,17 @@ def turns_of(prior: Sequence[Prior], fence: Fence) -> Iterator[Turn]:
     Attempts with the same faults one after the other are told as one, without the answer: small
     models copy an answer they see (docs/decisions/0015).
     """
-    attempts = [entry for entry in prior if _complaint(entry.failure)]
+    attempts = [entry for entry in prior if _feedback(entry.failure)]
     alike = [[*same] for _, same in groupby(attempts, key=lambda entry: _faults(entry.failure))]
     for same in alike[-_SHOWN_MAX:]:
         answer = same[0].answer if len(same) == 1 else None
         if answer is not None:
             yield Turn("assistant", json.dumps(answer, ensure_ascii=False))
-        problems = fence.put("problems", _complaint(same[0].failure))
+        problems = fence.put("problems", _feedback(same[0].failure))
         yield Turn("user", f"{_NOT_SHOWN if answer is None else _SHOWN}\n\n{problems}")
 
 
-def _complaint(failed: failure.Failure) -> str:
+def _feedback(failed: failure.Failure) -> str:
     """What was wrong with the answer; empty where none arrived."""
     match failed:
         case failure.Invalid():

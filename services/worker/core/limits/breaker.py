@@ -19,7 +19,7 @@ FAILURES_BEFORE_OPEN = 5  # in a row, of calls that ran into the provider's own 
 PAUSE_FIRST_S = 1.0
 PAUSE_FACTOR = 2.0
 PAUSE_MAX_S = 15.0  # a probe costs little, and everybody waits for it
-PAUSE_TOLD_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
+PROVIDER_PAUSE_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
 SETUP_FAULT_PAUSE_S = 15.0  # a broken set-up is probed this often
 SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
 RAMP_S = 0.5  # refusals are quick: a probe that lasts as long was let in
@@ -95,8 +95,8 @@ class Breaker:
             case Answered() | Refused() | Truncated():
                 if proves:
                     self._failures, self.is_open, self.setup_fault = 0, False, None
-            case Throttled(retry_after_s=told_s) if told_s is not None:
-                self._count_throttling(min(told_s, PAUSE_TOLD_MAX_S), now)
+            case Throttled(retry_after_s=pause_s) if pause_s is not None:
+                self._count_throttling(min(pause_s, PROVIDER_PAUSE_MAX_S), now)
             case Throttled():
                 self._fail(now, limit=1, throttled=True)
             case Rejected(scope="profile"):
@@ -110,11 +110,11 @@ class Breaker:
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
 
-    def _count_throttling(self, told_s: float, now: float) -> None:
-        if told_s >= SHORT_PAUSE_S or self.is_open:
-            self._open(told_s, now, throttled=True)
+    def _count_throttling(self, pause_s: float, now: float) -> None:
+        if pause_s >= SHORT_PAUSE_S or self.is_open:
+            self._open(pause_s, now, throttled=True)
         else:
-            self._pause_until = max(self._pause_until, now + told_s)
+            self._pause_until = max(self._pause_until, now + pause_s)
 
     def _fail(self, now: float, limit: int, *, throttled: bool = False) -> None:
         if self.is_open and now < self._pause_until:

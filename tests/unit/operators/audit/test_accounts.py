@@ -74,7 +74,7 @@ def test_a_replay_is_one_that_an_operator_made() -> None:
     }
     partition.ask("again", replay=replay)
     partition.call()
-    missing = [found for _, found in verified(partition.stored).replays.unmade()]
+    missing = [found for _, found in verified(partition.stored).replays.not_published()]
 
     partition.tell(
         Replayed(dead_letter_id=letter_id, request_id="again", round=1, by="o", reason="r", at=NOW)
@@ -82,4 +82,4 @@ def test_a_replay_is_one_that_an_operator_made() -> None:
     found = verified(partition.stored)
 
     assert [(one.kind, one.account_id) for one in missing] == [("not_replayed", replay["account"])]
-    assert (found.breaks, list(found.replays.unmade())) == ([], [])
+    assert (found.breaks, list(found.replays.not_published())) == ([], [])

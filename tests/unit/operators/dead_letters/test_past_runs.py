@@ -6,7 +6,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOLSETS
-from services.operators.adapters.past_runs import PastRuns, runs_of_interest
+from services.operators.adapters.past_runs import PastRuns, runs_to_read
 from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
 from tests.unit.operators.audit.test_step_verification import AT_MS, chained
@@ -51,7 +51,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
     records = a_tree()
     card = Stored(TOOLSETS, 0, 0, AT_MS, b"orders", encode(CARD).value, ())
     found = PastRuns(Shelf(records))
-    found.take([card, *records], runs_of_interest(["r-1", *other]))
+    found.take([card, *records], runs_to_read(["r-1", *other]))
     past = await found.of(letter("r-1"))
 
     assert past.fault is None
@@ -60,7 +60,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
 
 def test_of_a_replay_the_run_before_it_is_read_too() -> None:
     """What that one asked of children is among the steps that are taken over."""
-    assert runs_of_interest(["r-1.replay.2"]) == {"r-1.replay.2", "r-1"}
+    assert runs_to_read(["r-1.replay.2"]) == {"r-1.replay.2", "r-1"}
 
 
 async def test_a_child_that_died_has_children_of_its_own() -> None:
@@ -75,7 +75,7 @@ async def test_a_child_that_died_has_children_of_its_own() -> None:
         ]
     )
     found = PastRuns(Shelf(records))
-    found.take(records, runs_of_interest([child]))
+    found.take(records, runs_to_read([child]))
     past = await found.of(letter(child))
 
     assert past.fault is None

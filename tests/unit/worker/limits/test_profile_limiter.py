@@ -17,7 +17,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.limits.breaker import (
     FAILURES_BEFORE_OPEN,
     PAUSE_MAX_S,
-    PAUSE_TOLD_MAX_S,
+    PROVIDER_PAUSE_MAX_S,
     SETUP_FAULT_PAUSE_S,
 )
 from services.worker.limits.profile_limiter import ProfileLimiter
@@ -59,7 +59,7 @@ def test_no_more_pass_than_there_are_slots() -> None:
     [
         ([Throttled(10.0)], 10),
         ([Throttled(None)], 1),
-        ([Throttled(1e9)], PAUSE_TOLD_MAX_S),
+        ([Throttled(1e9)], PROVIDER_PAUSE_MAX_S),
         ([Unavailable(None, ran=False)], 1),
         ([Rejected("profile", 401, "key")], SETUP_FAULT_PAUSE_S),
         ([Unavailable(500, ran=True)] * (FAILURES_BEFORE_OPEN - 1), 0),

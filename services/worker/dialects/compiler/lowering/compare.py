@@ -29,7 +29,7 @@ _Shapes = tuple[Shape, Shape]
 
 
 @dataclass(frozen=True, slots=True)
-class _Face:
+class _Signature:
     """What tells an object from others at first sight.
 
     `required` are the members that are always there, `tags` those of them that have one of few
@@ -40,11 +40,11 @@ class _Face:
     required: frozenset[str]
     tags: dict[str, frozenset[str]]
 
-    def may_be(self, other: "_Face") -> bool:
+    def may_be(self, other: "_Signature") -> bool:
         """Whether the members that there are can be those of either object."""
         return self.required <= other.names and other.required <= self.names
 
-    def tags_differ(self, other: "_Face") -> bool:
+    def tags_differ(self, other: "_Signature") -> bool:
         return any(
             not values & other.tags[name]
             for name, values in self.tags.items()
@@ -59,7 +59,7 @@ class Comparer:
         """What is given up later is not seen by this comparer."""
         self._shapes = shapes
         self._alike: set[tuple[int, int]] = set()
-        self._faces: dict[int, _Face] = {}
+        self._signatures: dict[int, _Signature] = {}
 
     def is_clear(self, union: Union) -> bool:
         """Whether all branches that fit a value read it alike, and there is one at all."""
@@ -67,7 +67,7 @@ class Comparer:
         if not (objects or scalars or others):
             return False
         pairs: Iterator[_Shapes] = chain(
-            () if self._told_apart(objects) else combinations(objects, 2),
+            () if self._distinguishable(objects) else combinations(objects, 2),
             product([*objects, *scalars], others),
             combinations(others, 2),
         )
@@ -80,7 +80,7 @@ class Comparer:
             return False
         rest = [*scalars, *others]
         pairs = chain(combinations(rest, 2), product(objects, rest))
-        return self._told_apart(objects) and all(_exclude(one, other) for one, other in pairs)
+        return self._distinguishable(objects) and all(_exclude(one, other) for one, other in pairs)
 
     def _sorted(self, union: Union) -> tuple[list[Object], list[Plain], list[Shape]]:
         """What may be meant, by kind: objects, scalars and the rest."""
@@ -90,9 +90,9 @@ class Comparer:
         others: list[Shape] = [leaf for leaf in leaves if not isinstance(leaf, Object | Plain)]
         return objects, scalars, others
 
-    def _told_apart(self, objects: Sequence[Object]) -> bool:
+    def _distinguishable(self, objects: Sequence[Object]) -> bool:
         """Whether there is a tag that all objects have and no two share a value of."""
-        tags = [self._face(shape).tags for shape in objects]
+        tags = [self._signature(shape).tags for shape in objects]
         common = set(tags[0]).intersection(*tags[1:]) if tags else set()
         return len(objects) < 2 or any(
             len(frozenset().union(*(tag[name] for tag in tags)))
@@ -138,14 +138,14 @@ class Comparer:
 
     def _inside_objects(self, one: Object, other: Object) -> Sequence[_Shapes] | None:
         # On the wire an object has no names but its own, so that others cannot be taken for it.
-        face, other_face = self._face(one), self._face(other)
-        if not face.may_be(other_face) or face.tags_differ(other_face):
+        signature, other_signature = self._signature(one), self._signature(other)
+        if not signature.may_be(other_signature) or signature.tags_differ(other_signature):
             return ()
         theirs = {member.name: member for member in other.members}
-        twins = [(m, theirs[m.name]) for m in one.members if m.name in theirs]
-        if one.rest != other.rest or any(self._null_differs(*pair) for pair in twins):
+        shared = [(m, theirs[m.name]) for m in one.members if m.name in theirs]
+        if one.rest != other.rest or any(self._null_differs(*pair) for pair in shared):
             return None
-        return [(member.shape, twin.shape) for member, twin in twins]
+        return [(member.shape, other_member.shape) for member, other_member in shared]
 
     def _null_differs(self, one: Member, other: Member) -> bool:
         """Whether null is an answer to one, and says "left out" to the other."""
@@ -154,8 +154,8 @@ class Comparer:
             accepted[1] and not accepted[0] and one.optional
         )
 
-    def _face(self, shape: Object) -> _Face:
-        if id(shape) not in self._faces:
+    def _signature(self, shape: Object) -> _Signature:
+        if id(shape) not in self._signatures:
             tags = {
                 member.name: frozenset(_key(value, choice) for choice in choices)
                 for member in shape.members
@@ -163,8 +163,8 @@ class Comparer:
                 and isinstance(value := self._shapes.seen(member.shape), Plain)
                 and isinstance(choices := value.schema.get("enum"), list)
             }
-            self._faces[id(shape)] = _Face(shape.names, shape.required, tags)
-        return self._faces[id(shape)]
+            self._signatures[id(shape)] = _Signature(shape.names, shape.required, tags)
+        return self._signatures[id(shape)]
 
 
 def _key(shape: Plain, choice: JsonValue) -> str:

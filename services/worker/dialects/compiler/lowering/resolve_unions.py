@@ -18,14 +18,14 @@ def resolve_unions(shapes: Shapes, notes: Notes, *, verbatim: bool) -> None:
     bound_reach(shapes)
     for _ in range(_ROUNDS_MAX):
         is_sure = shapes.leaves if verbatim else Comparer(shapes).is_clear
-        doubtful = [union for union in unions_in(shapes, shapes.root) if not is_sure(union)]
-        for union in doubtful:
+        ambiguous = [union for union in unions_in(shapes, shapes.root) if not is_sure(union)]
+        for union in ambiguous:
             shapes.use_fallback(union)
             if isinstance(union.fallback, Text):
                 notes.as_text(union.path)
             else:
                 notes.not_enforced(union.keyword, union.path)
-        if not doubtful:
+        if not ambiguous:
             _note_overlaps(shapes, notes)
             return
     raise TooComplexError(REMEDY)

@@ -37,15 +37,15 @@ def break_cycles(
     for _, name in sorted(closing):
         notes.as_text(f"`{name}` inside itself")
 
-    def mended(owner: str) -> Callable[[Ref, bool], Shape]:
-        def mend(ref: Ref, optional: bool) -> Shape:  # noqa: FBT001 - a place
+    def replaced(owner: str) -> Callable[[Ref, bool], Shape]:
+        def replace_ref(ref: Ref, optional: bool) -> Shape:  # noqa: FBT001 - a place
             cut = (owner, ref.name) in closing and not (optional and only_required)
             return described(_inside_itself(ref.name, definitions), ref.description) if cut else ref
 
-        return mend
+        return replace_ref
 
     kept = {
-        name: _rebuilt(shape, mended(name), optional=False) for name, shape in everything.items()
+        name: _rebuilt(shape, replaced(name), optional=False) for name, shape in everything.items()
     }
     return kept.pop(_ROOT), kept
 
@@ -95,21 +95,21 @@ def _closing(graph: dict[str, list[str]]) -> set[tuple[str, str]]:
     return found
 
 
-def _rebuilt(shape: Shape, mend: Callable[[Ref, bool], Shape], *, optional: bool) -> Shape:
+def _rebuilt(shape: Shape, replace_ref: Callable[[Ref, bool], Shape], *, optional: bool) -> Shape:
     match shape:
         case Ref():
-            return mend(shape, optional)
+            return replace_ref(shape, optional)
         case Array():
-            return replace(shape, items=_rebuilt(shape.items, mend, optional=optional))
+            return replace(shape, items=_rebuilt(shape.items, replace_ref, optional=optional))
         case Object():
             members = tuple(
-                replace(m, shape=_rebuilt(m.shape, mend, optional=optional or m.optional))
+                replace(m, shape=_rebuilt(m.shape, replace_ref, optional=optional or m.optional))
                 for m in shape.members
             )
             return replace(shape, members=members)
         case Union():
-            branches = tuple(_rebuilt(b, mend, optional=optional) for b in shape.branches)
-            fallback = _rebuilt(shape.fallback, mend, optional=optional)
+            branches = tuple(_rebuilt(b, replace_ref, optional=optional) for b in shape.branches)
+            fallback = _rebuilt(shape.fallback, replace_ref, optional=optional)
             return replace(shape, branches=branches, fallback=fallback)
         case _:
             return shape

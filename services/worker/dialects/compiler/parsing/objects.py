@@ -11,7 +11,7 @@ from services.worker.dialects.compiler.shapes.shape import Member, Never, Object
 # Small models see nothing but this name. Of a dozen that were tried with one it is the only name
 # that kept them from writing prose here.
 REST_NAME = "null_or_extra_json"
-_MISREAD = frozenset('"\\]^')  # by llama.cpp, in a name that others may stand beside
+_MISPARSED = frozenset('"\\]^')  # by llama.cpp, in a name that others may stand beside
 
 
 def read_object(
@@ -95,7 +95,7 @@ def _nodes(subschemas: Subschemas, name: str) -> list[Node]:
 def _have_room(names: list[str], rules: Rules) -> bool:
     """Whether a grammar can tell `names` from all others, which it does letter by letter."""
     chars = "".join(names)
-    is_plain = chars.isprintable() and _MISREAD.isdisjoint(chars)
+    is_plain = chars.isprintable() and _MISPARSED.isdisjoint(chars)
     return is_plain and len(chars) <= rules.open_name_chars_max
 
 

@@ -147,9 +147,9 @@ class SchemaParser:
         if chosen is None:
             return described(self._single(base), text)
         atom, keyword = chosen
-        wordless = without_descriptions(base)  # the union says it once
+        undescribed = without_descriptions(base)  # the union says it once
         branches = [
-            self.read([*wordless, Node(f"{atom.path}/{keyword}/{i}", schema)])
+            self.read([*undescribed, Node(f"{atom.path}/{keyword}/{i}", schema)])
             for i, schema in branches_of(atom, keyword)
         ]
         fallback = self._single(base) if has_any(base, _STRUCTURE) else self._free(subschemas)
@@ -189,8 +189,8 @@ class SchemaParser:
         if values is not None:
             return self._chosen(values, subschemas, types)
         kinds = self._kinds(subschemas, types)
-        wordless = without_descriptions(subschemas) if len(kinds) > 1 else subschemas
-        shapes = [self._typed(kind, wordless) for kind in kinds]
+        undescribed = without_descriptions(subschemas) if len(kinds) > 1 else subschemas
+        shapes = [self._typed(kind, undescribed) for kind in kinds]
         path = subschemas[0].path if subschemas else ""
         return described(
             self._one_of(shapes, self._free(subschemas), "type", path), description(subschemas)

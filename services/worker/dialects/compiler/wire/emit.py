@@ -70,7 +70,7 @@ class _Writer:
     ) -> None:
         self._shapes = shapes
         self._room = room
-        self._wordless = wordless
+        self._without_descriptions = wordless
         self._keeps_null = keeps_null
         self._used: list[str] = []
         self.without_text: set[str] = set()
@@ -88,7 +88,7 @@ class _Writer:
             case Plain():
                 return self._plain(shape)
             case Text():
-                hint = shape.words if self._wordless else shape.hint
+                hint = shape.words if self._without_descriptions else shape.hint
                 self._room.take(_bytes(hint))
                 return {"type": "string", "description": hint}
             case Array():
@@ -102,7 +102,7 @@ class _Writer:
             case Ref():
                 if shape.name not in self._used:
                     self._used.append(shape.name)
-                return self._said({"$ref": f"#/$defs/{shape.name}"}, shape.description)
+                return self._with_description({"$ref": f"#/$defs/{shape.name}"}, shape.description)
             case Never():
                 # No valid answer has anything here, so that this is as good as any schema, and
                 # unlike `false` it is one that every provider takes.
@@ -110,20 +110,20 @@ class _Writer:
 
     def _plain(self, shape: Plain) -> JsonObject:
         schema = shape.schema
-        if self._wordless:
+        if self._without_descriptions:
             schema = {k: value for k, value in schema.items() if k != "description"}
         self._room.take(_bytes(schema))
         return schema
 
     def _described(self, shape: Array | Object) -> JsonObject:
-        if self._wordless or not shape.description:
+        if self._without_descriptions or not shape.description:
             return {}
         self._room.take(_bytes(shape.description))
         return {"description": shape.description}
 
-    def _said(self, schema: JsonObject, text: str) -> JsonObject:
+    def _with_description(self, schema: JsonObject, text: str) -> JsonObject:
         """The schema with a description before its own; beside a reference nothing may stand."""
-        if self._wordless or not text:
+        if self._without_descriptions or not text:
             return schema
         self._room.take(_bytes(text))
         own = schema.get("description")
@@ -159,7 +159,9 @@ class _Writer:
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
         room = Allowance(PACKED_CHARS_MAX, _TOO_LARGE)
-        inner = _Writer(self._shapes, room, keeps_null=self._keeps_null, wordless=self._wordless)
+        inner = _Writer(
+            self._shapes, room, keeps_null=self._keeps_null, wordless=self._without_descriptions
+        )
         try:
             written = inner.write(member.shape)
         except TooComplexError:
@@ -176,7 +178,7 @@ class _Writer:
             return self.write(member.shape)
         if isinstance(member.shape, Ref):  # beside the alternative there is a place for words
             bare = self.write(replace(member.shape, description=""))
-            return self._said(_nullable(bare), member.shape.description)
+            return self._with_description(_nullable(bare), member.shape.description)
         return _nullable(self.write(member.shape))
 
     def _union(self, shape: Union) -> JsonObject:
@@ -184,7 +186,7 @@ class _Writer:
         branches = self._shapes.leaves(shape) if circular else shape.branches
         possible = [branch for branch in branches if not self._is_never(branch)]
         written = self._any_of([self.write(branch) for branch in possible or branches])
-        return self._said(written, shape.description)
+        return self._with_description(written, shape.description)
 
     def _without_null(self, schema: JsonObject) -> JsonObject:
         """The schema of an optional member that is left out where it would be null."""
@@ -199,7 +201,7 @@ class _Writer:
             others = [b for b in branches if isinstance(b, dict) and b.get("type") != "null"]
             if len(others) > 1:
                 return schema | {"anyOf": list[JsonValue](others)}
-            return self._said(others[0], str(schema.get("description") or ""))
+            return self._with_description(others[0], str(schema.get("description") or ""))
         return schema
 
     def _is_never(self, shape: Shape) -> bool:
