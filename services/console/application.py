@@ -8,7 +8,6 @@ from aiohttp import web
 
 from answerbus.client.errors import BusUnavailable
 from services.console.context import CONTEXT, ConsoleContext
-from services.console.guard import HEADERS
 from services.console.pages import (
     audit,
     dead_letter,
@@ -29,6 +28,7 @@ from services.console.pages import (
 from services.console.pages.render import page
 from services.console.static_files import PATH as STATIC_PATH
 from services.console.streams import STREAMS, Streams, streamed
+from services.console.strict_headers import strict_headers
 from services.http_server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
@@ -85,7 +85,8 @@ def application(context: ConsoleContext) -> web.Application:
 @web.middleware
 async def _hardened(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Only for those who meant us, and with what tells browsers to be strict."""
-    if request.app[CONTEXT].guard.origins.is_host(request.headers.get("Host")):
+    context = request.app[CONTEXT]
+    if context.guard.origins.is_host(request.headers.get("Host")):
         response = await handler(request)
     else:
         text = (
@@ -94,7 +95,7 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
         )
         response = web.Response(status=HTTPStatus.MISDIRECTED_REQUEST, text=text)
     if not response.prepared:  # else they were sent before: see streams.py
-        for name, value in HEADERS.items():
+        for name, value in strict_headers(context.static_files.style_source).items():
             response.headers.setdefault(name, value)  # what may be kept says so itself
     return response
 

@@ -22,20 +22,6 @@ COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
 OPEN_PATHS = ("/login", "/static/")
 _SECRET_BYTES = 32
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "X-Frame-Options": "DENY",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-    # With no-referrer, browsers would send forms with `Origin: null`.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
 
 SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)
 

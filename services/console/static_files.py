@@ -1,5 +1,6 @@
 """Styles, scripts and icons, held in memory; an address changes with its content."""
 
+import base64
 import gzip
 import hashlib
 from collections.abc import Mapping
@@ -7,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from markupsafe import Markup
+
 FOLDER = Path(__file__).parent / "static"
 PATH = "/static/"
 VERSION = "v"  # the parameter of an address that holds the digest
+FIRST = "first.css"
 _DIGEST_CHARS = 16
 _MEDIA_TYPES = MappingProxyType(
     {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -40,10 +44,13 @@ class StaticFile:
 
 
 class StaticFiles:
-    """All that pages load beside themselves."""
+    """All that pages load beside themselves; `first_style` and the icon stand in them."""
 
-    def __init__(self, bodies: Mapping[str, bytes]) -> None:
+    def __init__(self, bodies: Mapping[str, bytes], first_style: str = "") -> None:
         self._files = {name: _static_file(name, body) for name, body in bodies.items()}
+        self.first_style = Markup(first_style)  # noqa: S704 - a file of the package
+        digest = hashlib.sha256(first_style.encode()).digest()
+        self.style_source = f"'sha256-{base64.b64encode(digest).decode()}'"
 
     def find(self, name: str) -> StaticFile | None:
         """By its name, without folder and digest."""
@@ -53,6 +60,10 @@ class StaticFiles:
         """Where pages load it from."""
         return self._files[name].address
 
+    def drawn(self, name: str) -> Markup:
+        """An icon as a part of the page, for which no request is waited."""
+        return Markup(self._files[name].body.decode())  # noqa: S704 - a file of the package
+
 
 def read_static_files(folder: Path = FOLDER) -> StaticFiles:
     """Those of the package."""
@@ -61,7 +72,7 @@ def read_static_files(folder: Path = FOLDER) -> StaticFiles:
         name: b"".join((folder / part).read_bytes() for part in parts)
         for name, parts in _JOINED.items()
     }
-    return StaticFiles({**icons, **joined})
+    return StaticFiles({**icons, **joined}, (folder / FIRST).read_text())
 
 
 def _static_file(name: str, body: bytes) -> StaticFile:

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.guard import COOKIE, HEADERS
+from services.console.guard import COOKIE
+from services.console.strict_headers import strict_headers
 from services.console.views.live_parts import live_parts
 
 PERIOD_S = 2.0
@@ -45,7 +46,8 @@ class Streams:
 
     async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         known = await _parts(request, handler)  # what is no page is answered as without a stream
-        response = web.StreamResponse(headers={**HEADERS, **_UNBUFFERED})
+        strict = strict_headers(request.app[CONTEXT].static_files.style_source)
+        response = web.StreamResponse(headers={**strict, **_UNBUFFERED})
         response.content_type = _MEDIA_TYPE
         try:
             await response.prepare(request)

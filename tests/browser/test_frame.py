@@ -1,11 +1,12 @@
 """What stands on every page, in a real browser: status, menu, colours, keys, two-line rows."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, Page, Route, ViewportSize, expect
 
 from services.console.guard import COOKIE
 from tests.browser.crowded import crowd, crowd_in
@@ -16,6 +17,17 @@ from tests.unit.operators.runs.events import WORKFLOW
 
 pytestmark = pytest.mark.browser
 
+# Not by wait_for_function, which the policy of our pages forbids to evaluate a text.
+FIRST_PAINT_MS = """new Promise(paint => new PerformanceObserver(all => {
+    for (const one of all.getEntriesByName("first-contentful-paint")) paint(one.startTime);
+}).observe({type: "paint", buffered: true}))"""
+STATUS_LOOK = """(() => {
+    const status = document.getElementById("status"), at = status.getBoundingClientRect();
+    const style = getComputedStyle(status);
+    return {
+        back: style.backgroundColor, font: style.font, top: at.top, wide: at.width, high: at.height,
+    };
+})()"""
 SCREENS_MAX = 6
 KEYS_MAX = 12
 PAGES = {
@@ -58,6 +70,29 @@ async def opened(
     await context.add_cookies([{"name": COOKIE, "value": cookie, "url": here.url}])
     yield await context.new_page()
     await context.close()
+
+
+async def test_the_status_is_painted_while_the_styles_of_the_rest_are_awaited(
+    browser: Browser,
+) -> None:
+    async with made_up() as (here, cookie), opened(browser, here, cookie, PHONE) as page:
+        held = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            await held.wait()
+            await route.continue_()
+
+        await page.route("**/static/styles.css*", hold)
+        await page.goto("/", wait_until="commit")
+        assert await page.evaluate(FIRST_PAINT_MS) > 0
+        await expect(page.locator("#status")).to_be_in_viewport()
+        before = await page.evaluate(STATUS_LOOK)
+        assert before["back"] == "rgb(253, 236, 236)"
+        assert before["wide"] == PHONE["width"]
+        held.set()
+        await expect(page.get_by_role("heading", level=1)).to_be_visible()
+        await page.wait_for_load_state("load")
+        assert await page.evaluate(STATUS_LOOK) == before
 
 
 async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(

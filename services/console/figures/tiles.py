@@ -9,6 +9,7 @@ from services.console.state.board import Window
 from services.console.state.histogram import Histogram
 from services.console.state.minute import Minute
 from services.console.views.lane_grid import LaneCell
+from services.console.views.status import DEAD_MIN
 from services.console.views.tile import (
     AGE_BAD_MS,
     AGE_WARN_MS,
@@ -87,6 +88,8 @@ def _dead(inputs: TileInputs) -> Tile:
     died = endings_of(inputs.window.total)["dead"]
     ended = _all_ended(inputs.window.total)
     level: Level = level_of(died / ended if ended else 0, DEAD_WARN, DEAD_BAD)
+    if level == "bad" and died < DEAD_MIN:
+        level = "warn"  # as in the status: fewer are looked at one by one
     tile = _counted(inputs, "Died", lambda minute: endings_of(minute)["dead"], level, "dead")
     note = f"{share(died, ended)} of all that ended" if ended else "nothing ended"
     return _changed(tile, note, letters(inputs.span) if died else None)

@@ -75,6 +75,8 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "issuer": context.issuer,
         "has_tokens": context.guard.tokens.any,
         "static": context.static_files.address,
+        "first_style": context.static_files.first_style,
+        "drawn_icon": context.static_files.drawn("icon.svg"),
         **frame_values(request, context, int(now_s * 1000)),
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),

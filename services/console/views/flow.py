@@ -8,7 +8,9 @@ NODE_GAP_PX = 8
 NODE_MIN_PX = 28  # a name and a count fit beside it
 LEFT, RIGHT = 0, 1000  # across, in units of a drawing that is stretched
 _MIDDLE = (LEFT + RIGHT) // 2
-_HEIGHT_PX = 220
+_HEIGHT_PX = 300
+_CHARS_SHOWN = 22  # of a name; see charts.html
+_MARGIN, _CHAR, _MARGIN_MAX = 4.0, 1.6, 34.0  # beside the ribbons, in percent across
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,16 @@ class Flow:
     sources: tuple[FlowNode, ...]
     endings: tuple[FlowNode, ...]
     ribbons: tuple[Ribbon, ...]
+
+    @property
+    def left(self) -> float:
+        """Where the ribbons begin, in percent across: beside the longest text of a source."""
+        return _margin(self.sources)
+
+    @property
+    def right(self) -> float:
+        """Where they end."""
+        return round(100 - _margin(self.endings), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,11 @@ def _nodes(
         )  # fmt: skip
         at += height + NODE_GAP_PX
     return tuple(nodes)
+
+
+def _margin(nodes: Sequence[FlowNode]) -> float:
+    chars = max((max(len(one.name), len(f"{one.count:,}")) for one in nodes), default=0)
+    return round(min(_MARGIN_MAX, _MARGIN + _CHAR * min(chars, _CHARS_SHOWN)), 2)
 
 
 def _ribbons(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from services.console.views.chart import Axis, Column
 from services.console.views.scale import Tick
-from services.console.views.units import duration
+from services.console.views.units import duration, tick_text
 from services.console.views.words import count_text
 
 LEVELS = 6
@@ -59,7 +59,7 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
         ]
     every = max(1, rows // 5)
     ticks = tuple(
-        Tick((last - n) * row_px + (row_px - ROW_PX) / 2, duration(edges_ms[n]))
+        Tick((last - n) * row_px + (row_px - ROW_PX) / 2, tick_text(edges_ms[n], "ms"))
         for n in range(first, last + 1, every)
     )
     return HeatMap(rows * row_px, tuple(columns), row_px, tuple(cells), ticks, axis.ticks)

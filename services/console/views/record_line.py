@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from answerbus.schema_name import SchemaName
+from services.console.views.units import duration
+from services.console.views.words import count_text
 from services.operators.records.event_parts import FailureSummary, ModelSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -15,7 +17,16 @@ from services.operators.records.event_summary import (
     RequestSummary,
     RetrySummary,
 )
-from services.operators.records.run_summary import RunEventSummary
+from services.operators.records.run_summary import (
+    AnyRunSummary,
+    ApprovalRequestedSummary,
+    ApprovalSummary,
+    CancelSummary,
+    ControlAppliedSummary,
+    RunEventSummary,
+    StepSummary,
+    ToolEndedSummary,
+)
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 
@@ -42,9 +53,34 @@ def _parts(record: RecordSummary) -> Iterator[str]:
             if event.request:
                 yield from (event.request.answer_schema.label, event.request.profile)
             yield _words(event.cause.kind)
-        case ReplayedSummary() | DismissedSummary() | RetryEnded() | UndecodableRecord():
+        case RunEventSummary() as event:
+            yield from _run(event)
+        case (
+            PrivateSummary()
+            | ReplayedSummary()
+            | DismissedSummary()
+            | RetryEnded()
+            | UndecodableRecord()
+        ):
             pass
-        case PrivateSummary() | RunEventSummary():
+        case other:
+            assert_never(other)
+
+
+def _run(event: AnyRunSummary) -> Iterator[str]:
+    match event:
+        case StepSummary():
+            yield from (*((event.agent.name,) if event.agent else ()), f"step {event.n}")
+            yield count_text(len(event.calls), "tool call")
+        case ControlAppliedSummary():
+            yield from (_words(event.control.kind), _words(event.effect))
+        case ToolEndedSummary():
+            yield from (event.tool, _words(event.outcome.kind))
+            if event.took_ms is not None:
+                yield duration(event.took_ms)
+        case ApprovalRequestedSummary():
+            yield event.tool
+        case ApprovalSummary() | CancelSummary():
             pass
         case other:
             assert_never(other)

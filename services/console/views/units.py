@@ -4,6 +4,8 @@ from typing import Literal, assert_never
 
 Unit = Literal["count", "ms", "usd"]
 MICRO = 1_000_000
+_DIGITS_MAX = 6  # of a dollar: millionths are the smallest part
+_TICK_S_MAX = 600  # longer times are in minutes
 CENT = 10_000
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 _SHORT = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
@@ -28,7 +30,7 @@ def tick_text(value: float, unit: Unit) -> str:
         case "count":
             return short(value)
         case "ms":
-            return duration(value).replace(".0 ", " ") if value else "0"
+            return _tick_duration(value) if value else "0"
         case "usd":
             return "$0" if not value else f"${_cents(value / MICRO)}"
         case other:
@@ -93,8 +95,19 @@ def share(part: float, whole: float) -> str:
     return "< 0.1 %" if 0 < percent < 0.1 else f"{percent:.1f} %"
 
 
+def _tick_duration(ms: float) -> str:
+    """In one unit, since an axis has little room."""
+    if ms < _TICK_S_MAX * _SECOND_MS:
+        text = duration(ms) if ms < _MINUTE_MS else f"{ms / _SECOND_MS:.0f} s"
+        return text.replace(".0 ", " ")
+    size, unit = (_MINUTE_MS, "min") if ms < 2 * _HOUR_MS else (_HOUR_MS, "h")
+    return f"{ms / size:.1f} {unit}".replace(".0 ", " ")
+
+
 def _cents(dollars: float) -> str:
     """With two places where there are cents, and as many as it takes below one."""
     if dollars >= 1:
         return f"{dollars:,.2f}".removesuffix(".00")
-    return f"{dollars:.2f}" if dollars >= 0.1 else f"{dollars:.2g}"
+    if dollars >= 0.1:
+        return f"{dollars:.2f}"
+    return f"{dollars:.{_DIGITS_MAX}f}".rstrip("0")

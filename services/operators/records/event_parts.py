@@ -157,6 +157,12 @@ class CallPart(Part, frozen=True, gc=False):
     state: Text
 
 
+class ToolOutcomePart(Part, frozen=True, gc=False):
+    """How a tool call ended."""
+
+    kind: Text = ""
+
+
 class ControlPart(Part, frozen=True, gc=False):
     """What a person said; only approvals are about a call."""
 

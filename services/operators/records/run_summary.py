@@ -7,6 +7,7 @@ from services.operators.records.event_parts import (
     Count,
     EventPart,
     Text,
+    ToolOutcomePart,
 )
 
 
@@ -29,12 +30,16 @@ class ToolEndedSummary(RunEventSummary, frozen=True, gc=False, tag="tool_ended")
     """The end of a tool call."""
 
     call_id: Text = ""
+    tool: Text = ""
+    outcome: ToolOutcomePart = ToolOutcomePart()
+    took_ms: Count | None = None
 
 
 class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="approval_requested"):
     """A tool call that awaits a person."""
 
     call_id: Text = ""
+    tool: Text = ""
 
 
 class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):

@@ -199,7 +199,7 @@ async def test_browsers_are_told_to_be_strict(path: str) -> None:
         response = await here.get(path, await here.log_in(OPERATOR))
 
         policy = response.headers["Content-Security-Policy"]
-        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self' 'sha256-")
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert response.headers["X-Frame-Options"] == "DENY"

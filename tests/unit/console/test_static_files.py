@@ -1,6 +1,8 @@
 """Styles, scripts and icons: browsers keep them for good, and get others when there are others."""
 
+import base64
 import gzip
+import hashlib
 import re
 
 import pytest
@@ -33,12 +35,21 @@ async def test_what_a_page_loads_is_kept_for_good_and_needs_no_session() -> None
             assert "Set-Cookie" not in response.headers
 
 
-async def test_one_style_and_one_script_stand_before_what_is_painted() -> None:
+async def test_no_request_is_waited_for_before_the_status_is_painted() -> None:
     async with site() as here:
-        text = await (await here.get("/", await here.log_in(VIEWER))).text()
-        head = text.partition("</head>")[0]
+        answer = await here.get("/", await here.log_in(VIEWER))
+        text, policy = await answer.text(), answer.headers["Content-Security-Policy"]
+    head = text.partition("</head>")[0]
+    _, first, _ = re.split("<style>|</style>", head)
+    before, linked, after = text.partition('<link rel="stylesheet"')
+    digest = base64.b64encode(hashlib.sha256(first.encode()).digest()).decode()
 
-    assert len(re.findall(r'<link rel="stylesheet"', head)) == 1
+    assert f"style-src 'self' 'sha256-{digest}';" in policy
+    assert 'id="status"' in before
+    assert "<img" not in before
+    assert linked
+    assert "<main" in after
+    assert '<link rel="stylesheet"' not in after
     assert re.findall(r"<script[^>]*>", text) == re.findall(r"<script[^>]* defer>", head)
     assert len(re.findall(r"<script", text)) == 1
 
@@ -124,6 +135,7 @@ def test_an_address_changes_with_its_contents_alone() -> None:
 def test_all_files_of_the_folder_are_served() -> None:
     files = read_static_files()
     served = b"\n".join(found.body for name in NAMES if (found := files.find(name)))
+    served += files.first_style.encode()
     served += b"".join(path.read_bytes() for path in FOLDER.glob("icon-*.svg"))
 
     for path in FOLDER.iterdir():

@@ -9,7 +9,7 @@ from services.console.views.lane_grid import LaneCell, longest_waiting
 from services.console.views.scale import time_ticks, top_of, value_ticks
 from services.console.views.shares import shares, sparks
 from services.console.views.tile import change_text, level_of
-from services.console.views.units import duration, share, short
+from services.console.views.units import Unit, duration, share, short, tick_text
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS
 
 
@@ -94,6 +94,26 @@ def test_ribbons_add_up_to_their_ends_and_the_smallest_is_seen() -> None:
     assert min(node.height for node in (*found.sources, *found.endings)) >= NODE_MIN_PX
     assert [ribbon.label for ribbon in found.ribbons] == ["a: fine 999", "a: dead 1", "b: dead 1"]
     assert flow([]).height == 0
+
+
+def test_ribbons_begin_beside_the_names_and_leave_no_more_room_than_these_need() -> None:
+    short = flow([FlowCount("text", "dead", "dead", 9)])
+    long = flow([FlowCount("n" * 80, "dead: unknown profile", "dead", 1)])
+    many = flow([FlowCount("a", "b", "ok", 10_000_000)])
+
+    assert (short.left, short.right) == (10.4, 89.6)
+    assert (long.left, long.right) == (34, 66)
+    assert many.left == 20  # of its count, 10,000,000
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0, "ms", "0"), (3_300, "ms", "3.3 s"), (40_000, "ms", "40 s"), (80_000, "ms", "80 s"),
+     (93_640, "ms", "94 s"), (600_000, "ms", "10 min"), (10_800_000, "ms", "3 h"),
+     (1, "usd", "$0.000001"), (2_000, "usd", "$0.002"), (4_000_000, "usd", "$4")],
+)  # fmt: skip
+def test_a_tick_is_short_and_in_one_unit(value: float, unit: Unit, text: str) -> None:
+    assert tick_text(value, unit) == text
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ from tests.unit.operators.stored_examples import EXAMPLES, body_of, stored
         ("dead_letter/unknown_profile", {}, "plan_proposal.v1, giant, unknown profile"),
         ("replayed/unchanged", {}, ""),
         ("account/busy", {}, ""),
+        ("step/calls", {"n": 3}, "support, step 3, 4 tool calls"),
+        ("tool_ended/timed_out", {}, "orders.get_order, timed out, 30 s"),
+        ("approval_requested/refund", {}, "orders.refund"),
+        ("control_applied/denied", {}, "approval, denied"),
     ],
 )
 def test_a_line(example: str, changes: dict[str, Any], text: str) -> None:
