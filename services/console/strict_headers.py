@@ -1,4 +1,4 @@
-"""What tells browsers to be strict, on every answer."""
+"""The HTTP headers that make browsers strict, set on every response."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
