@@ -42,15 +42,16 @@ def is_read_back(read: JsonValue, answer: JsonValue, rules: Rules) -> bool:
     """
     if rules.verbatim or rules.keeps_null:
         return exactly(read) == exactly(answer)
-    return exactly(_without_nulls(read)) == exactly(_without_nulls(answer))
+    return exactly(without_nulls(read)) == exactly(without_nulls(answer))
 
 
-def _without_nulls(value: JsonValue) -> JsonValue:
+def without_nulls(value: JsonValue) -> JsonValue:
+    """The same with each member that is null left out."""
     match value:
         case dict():
-            return {n: _without_nulls(member) for n, member in value.items() if member is not None}
+            return {n: without_nulls(member) for n, member in value.items() if member is not None}
         case list():
-            return [_without_nulls(item) for item in value]
+            return [without_nulls(item) for item in value]
         case _:
             return value
 

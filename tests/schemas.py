@@ -76,6 +76,7 @@ def objects(draw: DrawFn, inner: SearchStrategy[Made]) -> Made:
     schema: dict[str, Any] = {"properties": {n: m.schema for n, m in members.items()}}
     schema |= {"required": required} if required else {}
     schema |= {"type": "object"} if draw(st.integers(0, 4)) else {}
+    schema |= {"maxProperties": draw(st.integers(0, 2))} if not draw(st.integers(0, 4)) else {}
     rest: SearchStrategy[dict[str, JsonValue]] = st.just({})
     if others is True or others is None:
         rest = st.dictionaries(OTHERS, ANYTHING, max_size=2)
