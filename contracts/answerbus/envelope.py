@@ -28,6 +28,7 @@ TOOLS_SOURCE = "/answerbus/tools"
 REQUEST_TYPE = b"answerbus.request.v1"
 KINDS_MAX = 64  # of events, times those who write them
 _SPECVERSION = b"1.0"
+_STRUCTURED = {"specversion", "data"}
 _DERIVED_ACCOUNT = (
     f"`<workflow_id>~` and the first {DIGEST_CHARS} hex digits of the SHA-256 of `dead_letter_id`"
 )
@@ -85,7 +86,9 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     contradiction = _contradiction(headers)
     if contradiction:
         return _undecodable(parsed, (contradiction,))
-    if "kind" not in parsed:  # a default serves those who write requests, not those who read them
+    # A default serves those who write requests, not those who read them; and in structured mode
+    # `kind` is an attribute.
+    if "kind" not in parsed or parsed.keys() >= _STRUCTURED:
         return _undecodable(parsed, (_without_kind(parsed),))
     received = _request(value or b"", parsed)
     if isinstance(received, ReceivedRequest) and (fault := _foreign_account(received.request)):
