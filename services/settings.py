@@ -107,8 +107,7 @@ class WorkerSettings(Section):
 class IdSettings(Section):
     """`[ids]`: how long a request id that has had its outcome is known, so that a copy is dropped.
 
-    It costs memory and disk for each request of that time (docs/guarantees.md says how much). The
-    ledger keeps nothing for longer than 7 days.
+    Each costs memory and disk (docs/guarantees.md); the ledger keeps nothing beyond 7 days.
     """
 
     remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 86_400.0

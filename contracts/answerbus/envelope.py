@@ -86,8 +86,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     contradiction = _contradiction(headers)
     if contradiction:
         return _undecodable(parsed, (contradiction,))
-    # A default serves those who write requests, not those who read them; and in structured mode
-    # `kind` is an attribute.
+    # A default serves those who write; and in structured mode `kind` is an attribute.
     if "kind" not in parsed or parsed.keys() >= _STRUCTURED:
         return _undecodable(parsed, (_without_kind(parsed),))
     received = _request(value or b"", parsed)
