@@ -8,7 +8,7 @@ from answerbus.topics import PREFIX_DEFAULT
 from services.topics.rights.roles import Resource, ResourceNames, Right, Role, rights_of
 
 FILE = Path("infra/docker/rights.sh")
-ROLES: tuple[Role, ...] = ("admin", "worker", "app")  # whose users the file has
+ROLES: tuple[Role, ...] = ("admin", "worker", "app", "tools")  # whose users the file has
 NAMES = ResourceNames(PREFIX_DEFAULT, f"{PREFIX_DEFAULT}.worker", f"{PREFIX_DEFAULT}-app")
 _HEAD = """\
 #!/usr/bin/env bash

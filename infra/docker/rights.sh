@@ -37,3 +37,9 @@ grant --allow-principal User:answerbus-worker --operation Describe --cluster
 # app
 grant --allow-principal User:answerbus-app --operation Write --topic answerbus.requests.v1 --topic answerbus.controls.v1
 grant --allow-principal User:answerbus-app --operation Read --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.dead-letters.v1 --group answerbus-app --topic answerbus.retries.v1 --topic answerbus.steps.v1
+
+# tools
+grant --allow-principal User:answerbus-tools --operation Read --topic answerbus.tools.echo.v1 --group answerbus.tools.echo
+grant --allow-principal User:answerbus-tools --operation Write --topic answerbus.tool-results.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-tools --operation Create --topic answerbus.tools.echo.v1 --topic answerbus.tool-results.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-tools --operation Describe --topic answerbus.requests.v1

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import typer
 import yaml
 from jsonschema import Draft201909Validator
 
+from answerbus.tools.server import DRAIN_S_DEFAULT
 from answerbus.topics import PREFIX_DEFAULT
 from infra.docker_rights import FILE, NAMES, ROLES, script
 from services.cli import application
@@ -39,9 +41,9 @@ def test_compose_accepts_the_file() -> None:
     assert not validator.is_valid(wrong)
 
 
-def test_each_service_has_its_profile_and_the_default_is_as_before() -> None:
+def test_each_service_has_its_profile() -> None:
     assert (ROOT / ".env").read_text(encoding="utf-8") == "COMPOSE_PROFILES=default\n"
-    assert of_profile("default").keys() == {"kafka", "topics", "local-model", "worker"}
+    assert of_profile("default").keys() == {"kafka", "topics", "local-model", "worker", "tools"}
     assert {"kafka-1", "kafka-2", "kafka-3", "cluster-worker"} < of_profile("cluster").keys()
     assert of_profile("observability").keys() == {"prometheus", "grafana", "collector"}
     for name, one in services().items():
@@ -92,6 +94,12 @@ def test_workers_have_time_for_their_longest_call(name: str) -> None:
     assert grace_s >= settings.worker.drain_s + AFTER_DRAIN_S
 
 
+@pytest.mark.parametrize("name", ["tools", "cluster-tools"])
+def test_tool_servers_have_time_for_what_runs(name: str) -> None:
+    grace_s = float(services()[name]["stop_grace_period"].removesuffix("s"))
+    assert grace_s >= DRAIN_S_DEFAULT + AFTER_DRAIN_S
+
+
 def test_what_is_mounted_is_there() -> None:
     named = set(document()["volumes"])
     for name, service in services().items():
@@ -101,6 +109,19 @@ def test_what_is_mounted_is_there() -> None:
                 assert (ROOT / source).exists(), name
             else:
                 assert source in named, name
+
+
+@pytest.mark.parametrize(
+    ("worker", "tools"), [("worker", "tools"), ("cluster-worker", "cluster-tools")]
+)
+def test_the_toolsets_of_agents_are_served_beside_their_workers(worker: str, tools: str) -> None:
+    agents = load(ROOT / "infra/answerbus.docker.toml", {}).agents.values()
+    served = services()[tools]["command"][2]
+    module, _, name = served.partition(":")
+
+    assert services()[worker]["profiles"] == services()[tools]["profiles"]
+    toolset = getattr(import_module(module), name).name
+    assert {tool.partition(".")[0] for agent in agents for tool in agent.tools} == {toolset}
 
 
 def test_ports_are_open_to_this_machine_alone() -> None:
