@@ -27,6 +27,7 @@ RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
 PROPOSE = "propose"  # the same, of steps that no model was asked for
 CHILD_TOOLS = frozenset({DELEGATE, PROPOSE})
+PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
 _OF_DEFINITION = frozenset({"agent", "tools", "described_tools"})  # cached properties
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
@@ -138,6 +139,19 @@ class Run:
     def timeout_of(self, call: ToolCall) -> timedelta:
         """How long a tool server may be silent about the call."""
         return timedelta(seconds=self.tools[call.asked.tool].card.timeout_s)
+
+    def due_after_progress(
+        self, call: ToolCall, now: datetime, deadline: datetime
+    ) -> datetime | None:
+        """Until when a call that is still worked on has time; None if no time is to be added.
+
+        A little more is added than it may be silent, so that progress that comes all the time is
+        written ten times in a time-out.
+        """
+        timeout = self.timeout_of(call)
+        due_at = min(now + timeout * (1 + PROGRESS_SHARE), deadline)
+        known = call.record.due_at if call.record else None
+        return None if known and due_at - known < timeout * PROGRESS_SHARE else due_at
 
     @cached_property
     def due_at(self) -> datetime | None:

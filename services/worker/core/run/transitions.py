@@ -130,8 +130,8 @@ def progress_came(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change
     call = run.open_call(progress.call_id)
     if call is None or not _fits(call, progress.token):
         return None
-    due_at = min(inputs.now + run.timeout_of(call), inputs.deadline)
-    return _with(run, call, events.changed(call, inputs, due_at=due_at))
+    due_at = run.due_after_progress(call, inputs.now, inputs.deadline)
+    return None if due_at is None else _with(run, call, events.changed(call, inputs, due_at=due_at))
 
 
 def time_passed(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:

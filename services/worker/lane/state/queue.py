@@ -232,10 +232,7 @@ class Queue:
         self._scheduler.stop(ticket)
         ticket.stage = Stage.UNFUNDED
         waiting = self._unfunded.setdefault(ticket.request.account_id, deque())
-        if ticket.keeps_floor:
-            waiting.appendleft(ticket)
-        else:
-            waiting.append(ticket)
+        (waiting.appendleft if ticket.keeps_floor else waiting.append)(ticket)
 
     def _make_ready(self, ticket: Ticket) -> None:
         ticket.not_before = None

@@ -93,6 +93,17 @@ def test_a_repeated_call_that_is_answered_in_two_ways() -> None:
     assert wrong({**good(), case.call_id or "": results}) == {case.rule}
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "answered once"), (2, "answered 2 times, always the same")]
+)
+def test_how_often_a_repeated_call_was_answered_is_said(number: int, said: str) -> None:
+    case = named("repeated")
+    results = [result(case, ToolOk(value=1))] * number
+    found = rulings(CASES, LAST, {**good(), case.call_id or "": results})
+
+    assert [one.said for one in found if one.rule == case.rule] == [said]
+
+
 def test_a_server_that_dies_of_a_bad_record() -> None:
     found = {ruling.rule: ruling.verdict for ruling in rulings(CASES, LAST, {})}
 

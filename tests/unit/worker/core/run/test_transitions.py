@@ -231,8 +231,24 @@ def test_progress_starts_the_time_out_anew() -> None:
         transitions.progress_came(change.run, ToolProgress.model_validate(body), inputs(20))
     )
 
-    assert transitions.time_passed(goes_on.run, inputs(TIMEOUT_S)).written == ()
-    assert sent(transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S)))
+    assert transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S)).written == ()
+    assert sent(transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S * 1.1)))
+
+
+def test_progress_that_comes_all_the_time_is_written_ten_times_in_a_time_out() -> None:
+    change = called()
+    (made,) = sent(change)
+    body = {"call_id": made.call_id, "workflow_id": made.workflow_id, "token": made.reply.token}
+    progress, run = ToolProgress.model_validate(body), change.run
+    written, heard_at = 0, 0.0
+    for number in range(10_000):
+        heard_at = number * 2 * TIMEOUT_S / 10_000
+        if goes_on := transitions.progress_came(run, progress, inputs(heard_at)):
+            run, written = goes_on.run, written + len(goes_on.written)
+
+    assert 10 <= written <= 20
+    assert run.due_at is not None
+    assert after(heard_at + TIMEOUT_S) <= run.due_at <= after(heard_at + TIMEOUT_S * 1.1)
 
 
 def test_what_needs_approval_is_not_called_before_it() -> None:
