@@ -40,6 +40,11 @@ def stdout() -> Console:
     return PlainConsole(highlight=False, soft_wrap=True)
 
 
+def screen() -> Console:
+    """For what is drawn again and again: lines end where the terminal does, between words."""
+    return PlainConsole(highlight=False)
+
+
 def stderr() -> Console:
     """Where everything that is no data goes."""
     return PlainConsole(stderr=True, highlight=False, soft_wrap=True)

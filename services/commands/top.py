@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from services.command_line import AsJson, Config, bus_of, stdout
+from services.command_line import AsJson, Config, bus_of, screen, stdout
 from services.commands.terminal.top_board import MINUTES, TopFacts, as_data, board_of
 from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.tasks.feed import Feed
@@ -51,7 +51,7 @@ async def _top(settings: Settings, *, as_json: bool) -> None:
             else:
                 console.print(board_of(facts))
             return
-        with Live(console=console, screen=True, auto_refresh=False) as live:
+        with Live(console=screen(), screen=True, auto_refresh=False) as live:
             while True:
                 live.update(board_of(facts_of(feed, poller, _now_ms())), refresh=True)
                 await asyncio.sleep(EVERY_S)

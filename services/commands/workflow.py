@@ -20,7 +20,7 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import CONTROLS, STEPS, TOPICS
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, screen, stderr, stdout
 from services.commands.terminal.workflow_bars import bars
 from services.console.views.waterfall import waterfall
 from services.escaping import json_lines, plain_line
@@ -76,9 +76,11 @@ def workflow(
         for run in runs:
             stdout().print(tree_of(run, show_content=show_content), soft_wrap=False)
         picture = None if tree else waterfall(entries, moment(int(time.time() * 1000)))
-        for line in bars(picture) if picture else ():
-            stdout().print(line)
-        _show(stdout(), () if tree else entries, show_content=show_content)
+        terminal = screen() if stdout().is_terminal else stdout()
+        width = terminal.width if terminal.is_terminal else None
+        for line in bars(picture, width) if picture else ():
+            terminal.print(line)
+        _show(terminal, () if tree else entries, show_content=show_content)
     if not entries:
         message = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
         stderr().print(message, markup=False, soft_wrap=True)

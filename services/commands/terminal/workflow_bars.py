@@ -8,7 +8,7 @@ from services.console.views.stretches import BarKind
 from services.console.views.waterfall import Waterfall, WaterfallRow
 from services.escaping import plain_line
 
-CELLS = 60
+CELLS, CELLS_MIN = 60, 8  # of a bar
 NAME_CELLS = 24
 _STYLES: Mapping[BarKind, tuple[str, str]] = {
     "waiting": ("░", "dim"),
@@ -30,11 +30,14 @@ _GAUGE_CELLS = 10
 LEGEND = "░ waits  ▒ back-off, tools  █ call"
 
 
-def bars(picture: Waterfall) -> Iterator[Text]:
-    """One line for each request, then the budget."""
+def bars(picture: Waterfall, width: int | None = None) -> Iterator[Text]:
+    """One line for each request, then the budget; as wide as a terminal, if there is one."""
     yield Text.assemble((f"{picture.span} in all  ", "bold"), (LEGEND, "dim"))
+    room = CELLS if width is None else width - NAME_CELLS - 1
+    longest = max((len(_ending(row)) for row in picture.rows), default=0) if width else 0
+    cells = max(CELLS_MIN, min(CELLS, room - longest))
     for row in picture.rows:
-        yield _line(row)
+        yield _line(row, cells)
     gauges = [gauge for gauge in picture.gauges if gauge.percent is not None]
     for gauge in gauges:
         full = round(_GAUGE_CELLS * (gauge.percent or 0) / 100)
@@ -42,18 +45,19 @@ def bars(picture: Waterfall) -> Iterator[Text]:
         yield Text.assemble(f"budget of {gauge.name} ", (drawn, "cyan"), f" {gauge.text}")
 
 
-def _line(row: WaterfallRow) -> Text:
+def _ending(row: WaterfallRow) -> str:
+    calls = f"{row.calls} call{'' if row.calls == 1 else 's'}"
+    return f" {row.took}, {calls}, {row.ended.replace('_', ' ')}"
+
+
+def _line(row: WaterfallRow, count: int) -> Text:
     name = plain_line(row.request_id)
     name = name if len(name) <= NAME_CELLS else f"{name[: NAME_CELLS - 1]}…"
-    cells: list[tuple[str, str]] = [(" ", "")] * CELLS
+    cells: list[tuple[str, str]] = [(" ", "")] * count
     for bar in row.bars:
-        first = min(CELLS - 1, int(bar.x * CELLS / 100))
-        last = min(CELLS - 1, int((bar.x + bar.width) * CELLS / 100))
+        first = min(count - 1, int(bar.x * count / 100))
+        last = min(count - 1, int((bar.x + bar.width) * count / 100))
         for at in range(first, last + 1):
             cells[at] = _STYLES[bar.kind]
-    calls = f"{row.calls} call{'' if row.calls == 1 else 's'}"
-    ended = row.ended.replace("_", " ")
     drawn = Text.assemble(*cells)
-    return Text.assemble(
-        (name.ljust(NAME_CELLS), "bold"), " ", drawn, f" {row.took}, {calls}, {ended}"
-    )
+    return Text.assemble((name.ljust(NAME_CELLS), "bold"), " ", drawn, _ending(row))

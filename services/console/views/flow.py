@@ -10,7 +10,7 @@ LEFT, RIGHT = 0, 1000  # across, in units of a drawing that is stretched
 _MIDDLE = (LEFT + RIGHT) // 2
 _HEIGHT_PX = 300
 _CHARS_SHOWN = 22  # of a name; see charts.html
-_MARGIN, _CHAR, _MARGIN_MAX = 4.0, 1.6, 34.0  # beside the ribbons, in percent across
+_MARGIN, _CHAR, _MARGIN_MAX = 4.0, 1.75, 42.0  # beside the ribbons, in percent across
 
 
 @dataclass(frozen=True, slots=True)

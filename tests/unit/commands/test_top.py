@@ -5,10 +5,15 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
-from services.commands.terminal.top_board import as_data, board_of
+from services.command_line import screen
+from services.commands.terminal.top_board import TopFacts, as_data, board_of
 from services.commands.top import facts_of
+from services.console.state.board import Board
+from services.console.state.schema_labels import SchemaLabels
 from services.console.tasks.polling import WorkerStatus
+from services.console.views.lane_grid import LaneCell
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
@@ -47,3 +52,22 @@ async def test_top_and_the_console_say_the_same(
         assert f"{finding.headline}" in page
         assert f"{finding.rest}." in page
         assert f"● {finding.text}" in shown
+
+
+def test_a_narrow_terminal_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "COLUMNS": "60",
+        "LINES": "40",
+        "FORCE_COLOR": "1",
+        "TERM": "xterm",
+    }.items():
+        monkeypatch.setenv(name, value)
+    terminal, file = screen(), StringIO()
+    terminal.file = file
+    lanes = [LaneCell(n, None, 0, 0, None, 0, None) for n in range(24)]
+    facts = TopFacts(Board().window(NOON_MS, 15, 15), SchemaLabels(), lanes, 0)
+    with Live(board_of(facts), console=terminal, screen=True, auto_refresh=False) as live:
+        live.refresh()
+
+    for word in ("tokens 0", " 0:", " 23:"):
+        assert word in file.getvalue(), word

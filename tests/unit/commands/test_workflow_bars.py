@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from services.commands.terminal.workflow_bars import CELLS, bars
 from services.commands.watch import Repeats
 from services.console.views.waterfall import waterfall
@@ -31,6 +33,20 @@ def test_each_request_is_a_line_of_bars_and_the_budget_is_one() -> None:
     assert " +0.000 s " in line_of(entries[0], entries[0].at).plain
     retry = next(entry for entry in entries if entry.kind == "retry_request")
     assert detail_of(retry.seen).endswith("(2.0 s ▰▱▱)")
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_line_of_bars_fits_the_terminal(width: int) -> None:
+    partition = Partition()
+    partition.ask()
+    partition.call()
+    picture = waterfall(timeline(WORKFLOW, partition.stored), partition.clock)
+    assert picture
+    _, row, *_ = (line.plain for line in bars(picture, width))
+
+    assert len(row) <= width
+    assert "█" in row
+    assert "1 call, result" in row
 
 
 def test_what_says_the_same_is_counted_and_not_shown() -> None:

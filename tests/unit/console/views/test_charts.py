@@ -101,9 +101,10 @@ def test_ribbons_begin_beside_the_names_and_leave_no_more_room_than_these_need()
     long = flow([FlowCount("n" * 80, "dead: unknown profile", "dead", 1)])
     many = flow([FlowCount("a", "b", "ok", 10_000_000)])
 
-    assert (short.left, short.right) == (10.4, 89.6)
-    assert (long.left, long.right) == (34, 66)
-    assert many.left == 20  # of its count, 10,000,000
+    assert (short.left, short.right) == (11, 89)
+    assert (long.left, long.right) == (42, 59.25)
+    assert many.right == 78.5
+    assert many.left == 21.5  # of its count, 10,000,000
 
 
 @pytest.mark.parametrize(
