@@ -49,9 +49,19 @@ class _Reached(_Profile):
 
     @model_validator(mode="after")
     def _has_one_key(self) -> Self:
-        if self.api_key_file is not None and "api_key_env" in self.model_fields_set:
+        if self.api_key_file is not None and self.names_key_variable:
             raise ValueError("a key lies in one place: leave `api_key_env` or `api_key_file` out")
         return self
+
+    @property
+    def names_key_variable(self) -> bool:
+        """Whether the settings name the variable of the key, which then must be set."""
+        return "api_key_env" in self.model_fields_set
+
+    @property
+    def has_own_server(self) -> bool:
+        """Whether it asks a server of the operator's choice, which may need no key."""
+        return self.base_url is not None
 
 
 class OpenAIProfile(_Reached):
@@ -102,6 +112,11 @@ class OllamaProfile(_Reached):
     think: Flag | None = None
     show_schema: Flag = True  # the server enforces it unseen
 
+    @property
+    def has_own_server(self) -> bool:
+        """Ollama runs on machines of the operator."""
+        return True
+
 
 class ScriptedProfile(_Profile):
     """`provider = "scripted"`: replies from a file, for tests and load."""
@@ -115,7 +130,7 @@ class ScriptedProfile(_Profile):
 
 def asks_alike(one: "Profile", other: "Profile") -> bool:
     """Whether both ask the same provider in the same way, be it within other limits."""
-    limits = {*_Profile.model_fields} - {"context_tokens"}  # which a server may be told
+    limits = {*_Profile.model_fields} - {"context_tokens"}  # which may be sent to a server
     is_alike = one.model_dump(exclude=limits) == other.model_dump(exclude=limits)
     return type(one) is type(other) and is_alike
 

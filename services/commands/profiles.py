@@ -42,9 +42,16 @@ def _who(profile: Profile) -> list[str]:
     if profile.api_key_file:
         lines.append(f"key in the file {profile.api_key_file}")
     elif profile.api_key_env:
-        is_set = "is set" if secret(profile.api_key_env) else "is not set"
-        lines.append(f"key in {profile.api_key_env}, which {is_set}")
+        lines.append(_key_text(profile, profile.api_key_env))
     return lines
+
+
+def _key_text(profile: RealProfile, variable: str) -> str:
+    if secret(variable):
+        return f"key in {variable}, which is set"
+    if profile.has_own_server and not profile.names_key_variable:
+        return "no key"
+    return f"key in {variable}, which is not set"
 
 
 def _limits(profile: Profile) -> list[str]:

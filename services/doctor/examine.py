@@ -16,7 +16,7 @@ from services.doctor.findings.judge import findings
 from services.doctor.findings.rights import rights_findings
 from services.doctor.trial import tried
 from services.profiles import Profile
-from services.settings import FILE_DEFAULT, KafkaSettings, Settings, SetUpError, from_environment
+from services.settings import KafkaSettings, Settings, SetUpError, file_of, from_environment
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.planning.plan import needed
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of
@@ -39,7 +39,7 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     except SetUpError as error:
         yield Finding("settings", "wrong", str(error))
         return
-    yield _settings(settings, config or FILE_DEFAULT)
+    yield _settings(settings, file_of(config))
     yield machine.open_files(settings.worker)
     yield _drain(settings)
     agents, fault = _agents(settings)

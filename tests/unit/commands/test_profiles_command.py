@@ -50,10 +50,18 @@ def test_each_says_who_answers_within_which_limits(config: str) -> None:
 
     for text in (
         *("default", "openai, gpt-4o-mini", "key in A_KEY, which is set", "$0.15 in, $0.6 out"),
-        *("house", "gpu-1:8000/v1", "key in OPENAI_API_KEY, which is not set"),
+        *("house", "gpu-1:8000/v1", "no key"),
         *("requests_per_minute 60", "played", "plays script.json"),
     ):
         assert text in table
+
+
+def test_a_missing_key_is_shown_where_one_is_needed(
+    config: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("A_KEY")
+
+    assert "key in A_KEY, which is not set" in shown(config)
 
 
 def test_programs_get_the_same(config: str) -> None:
@@ -66,7 +74,7 @@ def test_programs_get_the_same(config: str) -> None:
     assert house["base_url"].endswith("@gpu-1:8000/v1")
 
 
-def test_none_is_said(tmp_path: Path) -> None:
+def test_a_file_without_profiles_is_named_so(tmp_path: Path) -> None:
     (tmp_path / "answerbus.toml").write_text("")
     arguments = ["profiles", "--config", str(tmp_path / "answerbus.toml")]
     done = CliRunner().invoke(cli.application(), arguments)

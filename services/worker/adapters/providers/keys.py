@@ -1,8 +1,8 @@
-"""Where the keys of profiles lie: in variables, or in files."""
+"""The keys of profiles, from variables or from files."""
 
 from collections.abc import Mapping
 
-from services.profiles import OllamaProfile, Profile, RealProfile, ScriptedProfile
+from services.profiles import Profile, RealProfile, ScriptedProfile
 from services.secret_file import SecretFile
 from services.settings import SetUpError, secret
 from services.settings_secrets import secret_file
@@ -24,10 +24,10 @@ def key_files(profiles: Mapping[str, Profile]) -> tuple[dict[str, SecretFile], d
 def key_of(name: str, profile: RealProfile) -> str | None:
     """The key of a profile; a server of one's own may need none, but what is named is there."""
     key = secret(profile.api_key_env)
-    at_home = profile.base_url is not None or isinstance(profile, OllamaProfile)
-    is_named = "api_key_env" in profile.model_fields_set
-    if profile.api_key_env and key is None and (is_named or not at_home):
-        without = f", or leave `profiles.{name}.api_key_env` out if it needs none" * at_home
+    needs_key = profile.names_key_variable or not profile.has_own_server
+    if profile.api_key_env and key is None and needs_key:
+        own_server = profile.has_own_server
+        without = f", or leave `profiles.{name}.api_key_env` out if it needs none" * own_server
         raise SetUpError(
             f"Profile `{name}`: the variable {profile.api_key_env} is not set; put the "
             f"key there, or name another variable in `profiles.{name}.api_key_env`{without}."
