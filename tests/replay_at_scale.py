@@ -12,7 +12,7 @@ from pathlib import Path
 from infra.kafka import start_broker
 from tests.integration.bus import Bus, create_topics
 from tests.integration.dead_letters import letters, publish
-from tests.integration.replaying import Figures, Replay, grouped_s, killed_thrice
+from tests.integration.replaying import Figures, Replay, grouped_s, killed_three_times
 
 PARTITIONS = 12
 LETTERS_DEFAULT = 5_000
@@ -27,7 +27,7 @@ async def measured(bootstrap: str, folder: Path, count: int, what: str) -> Figur
         await publish(bus, found)
         return await grouped_s(Replay(bus), found)
     try:
-        return await killed_thrice(bus, Replay(bus), count, folder / "repair")
+        return await killed_three_times(bus, Replay(bus), count, folder / "repair")
     finally:
         bus.stop_workers()
 

@@ -21,11 +21,11 @@ CASES = [pytest.param(case, id=case["id"]) for case in own_cases().hostile_schem
 SECONDS_MAX = 1.0
 MEMORY_MAX_KIB = 200 * 1024
 REMOTE = ("127.0.0.1", 47113)  # where the remote references of the cases lead to
-HONEST: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+VALID: Any = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 @pytest.fixture(scope="module")
-def nobody_connects() -> Iterator[socket.socket]:
+def no_connections() -> Iterator[socket.socket]:
     with socket.create_server(REMOTE, reuse_port=True) as server:  # tests may run side by side
         server.setblocking(False)
         yield server
@@ -60,8 +60,8 @@ def answered(asked: ResolvedSchema, raw: str) -> bool | None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("case", CASES)
-def test_a_hostile_schema_harms_nobody(
-    case: Any, dialect: DialectName, nobody_connects: socket.socket
+def test_a_hostile_schema_harms_no_worker(
+    case: Any, dialect: DialectName, no_connections: socket.socket
 ) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
@@ -81,7 +81,7 @@ def test_a_hostile_schema_harms_nobody(
         for answer, verdict in zip(case.get("answers", []), verdicts, strict=False)
     )
     with pytest.raises(BlockingIOError):
-        nobody_connects.accept()
+        no_connections.accept()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -99,9 +99,9 @@ def test_what_is_reported_is_short_and_tells_no_secret(case: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_next_honest_schema_means_what_it_says(case: Any) -> None:
+def test_the_next_valid_schema_means_what_it_says(case: Any) -> None:
     resolved(raw(case))
-    asked = resolve(InlineRef(name="honest", wrapped=False, json_schema=HONEST), Registry([]))
+    asked = resolve(InlineRef(name="honest", wrapped=False, json_schema=VALID), Registry([]))
 
     assert isinstance(asked, ResolvedSchema)
     assert asked.read({"n": 1}) == Accepted({"n": 1})

@@ -37,7 +37,7 @@ def plan_of(ref: SchemaRef) -> Plan:
     return Plan(plan().profile, *compiled)
 
 
-def told(text: str) -> Prompt:
+def prompt_with(text: str) -> Prompt:
     """A prompt with the text in each place where a third party's words may stand."""
     ref = InlineRef(name="n", description=text[:500], json_schema=NUMBER)
     asked: Any = {
@@ -56,8 +56,8 @@ def told(text: str) -> Prompt:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_text_is_told_whole_behind_fences_and_nothing_else_changes(text: str) -> None:
-    of, harmless = told(text), told("Nice weather.")
+def test_the_text_stands_whole_within_fences_and_nothing_else_changes(text: str) -> None:
+    of, harmless = prompt_with(text), prompt_with("Nice weather.")
     data = [[*FENCED.findall(turn.text)] for turn in of.turns]
     around = [FENCED.sub("", turn.text) for turn in of.turns]
     mark = next(mark for turn in data for mark, label, _ in turn if label == "fact")
@@ -95,7 +95,7 @@ def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan,
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("at_last", ["dead_letter", "text", "unvalidated"])
-def test_a_model_that_obeys_cannot_leave_the_type_that_was_asked_for(
+def test_a_model_that_follows_an_injection_cannot_leave_the_type_that_was_asked_for(
     text: str, at_last: str
 ) -> None:
     """It may repeat the text as its whole answer, or put it where the answer has room for text."""

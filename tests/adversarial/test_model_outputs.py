@@ -92,9 +92,7 @@ def as_enforced(contract: Contract[Any], value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("contract", "case"), OWN)
-def test_an_answer_that_is_told_is_valid_as_its_label_says(
-    contract: Contract[Any], case: Any
-) -> None:
+def test_a_prompted_answer_is_valid_as_its_label_says(contract: Contract[Any], case: Any) -> None:
     result = checked(case["raw"], "prompted", contract.ref)
     parsed = json_text.parse(case["raw"].encode())
 
@@ -112,7 +110,7 @@ def test_an_answer_that_is_told_is_valid_as_its_label_says(
 
 
 @pytest.mark.parametrize(("contract", "case"), OWN)
-def test_an_answer_that_is_enforced_is_valid_exactly_as_its_label_says(
+def test_an_enforced_answer_is_valid_exactly_as_its_label_says(
     contract: Contract[Any], case: Any
 ) -> None:
     parsed = json_text.parse(case["raw"].encode())
@@ -128,7 +126,9 @@ def test_an_answer_that_is_enforced_is_valid_exactly_as_its_label_says(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_of_what_is_no_action_comes_a_text_unchanged_where_that_is_wanted(case: Any) -> None:
+def test_an_answer_without_an_action_is_an_unchanged_text_where_the_agent_says_so(
+    case: Any,
+) -> None:
     compiled = SCHEMAS.compiled(AGENT_ACTION.ref, "prompted")
     assert not isinstance(compiled, Unusable)
 

@@ -30,7 +30,7 @@ def test_an_escape_never_validates(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("raw", answers("ok"))
-def test_an_honest_answer_keeps_its_data_and_satisfies_the_schema(raw: bytes) -> None:
+def test_a_valid_answer_keeps_its_data_and_satisfies_the_schema(raw: bytes) -> None:
     data = json.loads(raw)
 
     assert ADAPTER.dump_python(ADAPTER.validate_json(raw, strict=True), mode="json") == data
@@ -38,7 +38,7 @@ def test_an_honest_answer_keeps_its_data_and_satisfies_the_schema(raw: bytes) ->
 
 
 @pytest.mark.parametrize("raw", answers("judgement"))
-def test_what_honest_people_differ_on_raises_nothing_but_a_validation_error(raw: bytes) -> None:
+def test_what_authors_differ_on_raises_nothing_but_a_validation_error(raw: bytes) -> None:
     try:
         proposal = ADAPTER.validate_json(raw, strict=True)
     except ValidationError:

@@ -153,7 +153,7 @@ def test_no_wire_schema_is_narrower_than_its_authority(dialect: ModuleType) -> N
 
 
 @EACH
-def test_each_place_that_is_read_as_json_text_is_told_to_be_one(dialect: ModuleType) -> None:
+def test_each_place_that_is_read_as_json_text_is_described_as_such(dialect: ModuleType) -> None:
     untold = [
         (case["id"], text.hint)
         for number, case in enumerate(SCHEMAS)

@@ -123,7 +123,7 @@ def test_so_is_what_is_made_at_random(dialect: DialectName, seed: int) -> None:
 
 
 @EACH
-def test_a_description_too_large_to_repeat_is_told_in_the_prompt(dialect: DialectName) -> None:
+def test_a_description_too_large_to_repeat_stands_in_the_prompt(dialect: DialectName) -> None:
     made = compiled(dialect, HOSTILE["one long description"])
 
     assert not isinstance(made, Unusable)

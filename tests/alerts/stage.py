@@ -73,7 +73,7 @@ class Stage:
         """Wait until the worker has all lanes, and they are open."""
 
         def is_open() -> bool:
-            return self._told().count('state="open"} 1') == PARTITIONS
+            return self._events_text().count('state="open"} 1') == PARTITIONS
 
         await until(is_open, "all lanes are open", OPEN_LIMIT_S)
 
@@ -82,12 +82,14 @@ class Stage:
         await self.opened()
 
         def is_idle() -> bool:
-            counts = re.findall(r"^answerbus_lane_(?:lag|requests){.*} (.*)$", self._told(), re.M)
+            counts = re.findall(
+                r"^answerbus_lane_(?:lag|requests){.*} (.*)$", self._events_text(), re.M
+            )
             return bool(counts) and not any(map(float, counts))
 
         await until(is_idle, "nothing is left to do", IDLE_LIMIT_S)
 
-    def _told(self) -> str:
+    def _events_text(self) -> str:
         """What stands at `/metrics`; nothing while the worker has too much to do."""
         assert self._worker is not None
         try:

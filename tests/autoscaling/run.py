@@ -23,7 +23,7 @@ PARTITIONS = 12
 WORKERS_MAX = 4
 ALLOWED = 20  # calls at once, of one worker
 CALL_S = 1.0
-QUIET, WAVE = (5, 10.0), (70, 45.0)  # requests a second, seconds
+IDLE, WAVE = (5, 10.0), (70, 45.0)  # requests a second, seconds
 LIMIT_S = 300.0
 
 
@@ -65,7 +65,7 @@ class Fleet:
 async def publish(bus: Bus) -> int:
     """Quiet, a wave, quiet; gives how many requests that were."""
     count = 0
-    for rate, seconds in (QUIET, WAVE, QUIET):
+    for rate, seconds in (IDLE, WAVE, IDLE):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             began = time.monotonic()

@@ -81,7 +81,7 @@ def packed(
         )
 
 
-def sow_packed(
+def fill_packed(
     bus: Bus, chunks: Iterator[tuple[int, ClosedIdsRecord]], *, is_over: bool = False
 ) -> None:
     """Write them; if their day is over, lanes have ended them since."""
@@ -119,7 +119,7 @@ def held(count: int, now: datetime) -> Iterator[Event]:
         )
 
 
-def sow(bus: Bus, events: Iterator[Event]) -> None:
+def fill(bus: Bus, events: Iterator[Event]) -> None:
     """Write them, each into the partition of its workflow."""
     producer = _producer(bus)
     for event in events:

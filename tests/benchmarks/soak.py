@@ -133,7 +133,7 @@ def publishing(fields: Field) -> Callable[[threading.Event], None]:
 def disturbing(rig: Rig, fields: Field) -> Callable[[threading.Event], None]:
     """A guest that is killed and stopped in turn, and a provider that refuses now and then."""
 
-    def disturb(over: threading.Event) -> None:
+    def kill_and_join(over: threading.Event) -> None:
         refuse_at = restart_at = 0.0
         guest: Contestant | None = None
         for turn in count():
@@ -149,7 +149,7 @@ def disturbing(rig: Rig, fields: Field) -> Callable[[threading.Event], None]:
             if over.wait(1.0):
                 return
 
-    return disturb
+    return kill_and_join
 
 
 def look(rig: Rig, fields: Field, first: Contestant) -> dict[str, float]:

@@ -95,7 +95,7 @@ class Stub:
         if self._journal:
             self._journal.write(f"{call.decode()}\t{arrived:.6f}\t{time.time():.6f}\t{status}\n")
 
-    async def obey(self, command: dict[str, Any]) -> dict[str, Any]:
+    async def carry_out(self, command: dict[str, Any]) -> dict[str, Any]:
         """Do what a line on the control port says."""
         match command.pop("do"):
             case "begin":
@@ -231,7 +231,7 @@ async def serve(port: int, control: int) -> None:
 
     async def control_by(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            writer.write(json.dumps(await stub.obey(json.loads(line))).encode() + b"\n")
+            writer.write(json.dumps(await stub.carry_out(json.loads(line))).encode() + b"\n")
         writer.close()
 
     async with await asyncio.start_server(control_by, LOOPBACK, control) as server:

@@ -57,13 +57,13 @@ def test_who_offers_tools_gets_calls_in_the_manner_of_chat_completions() -> None
 
 async def test_the_stub_counts_the_runs_that_have_had_their_answer(tmp_path: Path) -> None:
     stub = Stub(0)
-    await stub.obey(beginning(tmp_path / "calls", Latency("instant"), 1, PLAN))
+    await stub.carry_out(beginning(tmp_path / "calls", Latency("instant"), 1, PLAN))
 
     for number in (0, 1, 2):
         stub.response_to(json.dumps({"messages": turns(number)}).encode(), b"r-1")
 
-    assert (await stub.obey({"do": "stats"}))["ended"] == 1
-    await stub.obey(beginning(tmp_path / "more", Latency("instant"), 1))
+    assert (await stub.carry_out({"do": "stats"}))["ended"] == 1
+    await stub.carry_out(beginning(tmp_path / "more", Latency("instant"), 1))
     assert stub.act is None
     stub.close()
 

@@ -24,7 +24,7 @@ def test_a_percentile_is_a_value_that_so_many_do_not_exceed() -> None:
     assert math.isnan(percentile([], 0.5))
 
 
-def test_only_what_lies_in_the_window_counts_as_in_flight() -> None:
+def test_only_what_is_in_the_window_counts_as_in_flight() -> None:
     window = Span(10.0, 20.0)
     calls = [Span(0.0, 30.0), Span(5.0, 15.0), Span(15.0, 20.0), Span(0.0, 10.0), Span(20.0, 21.0)]
 

@@ -40,7 +40,7 @@ def test_a_table_says_which_bars_are_missed() -> None:
     ]
 
 
-def test_samples_are_told_apart_by_library_and_by_purpose() -> None:
+def test_samples_are_grouped_by_library_and_by_purpose() -> None:
     root = Path(__file__).parents[2]
     loop = "/usr/lib/python3.11/asyncio/events.py:_run"
     handle = f"{root}/services/worker/handle.py:attempt"

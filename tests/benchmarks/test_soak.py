@@ -6,7 +6,7 @@ from itertools import islice
 from tests.benchmarks.soak import KINDS, Watch, published
 
 
-def test_what_grows_is_told_from_what_only_filled() -> None:
+def test_growth_is_distinguished_from_filling_up() -> None:
     watch = Watch()
     for minute in range(30):
         filling = min(100.0 + 10 * minute, 200.0)

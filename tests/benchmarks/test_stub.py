@@ -25,7 +25,7 @@ class Around:
         self.url = f"http://{LOOPBACK}:{port}/v1/chat/completions"
 
     async def begin(self, latency: Latency) -> None:
-        await self.stub.obey(beginning(self.journal, latency, seed=1))
+        await self.stub.carry_out(beginning(self.journal, latency, seed=1))
 
     async def call(self, request_id: str) -> tuple[int, str | None]:
         body = {"messages": [request_body(request_id, "w")["context"]]}
@@ -34,7 +34,7 @@ class Around:
             return response.status, response.headers.get("Retry-After")
 
     async def calls(self) -> list[Call]:
-        await self.stub.obey({"do": "flush"})
+        await self.stub.carry_out({"do": "flush"})
         return read(self.journal)
 
 
@@ -74,10 +74,10 @@ async def test_what_it_answers_is_what_the_contract_asks_for(around: Around) -> 
     assert (answer["kind"], reply["choices"][0]["finish_reason"]) == ("dep_bump", "stop")
 
 
-async def test_throttled_callers_are_told_when_to_come_back(around: Around) -> None:
+async def test_throttled_callers_get_the_time_of_the_next_try(around: Around) -> None:
     await around.begin(Latency("instant"))
 
-    await around.stub.obey({"do": "throttle", "for_s": 0.2, "retry_after_s": 10})
+    await around.stub.carry_out({"do": "throttle", "for_s": 0.2, "retry_after_s": 10})
     while_throttled = await around.call("r-1")
     await until(lambda: around.stub.refusal is None, "the end of it")
     after = await around.call("r-1")
@@ -93,7 +93,7 @@ async def test_who_is_away_finishes_its_calls_and_takes_no_new_connections(aroun
     under_way = asyncio.create_task(around.call("r-1"))
     await until(lambda: around.stub.in_flight == 1, "the call is under way")
 
-    await around.stub.obey({"do": "away", "for_s": 0.6, "retry_after_s": 1})
+    await around.stub.carry_out({"do": "away", "for_s": 0.6, "retry_after_s": 1})
     with pytest.raises(aiohttp.ClientConnectorError):
         await around.call("r-2")
     finished = await under_way

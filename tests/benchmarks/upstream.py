@@ -57,7 +57,7 @@ class Upstream:
         """Hand over any bytes, for the partition of a workflow."""
         partition = partition_of(workflow_id, self._partitions)
 
-        def heard(error: object, message: Message) -> None:
+        def on_delivery(error: object, message: Message) -> None:
             self.failed += error is not None
             self.appended_at[request_id] = message.timestamp()[1] / 1000
 
@@ -65,7 +65,7 @@ class Upstream:
         while True:
             try:
                 self._producer.produce(
-                    self._topic, value, key, partition=partition, on_delivery=heard
+                    self._topic, value, key, partition=partition, on_delivery=on_delivery
                 )
                 break
             except BufferError:

@@ -15,7 +15,7 @@ from services.console.guard import COOKIE
 from services.console.tasks.polling import WorkerStatus
 from services.operators.dead_letters.moment import as_text
 from services.operators.records.stored import Stored
-from tests.browser.crowded import long_run
+from tests.browser.filled_site import long_run
 from tests.browser.looks import DESKTOP
 from tests.browser.made_up import INVALID, letter
 from tests.integration.bus import ROOT

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 NARROW = ViewportSize(width=360, height=740)
 LETTERS = 5
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
-ODD = {"kind": "contract", "name": "odd", "version": 1}
+UNKNOWN_CONTRACT = {"kind": "contract", "name": "odd", "version": 1}
 RULES: list[dict[str, Any]] = [
     {"when": {"contains": "Decline"}, "reply": {"kind": "refused", "reason": SCRIPT}},
     {"reply": ANSWERED},
 ]
 
 
-async def lived(bus: Bus) -> Path:
+async def bus_with_history(bus: Bus) -> Path:
     """A past with results, a refusal and dead letters; the worker stays."""
     config = bus.config(RULES)
     bus.start_worker(config)
@@ -35,7 +35,7 @@ async def lived(bus: Bus) -> Path:
                 request(f"lost-{n}", f"order-{n}", f"Do it. {SCRIPT}", profile="missing")
                 for n in range(LETTERS)
             ),
-            request("odd", "order-9", answer_schema=ODD),
+            request("odd", "order-9", answer_schema=UNKNOWN_CONTRACT),
         ]
     )
     assert len(await bus.terminals(LETTERS + 5)) == LETTERS + 5
@@ -53,7 +53,7 @@ async def log_in(page: Page, at: Console, token: str) -> None:
 async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_to_succeed(
     bus: Bus, browser: Browser
 ) -> None:
-    config = await lived(bus)
+    config = await bus_with_history(bus)
     page = await browser.new_page(viewport=DESKTOP)
     async with console(config) as at:
         await log_in(page, at, OPERATOR)
@@ -103,7 +103,7 @@ async def test_the_way_in_and_a_page_of_nothing_are_accessible_in_all_looks(
     bus: Bus, browser: Browser
 ) -> None:
     """test_frame.py and test_pictures.py look at the others."""
-    config = await lived(bus)
+    config = await bus_with_history(bus)
     async with console(config) as at:
         context = await browser.new_context(viewport=NARROW)
         page = await context.new_page()
@@ -120,7 +120,7 @@ async def test_the_way_in_and_a_page_of_nothing_are_accessible_in_all_looks(
 
 
 async def test_the_pages_work_by_keyboard_and_without_scripts(bus: Bus, browser: Browser) -> None:
-    config = await lived(bus)
+    config = await bus_with_history(bus)
     async with console(config) as at:
         context = await browser.new_context(java_script_enabled=False)
         page = await context.new_page()

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route, ViewportSize, expect
 
 from services.console.guard import COOKIE
-from tests.browser.crowded import crowd, crowd_in
+from tests.browser.filled_site import fill_site, many_records
 from tests.browser.looks import DESKTOP, LOOKS, PHONE, SHOWN, flaws_in_all_looks
 from tests.browser.made_up import BAD, PATH, made_up
 from tests.unit.console.context import Site
@@ -47,7 +47,7 @@ PAGES = {
     "audit": "/audit",
     "letters by cost": "/letters/list?status=any&sort=spent",
 }
-CROWDED = {
+FULL_PAGES = {
     "overview": "/",
     "runs": "/runs",
     "workflow of runs": f"/workflow?id={WORKFLOW}",
@@ -109,9 +109,9 @@ async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(
 
 async def test_pages_with_much_of_everything_are_short_and_accessible(browser: Browser) -> None:
     found: dict[str, list[str]] = {}
-    async with made_up(*crowd()) as (here, cookie), opened(browser, here, cookie) as page:
-        crowd_in(here)
-        for name, path in CROWDED.items():
+    async with made_up(*many_records()) as (here, cookie), opened(browser, here, cookie) as page:
+        fill_site(here)
+        for name, path in FULL_PAGES.items():
             await page.goto(path)
             found |= await flaws_in_all_looks(
                 page,

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, Page, expect
 
 from tests.browser.console import OPERATOR, Console, console
 from tests.browser.looks import DESKTOP, flaws_in_all_looks
-from tests.browser.test_console import lived, log_in
+from tests.browser.test_console import bus_with_history, log_in
 from tests.integration.bus import ROOT, Bus, request
 
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
@@ -35,7 +35,7 @@ SCREENS_MAX = 6
 async def test_pictures_are_accessible_by_keyboard_live_and_steady(
     bus: Bus, browser: Browser
 ) -> None:
-    config = await lived(bus)
+    config = await bus_with_history(bus)
     async with console(config) as at:
         page = await browser.new_page(viewport=DESKTOP)
         await log_in(page, at, OPERATOR)

@@ -21,7 +21,7 @@ NAMED: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("trouble", NAMED)
-async def test_a_planted_trouble_is_seen_without_scrolling(
+async def test_a_planted_fault_is_seen_without_scrolling(
     browser: Browser, trouble: str, size: ViewportSize
 ) -> None:
     async with site() as here:
@@ -40,7 +40,7 @@ async def test_a_planted_trouble_is_seen_without_scrolling(
     assert took_s < NAMED_WITHIN_S
 
 
-async def test_keys_lead_from_a_trouble_to_what_died_of_it(browser: Browser) -> None:
+async def test_keys_lead_from_a_fault_to_its_dead_letters(browser: Browser) -> None:
     async with site() as here:
         TROUBLES["schema"][0](here)
         cookie = await here.log_in(OPERATOR)

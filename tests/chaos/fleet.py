@@ -22,11 +22,11 @@ class Worker:
 
     process: "subprocess.Popen[bytes]"
     log: Path
-    was_told_to_end: bool = False
+    was_signalled: bool = False
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, if there still is somebody."""
-        self.was_told_to_end |= number in {signal.SIGKILL, signal.SIGTERM}
+        self.was_signalled |= number in {signal.SIGKILL, signal.SIGTERM}
         self.process.send_signal(number)
 
     @property
@@ -82,7 +82,7 @@ class Fleet:
     def supervise(self, restart: Callable[[int], None]) -> None:
         """Notice workers that ended by themselves, as a process manager would."""
         for slot, worker in self.slots.items():
-            if worker and worker.has_ended and not worker.was_told_to_end:
+            if worker and worker.has_ended and not worker.was_signalled:
                 self.slots[slot] = None
                 restart(slot)
 

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 # plot has a letter for each attempt, `a` for an answer; later attempts are answered.
 PLOT_LETTERS = 8
 ANSWER = "a"
-MISHAPS = {
+FAULTS = {
     "t": 22,  # throttled
     "n": 5,  # not reached
     "u": 15,  # 503
@@ -24,7 +24,7 @@ MISHAPS = {
     "d": 3,  # declined by the model
     "j": 3,  # rejected
 }
-MISHAP_SHARE = 0.3  # of all calls
+FAULT_SHARE = 0.3  # of all calls
 LATENCY = {"median_s": 0.4, "sigma": 0.8, "max_s": 2.0}
 TIMEOUT_S = 3.0
 # Many, since a throttled call makes all of its profile wait for a moment.
@@ -63,19 +63,19 @@ _WRAPPED: Json = {"output": _OUTPUT, "success": True, "notes": [], "failure_reas
 
 def plot(chance: random.Random) -> str:
     """What becomes of each attempt of a request."""
-    letters, weights = list(MISHAPS), list(MISHAPS.values())
+    letters, weights = list(FAULTS), list(FAULTS.values())
     return "".join(
-        chance.choices(letters, weights)[0] if chance.random() < MISHAP_SHARE else ANSWER
+        chance.choices(letters, weights)[0] if chance.random() < FAULT_SHARE else ANSWER
         for _ in range(PLOT_LETTERS)
     )
 
 
 def rules(seed: int) -> list[Json]:
     """The rules of the script that plays every plot; mishaps first, then what each form expects."""
-    mishaps = [
+    faults = [
         _rule(seed, f"*.?.{'?' * (number - 1)}{letter}*", reply, number)
         for number in range(1, PLOT_LETTERS + 1)
-        for letter, reply in _mishaps().items()
+        for letter, reply in _faults().items()
     ]
     declined = [
         _rule(seed, f"*.{CONTRACT}.{'?' * (number - 1)}d*", _answered(_REFUSE), number)
@@ -84,7 +84,7 @@ def rules(seed: int) -> list[Json]:
     forms: Json = {CONTRACT: _DEP_BUMP, WRAPPED: _WRAPPED, BARE: _OUTPUT}
     answers = [_rule(seed, f"*.{form}.*", _answered(value)) for form, value in forms.items()]
     text = {"kind": "answered", "content": "a few words", "usage": _USAGE}
-    own = [*_wrong_in_runs(seed), *mishaps, *_steps(seed)]
+    own = [*_wrong_in_runs(seed), *faults, *_steps(seed)]
     return [*own, *declined, *answers, _rule(seed, f"*.{TEXT}.*", text)]
 
 
@@ -133,7 +133,7 @@ def _call_text(step: int) -> str:
     return f'"step": {step}}}'
 
 
-def _mishaps() -> dict[str, Json]:
+def _faults() -> dict[str, Json]:
     return {
         "t": {"kind": "throttled", "retry_after_s": 0.1},
         "n": {"kind": "unavailable", "status": None, "ran": False},

@@ -19,43 +19,43 @@ from tests.chaos.by_hand import (
     made,
 )
 from tests.chaos.by_hand.broken import Broken
-from tests.chaos.by_hand.story import Story
+from tests.chaos.by_hand.history_builder import HistoryBuilder
 
 HISTORIES = (broken_records, broken_spends, broken_calls, broken_events)
 BROKEN = [b for told in HISTORIES for b in vars(told).values() if isinstance(b, Broken)]
 NEIGHBOUR = "v"  # of two partitions, 0 owns "w" and 1 owns this
 
 
-def clean() -> Story:
+def clean() -> HistoryBuilder:
     """Everything that may happen, done right."""
-    story = Story(partitions=2)
-    first = story.ask("first", budget={"attempts": 9})
-    story.fail("first")
-    story.refuse(story.put("requests", 0, b"", b"no JSON"), "undecodable")
-    story.spend("first", 2)
-    story.call("first", 2, "throttled")
-    story.settle("first", 2, "released", failure="throttled", counted=False)
-    story.spend("first", 3)
-    story.call("first", 3, "never")
-    story.settle("first", 3, "unknown", failure="unknown", worker="two")
-    story.put("requests", 0, b"", first.value)  # a copy, dropped
-    story.work("first", 4)
-    story.unlist("first")
-    story.refuse(story.ask("first", labels={"another": "body"}))
-    story.forward(story.ask("strayed", partition=1), 0)
-    story.spend("strayed")
-    story.settle("strayed", 1, "released", counted=False)
-    story.work("strayed", 2)
-    story.ask("declined", NEIGHBOUR, 1)
-    story.spend("declined")
-    story.call("declined", reply="refused", pid=2)
-    story.settle("declined", 1, "refusal", worker="two", failure="refused")
-    story.end("declined", "refusal")
-    story.refuse(story.put("requests", 1, b"", None), "undecodable")
-    story.ask("late", NEIGHBOUR, 1, ttl_s=1)
-    story.tick(2)
-    story.end("late", "dead_letter")
-    return story
+    builder = HistoryBuilder(partitions=2)
+    first = builder.ask("first", budget={"attempts": 9})
+    builder.fail("first")
+    builder.refuse(builder.put("requests", 0, b"", b"no JSON"), "undecodable")
+    builder.spend("first", 2)
+    builder.call("first", 2, "throttled")
+    builder.settle("first", 2, "released", failure="throttled", counted=False)
+    builder.spend("first", 3)
+    builder.call("first", 3, "never")
+    builder.settle("first", 3, "unknown", failure="unknown", worker="two")
+    builder.put("requests", 0, b"", first.value)  # a copy, dropped
+    builder.work("first", 4)
+    builder.unlist("first")
+    builder.refuse(builder.ask("first", labels={"another": "body"}))
+    builder.forward(builder.ask("strayed", partition=1), 0)
+    builder.spend("strayed")
+    builder.settle("strayed", 1, "released", counted=False)
+    builder.work("strayed", 2)
+    builder.ask("declined", NEIGHBOUR, 1)
+    builder.spend("declined")
+    builder.call("declined", reply="refused", pid=2)
+    builder.settle("declined", 1, "refusal", worker="two", failure="refused")
+    builder.end("declined", "refusal")
+    builder.refuse(builder.put("requests", 1, b"", None), "undecodable")
+    builder.ask("late", NEIGHBOUR, 1, ttl_s=1)
+    builder.tick(2)
+    builder.end("late", "dead_letter")
+    return builder
 
 
 def test_a_clean_history_keeps_all_promises() -> None:
@@ -63,46 +63,46 @@ def test_a_clean_history_keeps_all_promises() -> None:
 
 
 def test_a_request_behind_a_full_lane_has_its_minute_from_when_it_was_read() -> None:
-    story = Story()
-    story.ask("first")
-    story.ask("behind", "another", ttl_s=1)
-    story.work("first")
-    story.tick(70)
-    story.end("behind", "dead_letter")
+    builder = HistoryBuilder()
+    builder.ask("first")
+    builder.ask("behind", "another", ttl_s=1)
+    builder.work("first")
+    builder.tick(70)
+    builder.end("behind", "dead_letter")
 
-    assert audit(story.history()) == []
+    assert audit(builder.history()) == []
 
 
 def test_unordered_requests_may_run_in_any_order() -> None:
-    story = Story()
+    builder = HistoryBuilder()
     for id_ in ("one", "two"):
-        story.ask(id_, policy={"ordering": "none"})
-    story.work("two")
-    story.work("one")
+        builder.ask(id_, policy={"ordering": "none"})
+    builder.work("two")
+    builder.work("one")
 
-    assert audit(story.history()) == []
+    assert audit(builder.history()) == []
 
 
-def test_the_call_of_a_frozen_worker_may_outlive_its_write_off() -> None:
-    story = Story()
-    story.ask("r")
-    story.spend("r")
-    story.call("r", pid=2)
-    late = story.calls.pop()
-    story.settle("r", 1, "unknown", failure="unknown")
-    story.work("r", 2)
-    story.calls.insert(0, made.lasting(late, 60))
+def test_the_call_of_a_frozen_worker_may_end_after_it_was_settled_as_unknown() -> None:
+    builder = HistoryBuilder()
+    builder.ask("r")
+    builder.spend("r")
+    builder.call("r", pid=2)
+    late = builder.calls.pop()
+    builder.settle("r", 1, "unknown", failure="unknown")
+    builder.work("r", 2)
+    builder.calls.insert(0, made.lasting(late, 60))
 
-    assert audit(story.history()) == []
+    assert audit(builder.history()) == []
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken.name for broken in BROKEN])
 def test_a_broken_promise_is_found(broken: Broken) -> None:
-    story = Story(broken.partitions)
+    builder = HistoryBuilder(broken.partitions)
 
-    broken.tell(story)
+    broken.tell(builder)
 
-    violations = audit(story.history())
+    violations = audit(builder.history())
     assert [(v.promise, v.about) for v in violations] == [(broken.promise, broken.about)]
     assert broken.words in violations[0].text
 
@@ -128,10 +128,10 @@ def test_a_journal_tells_ended_killed_and_cancelled_calls_apart() -> None:
 
 
 def test_what_the_group_has_not_read_is_not_conserved() -> None:
-    story = Story()
-    story.ask("r")
-    story.work("r")
-    whole = story.history()
+    builder = HistoryBuilder()
+    builder.ask("r")
+    builder.work("r")
+    whole = builder.history()
 
     left = History(whole.prefix, whole.partitions, whole.records, whole.calls, committed={0: 0})
 
@@ -140,10 +140,10 @@ def test_what_the_group_has_not_read_is_not_conserved() -> None:
 
 
 def test_a_compacted_ledger_does_not_show_every_spend() -> None:
-    story = Story()
-    story.ask("r")
-    story.work("r")
-    whole = story.history()
+    builder = HistoryBuilder()
+    builder.ask("r")
+    builder.work("r")
+    whole = builder.history()
     compacted = [r for r in whole.records if b'"in_flight": [{' not in (r.value or b"")]
     assert len(compacted) == len(whole.records) - 1
 

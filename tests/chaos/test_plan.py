@@ -11,7 +11,7 @@ from tests.chaos.audit.arrival import Arrival, arrival_of
 from tests.chaos.audit.canonical import owner
 from tests.chaos.audit.history import History
 from tests.chaos.audit.record import Record
-from tests.chaos.by_hand.story import START
+from tests.chaos.by_hand.history_builder import START
 from tests.chaos.clocks import SHIFTS
 from tests.chaos.faults import HOSTILE, OF_TOOLS, ORDINARY, Kind, faults
 from tests.chaos.garbage import Garbage, Placed, check, garbage
@@ -91,7 +91,7 @@ def test_garbage_is_of_all_codecs_and_of_many_kinds() -> None:
 
 
 @pytest.mark.parametrize(("letters", "found"), [(0, 3), (1, 0), (2, 3)])
-def test_each_record_of_garbage_is_told_once(letters: int, found: int) -> None:
+def test_each_record_of_garbage_is_reported_once(letters: int, found: int) -> None:
     one = Garbage(0.0, 4, batch_of(1, [b"a", b"b", b"c"]))
     about = [letter_about(4, 7, 8), letter_about(4, 9, 9)] * letters
     history = History("chaos", PARTITIONS, about, [])
@@ -122,8 +122,8 @@ def test_about_three_calls_in_ten_go_wrong() -> None:
     letters = Counter("".join(script.plot(chance) for _ in range(2_000)))
 
     wrong = 1 - letters[script.ANSWER] / letters.total()
-    assert abs(wrong - script.MISHAP_SHARE) < 0.02
-    assert letters.keys() == {script.ANSWER, *script.MISHAPS}
+    assert abs(wrong - script.FAULT_SHARE) < 0.02
+    assert letters.keys() == {script.ANSWER, *script.FAULTS}
 
 
 def test_all_requests_copies_conflicts_and_garbage_are_published() -> None:

@@ -6,29 +6,29 @@ from tests.chaos.audit.reading import deeds_of
 from tests.chaos.auditor import audit, summary
 from tests.chaos.by_hand import broken_runs
 from tests.chaos.by_hand.broken import BrokenRun
-from tests.chaos.by_hand.run_story import GET, PAY, RunStory
+from tests.chaos.by_hand.run_history_builder import GET, PAY, RunHistoryBuilder
 
 BROKEN = [b for b in vars(broken_runs).values() if isinstance(b, BrokenRun)]
 
 
-def clean() -> RunStory:
+def clean() -> RunHistoryBuilder:
     """Steps, calls of both kinds, a delivery that is lost, a call that times out."""
-    story = RunStory()
-    story.begin("r")
-    story.step("r", 1, GET, PAY)
-    story.carry_out("r", "1.1", PAY)
-    story.deliver("r", "1.0")
-    story.carry_out("r", "1.0")
-    story.spend("r", 2)
-    story.call("r", 2, "never")
-    story.settle("r", 2, "unknown", failure="unknown", worker="two")
-    story.step("r", 3, GET)
-    story.deliver("r", "3.0")
-    story.close_call("r", "3.0", outcome={"kind": "timed_out", "after_s": 8.0, "ran": "unknown"})
-    story.do("r", "3.0")
-    story.answer("r", "3.0")  # late, and dropped
-    story.finish("r", 4)
-    return story
+    builder = RunHistoryBuilder()
+    builder.begin("r")
+    builder.step("r", 1, GET, PAY)
+    builder.carry_out("r", "1.1", PAY)
+    builder.deliver("r", "1.0")
+    builder.carry_out("r", "1.0")
+    builder.spend("r", 2)
+    builder.call("r", 2, "never")
+    builder.settle("r", 2, "unknown", failure="unknown", worker="two")
+    builder.step("r", 3, GET)
+    builder.deliver("r", "3.0")
+    builder.close_call("r", "3.0", outcome={"kind": "timed_out", "after_s": 8.0, "ran": "unknown"})
+    builder.do("r", "3.0")
+    builder.answer("r", "3.0")  # late, and dropped
+    builder.finish("r", 4)
+    return builder
 
 
 def test_a_run_that_keeps_every_promise_is_clean() -> None:
@@ -44,11 +44,11 @@ def test_a_run_that_keeps_every_promise_is_clean() -> None:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken.name for broken in BROKEN])
 def test_a_broken_promise_is_found(broken: BrokenRun) -> None:
-    story = RunStory()
+    builder = RunHistoryBuilder()
 
-    broken.tell(story)
+    broken.tell(builder)
 
-    violations = audit(story.history())
+    violations = audit(builder.history())
     assert [(v.promise, v.about) for v in violations] == [(broken.promise, broken.about)]
     assert broken.words in violations[0].text
 

@@ -5,25 +5,25 @@ import pytest
 from tests.chaos.auditor import audit
 from tests.chaos.by_hand import broken_trees
 from tests.chaos.by_hand.broken import BrokenTree
-from tests.chaos.by_hand.tree_story import TreeStory
+from tests.chaos.by_hand.tree_history_builder import TreeHistoryBuilder
 
 BROKEN = [b for b in vars(broken_trees).values() if isinstance(b, BrokenTree)]
 
 
 def test_a_tree_that_keeps_every_promise_is_clean() -> None:
-    story = TreeStory()
-    story.delegate(cap=1)
-    story.end_tree()
+    builder = TreeHistoryBuilder()
+    builder.delegate(cap=1)
+    builder.end_tree()
 
-    assert audit(story.history()) == []
+    assert audit(builder.history()) == []
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken.name for broken in BROKEN])
 def test_a_broken_promise_is_found(broken: BrokenTree) -> None:
-    story = TreeStory()
+    builder = TreeHistoryBuilder()
 
-    broken.tell(story)
+    broken.tell(builder)
 
-    violations = audit(story.history())
+    violations = audit(builder.history())
     assert [(v.promise, v.about) for v in violations] == [(broken.promise, broken.about)]
     assert broken.words in violations[0].text

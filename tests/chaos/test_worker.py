@@ -32,7 +32,7 @@ async def test_each_task_tells_down_to_what_it_waits_for(
     assert "Future" in third
 
 
-def test_without_a_loop_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_loop_nothing_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     tell(signal.SIGUSR1, None)
 
     assert capsys.readouterr().err == ""

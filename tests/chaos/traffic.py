@@ -49,7 +49,7 @@ class Publisher:
                 key=record.key,
                 value=record.value,
                 partition=record.partition,
-                on_delivery=self._heard,
+                on_delivery=self._on_delivery,
             )
         self._producer.poll(0)
 
@@ -58,7 +58,7 @@ class Publisher:
         """Whether everything is published and acknowledged."""
         return not self._left and len(self._producer) == 0
 
-    def _heard(self, error: object, _record: object) -> None:
+    def _on_delivery(self, error: object, _record: object) -> None:
         self.delivered += error is None
         if error is not None:
             self.refused.append(str(error))

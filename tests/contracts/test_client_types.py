@@ -224,7 +224,7 @@ def test_the_note_on_that_always_has_room() -> None:
         (str, InlineId(name="str", wrapped=False, digest=DIGEST), False),
     ],
 )
-def test_an_answer_is_told_by_its_contract_or_its_name(
+def test_an_answer_is_recognized_by_its_contract_or_its_name(
     form: Any, schema: ContractId | InlineId | TextId, covered: bool
 ) -> None:
     assert of(form).covers(schema) is covered

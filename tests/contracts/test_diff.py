@@ -199,7 +199,7 @@ def test_only_a_unified_diff_will_do(diff: str) -> None:
         GIT + git("{}", "{}", "new file mode 100644\n", ""),
     ],
 )
-def test_each_name_obeys_the_rules_of_paths(name: str, template: str) -> None:
+def test_each_name_follows_the_rules_of_paths(name: str, template: str) -> None:
     assert outcome(template.replace("{}", name)) == "escapes_sandbox"
 
 
@@ -318,7 +318,7 @@ def test_the_type_raises_the_rule_and_returns_the_text() -> None:
      "\t9", "@@ -1,9 +1,9 @@\n", "rename from x\n", "=", "a/x b/", "\u0344", "Index: x\n", "é"],
 )  # fmt: skip
 @pytest.mark.parametrize("opening", ["", "diff --git a/", '--- "a/', "--- a/x\t", PLAIN, "Index: "])
-def test_64_kib_of_malice_take_linear_time(opening: str, unit: str) -> None:
+def test_64_kib_of_hostile_text_take_linear_time(opening: str, unit: str) -> None:
     size = limits.DIFF_BYTES_MAX - len(opening.encode())
     text = opening + unit * (size // len(unit.encode()))
 

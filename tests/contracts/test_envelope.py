@@ -279,7 +279,7 @@ def replay(account: str, letter_id: str = "r-0.dead-letter") -> dict[str, Any]:
     ["victim", "w-1", "w-1~", "w-1~9d2f", replay_account("victim", "r-0.dead-letter"),
      replay_account("w-1", "r-1.dead-letter"), replay_account("w-1", "r-0.dead-letter").upper()],
 )  # fmt: skip
-def test_nobody_chooses_the_account_of_a_replay(account: str) -> None:
+def test_no_publisher_chooses_the_account_of_a_replay(account: str) -> None:
     found = refused(body(replay=replay(account)))
 
     assert [(problem.path, problem.code) for problem in found.problems] == [
@@ -382,7 +382,7 @@ def test_a_body_must_say_what_it_is() -> None:
     assert [problem.path for problem in received.problems] == ["/kind"]
 
 
-def test_a_structured_cloud_event_is_told_what_is_wanted() -> None:
+def test_a_structured_cloud_event_is_answered_with_the_expected_form() -> None:
     body = {"specversion": "1.0", "type": "answerbus.request.v1", "id": "1", "data": MINIMAL}
 
     received = decode_request(json.dumps(body).encode())

@@ -62,7 +62,7 @@ def results() -> list[Result[Any]]:
 
 
 @examples
-def test_an_example_lies_in_the_folder_of_its_kind(path: Path) -> None:
+def test_an_example_is_in_the_folder_of_its_kind(path: Path) -> None:
     assert path.parent.name == read(path).kind
 
 

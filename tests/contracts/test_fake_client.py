@@ -251,7 +251,7 @@ async def test_outcomes_can_depend_on_the_request(fake_client: FakeClient) -> No
     assert (await fake_client.ask("second", workflow_id="w")).unwrap() == "SECOND"
 
 
-async def test_progress_is_told(fake_client: FakeClient) -> None:
+async def test_progress_is_reported(fake_client: FakeClient) -> None:
     texts: list[Progress] = []
     fake_client.prepare(answered("Goeie!"))
     await fake_client.ask("Hi", workflow_id="w", request_id="r", on_progress=texts.append)

@@ -48,13 +48,13 @@ def test_one_that_differs_is_wrong_wherever_it_is(wrong: LaneRecord, number: int
     assert "`answerbus lanes skip`" in str(found)
 
 
-def test_what_cannot_be_has_no_voice() -> None:
+def test_an_impossible_record_has_no_vote() -> None:
     assert agreed({0: lane(9)}, 4).layout is None
     assert agreed({0: lane(9), 1: lane(4)}, 4).layout == Layout(4)
     assert agreed({3: lane(2), 1: lane(4)}, 4).layout == Layout(4)
 
 
-def test_nobody_knows_where_as_many_say_one_as_another() -> None:
+def test_without_a_majority_no_layout_is_right() -> None:
     found = agreed({0: lane(4), 1: lane(3)}, 4)
 
     assert (found.layout, found.is_tied, set(found.wrong)) == (None, True, {0, 1})

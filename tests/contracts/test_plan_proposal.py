@@ -89,7 +89,7 @@ def test_a_proposal_does_not_change() -> None:
     assert proposal.files == ("src/app.ts", "src/other.ts")
 
 
-def test_the_variants_are_strict_without_being_told() -> None:
+def test_the_variants_are_strict_by_default() -> None:
     with pytest.raises(ValidationError):
         ADAPTER.validate_python(DEP_BUMP | {"package": b"lodash"})
 

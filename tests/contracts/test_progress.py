@@ -28,7 +28,7 @@ def result() -> Result:
     return event
 
 
-async def test_retries_that_came_before_the_outcome_are_told_first(
+async def test_retries_that_came_before_the_outcome_are_reported_first(
     retry: RetryRequest, result: Result
 ) -> None:
     terminal: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()

@@ -81,14 +81,14 @@ def test_what_is_compacted_says_how_soon(topic: Topic) -> None:
     assert int(settings["delete.retention.ms"]) >= OPENING_MS_MAX
 
 
-def test_the_end_of_a_retry_outlives_any_reading() -> None:
+def test_the_end_of_a_retry_is_kept_longer_than_any_reading_takes() -> None:
     """Or a lane would take up a request that has had its outcome."""
     assert RETRIES.segments is not None
     assert RETRIES.segments.nulls_ms >= 24 * HOUR_MS
 
 
 @topics
-def test_records_fit_a_broker_that_nobody_has_configured(topic: Topic) -> None:
+def test_records_fit_a_broker_with_default_settings(topic: Topic) -> None:
     assert topic.record_bytes_max <= limits.RECORD_BYTES_MAX
     assert int(topic.settings()["max.message.bytes"]) <= BROKER_RECORD_BYTES_MAX
 
@@ -107,7 +107,7 @@ def test_a_dead_letter_can_hold_the_raw_bytes_and_headers_that_it_keeps() -> Non
     assert raw + limits.ENVELOPE_EXTRA_BYTES_MAX < DEAD_LETTERS.record_bytes_max
 
 
-def test_what_people_look_into_outlives_what_it_is_about() -> None:
+def test_what_people_examine_is_kept_longer_than_its_subject() -> None:
     kept = {topic.name: topic.retention_ms or 0 for topic in TOPICS}
     flow = max(kept["requests"], kept["results"], kept["refusals"])
 

@@ -15,7 +15,7 @@ def test_what_upstream_named_is_read_and_written_back() -> None:
     assert trace.headers() == {"traceparent": PARENT.decode(), "tracestate": "shop=1,k=2"}
 
 
-def test_whoever_does_not_want_spans_is_heard() -> None:
+def test_the_flag_against_spans_is_kept() -> None:
     trace = read_trace([("traceparent", PARENT[:-2] + b"00")])
 
     assert trace
@@ -54,7 +54,7 @@ def test_two_parents_are_none() -> None:
 
 
 @pytest.mark.parametrize("state", [b"\xff", b"a=1\r\nx: y", b"a" * 513, None])
-def test_an_odd_state_is_dropped_alone(state: bytes | None) -> None:
+def test_a_malformed_state_is_dropped_alone(state: bytes | None) -> None:
     headers = [("traceparent", PARENT), ("tracestate", state)]
 
     assert read_trace(headers) == Trace(TRACE_ID, SPAN_ID)

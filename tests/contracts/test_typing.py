@@ -110,7 +110,7 @@ def test_a_checker_finds_the_types_in_the_environment_of_make_install(
 
 
 @checkers
-def test_an_outcome_that_nobody_handles_is_named(checker: Checker, tmp_path: Path) -> None:
+def test_an_unhandled_outcome_is_named(checker: Checker, tmp_path: Path) -> None:
     """Take the arm for dead letters away, and the match is no longer complete."""
     arm = "        case DeadLetter():\n            return outcome.cause.kind\n"
     assert API.count(arm) == 1

@@ -92,7 +92,7 @@ def test_schema_and_codec_take_the_same_budgets(attempts: str) -> None:
     assert isinstance(decode_request(value), ReceivedRequest) == is_valid
 
 
-def test_a_fault_is_told_though_another_number_is_whole() -> None:
+def test_a_fault_is_reported_though_another_number_is_whole() -> None:
     found = decode_request(request('{"attempts":1.0,"tokens":1.5}', "60.0"))
 
     assert isinstance(found, Undecodable)

@@ -225,7 +225,7 @@ def test_a_new_version_never_takes_a_worker_away_before_another_is_there(example
 
 
 @all_examples
-def test_liveness_has_more_patience_than_a_stuck_lane(example: str) -> None:
+def test_liveness_waits_longer_than_a_stuck_lane(example: str) -> None:
     """`/ready` is for alerts: as a probe it would block deploys while a provider is away."""
     (one,) = containers(workers(example))
     live = one["livenessProbe"]

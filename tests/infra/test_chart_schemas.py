@@ -41,7 +41,7 @@ def is_of_kubernetes(manifest: Manifest) -> bool:
     return "." not in group or group.endswith(".k8s.io")
 
 
-def told(manifest: Manifest, errors: Iterator[jsonschema_rs.ValidationError]) -> list[str]:
+def errors_text(manifest: Manifest, errors: Iterator[jsonschema_rs.ValidationError]) -> list[str]:
     name = f"{manifest['kind']} {manifest['metadata']['name']}"
     return [f"{name} {error.instance_path}: {error.message[:200]}" for error in errors]
 
@@ -56,7 +56,9 @@ def test_each_version_of_kubernetes_takes_it(example: str) -> None:
     for manifest in filter(is_of_kubernetes, rendered(example)):
         for version in VERSIONS:
             validator = schema_of(version, manifest["kind"], manifest["apiVersion"])
-            found += [(version, one) for one in told(manifest, validator.iter_errors(manifest))]
+            found += [
+                (version, one) for one in errors_text(manifest, validator.iter_errors(manifest))
+            ]
     assert found == []
 
 
@@ -108,7 +110,7 @@ def test_the_operators_of_others_take_it() -> None:
             if is_of_kubernetes(manifest):
                 continue
             validator = custom()[manifest["apiVersion"], manifest["kind"]]
-            found += told(manifest, validator.iter_errors(manifest))
+            found += errors_text(manifest, validator.iter_errors(manifest))
             checked.add(manifest["kind"])
     assert found == []
     assert checked == {"KafkaTopic", "KafkaUser", "PodMonitor", "PrometheusRule", "ScaledObject"}

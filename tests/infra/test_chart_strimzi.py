@@ -41,7 +41,7 @@ def test_strimzi_makes_topics_of_runs_where_agents_or_tool_servers_need_them() -
     assert made({"helper": helper}) == named("bank.pay", "shop.buy", has_agents=True)
 
 
-def test_the_topics_job_makes_those_of_runs_where_it_is_told_to() -> None:
+def test_the_topics_job_makes_those_of_runs_where_it_is_set() -> None:
     def words(**topics: Any) -> list[str]:
         (job,) = (one for one in render(changed("tools", topics=topics)) if one["kind"] == "Job")
         found: list[str] = pod(job)["containers"][0]["args"]

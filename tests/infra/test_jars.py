@@ -36,7 +36,7 @@ def test_a_jar_that_is_another_file_is_named(files: list[Path]) -> None:
     assert known["b-2.jar"] in reported
 
 
-def test_a_jar_that_nobody_wrote_down_is_named(files: list[Path]) -> None:
+def test_a_jar_without_a_checksum_is_named(files: list[Path]) -> None:
     known = table(files[:1])
 
     assert "b-2.jar is none of those" in (difference(files, known) or "")

@@ -183,7 +183,7 @@ def test_a_full_disk_is_noticed_first(tmp_path: Path, spec: ModelSpec) -> None:
     assert cached(tmp_path) == {}
 
 
-def test_a_file_of_the_user_is_taken_where_it_lies(
+def test_a_file_of_the_user_is_used_in_its_place(
     tmp_path: Path, spec: ModelSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own.gguf"

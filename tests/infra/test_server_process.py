@@ -23,7 +23,7 @@ def log_has(process: ServerProcess, text: str) -> bool:
     return text in process.log.read_text()
 
 
-def test_an_early_end_is_told_with_code_and_log_but_no_java_stack(tmp_path: Path) -> None:
+def test_an_early_end_is_reported_with_code_and_log_but_no_java_stack(tmp_path: Path) -> None:
     log = tmp_path / "thing.log"
     process = start(log, r"print('no disk\n\tat java.Thing(1)\nsorry'); raise SystemExit(3)")
 

@@ -16,7 +16,7 @@ FIRST = ("127.0.0.1:1", "http://127.0.0.1:2/v1", "small", ["http://127.0.0.1:3"]
 SECOND = ("127.0.0.1:11", "http://127.0.0.1:12/v1", "small", ["http://127.0.0.1:13"])
 
 
-def test_the_console_is_told_of_the_workers(tmp_path: Path) -> None:
+def test_the_console_gets_the_addresses_of_the_workers(tmp_path: Path) -> None:
     place = Place(tmp_path)
     write(place.config, place.settings(*FIRST))
 
@@ -62,7 +62,7 @@ def test_there_is_an_agent_with_a_tool_to_try(tmp_path: Path) -> None:
     assert (helper.tools, helper.steps_max) == (("echo.echo",), 3)
 
 
-def test_an_address_that_somebody_chose_stays(tmp_path: Path) -> None:
+def test_an_edited_address_stays(tmp_path: Path) -> None:
     place = Place(tmp_path)
     write(place.config, place.settings(*FIRST))
     text = place.config.read_text().replace("http://127.0.0.1:2/v1", "http://models:80/v1")
@@ -73,7 +73,7 @@ def test_an_address_that_somebody_chose_stays(tmp_path: Path) -> None:
     assert profile["base_url"] == "http://models:80/v1"
 
 
-def test_a_file_that_nobody_changed_is_written_anew(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_written_anew(tmp_path: Path) -> None:
     write(Place(tmp_path).config, Place(tmp_path, output_tokens=1).settings(*FIRST))
     write(Place(tmp_path).config, Place(tmp_path, output_tokens=2).settings(*FIRST))
 
@@ -81,7 +81,7 @@ def test_a_file_that_nobody_changed_is_written_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["KAFKA_PORT"])
-def test_a_taken_port_is_told_with_the_option_that_there_is(
+def test_a_taken_port_is_reported_with_its_option(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()

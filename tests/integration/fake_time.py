@@ -12,7 +12,7 @@ import pytest
 
 DEBIANS = Path("/usr/lib")
 _HOUR_S = 3_600
-_TOLD = "import time; print(time.time())"
+_PRINT_TIME = "import time; print(time.time())"
 
 
 def environment(shift: str | Path) -> Mapping[str, str]:
@@ -57,10 +57,10 @@ def _candidates() -> Iterator[Path]:
 
 
 def _works(library: Path) -> bool:
-    def told(**variables: str) -> float:
+    def printed_time(**variables: str) -> float:
         inherited = os.environ.items()  # noqa: TID251 - all there is
         completed = subprocess.run(
-            [sys.executable, "-c", _TOLD],
+            [sys.executable, "-c", _PRINT_TIME],
             env={**dict(inherited), **variables},
             capture_output=True,
             check=False,
@@ -68,5 +68,5 @@ def _works(library: Path) -> bool:
         )
         return float(completed.stdout or 0)
 
-    shifted = told(LD_PRELOAD=str(library), FAKETIME="-26h")
-    return abs(told() - shifted - 26 * _HOUR_S) < _HOUR_S
+    shifted = printed_time(LD_PRELOAD=str(library), FAKETIME="-26h")
+    return abs(printed_time() - shifted - 26 * _HOUR_S) < _HOUR_S

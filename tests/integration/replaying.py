@@ -64,7 +64,7 @@ class Figures:
     run_s: float
 
 
-async def killed_thrice(bus: Bus, replay: Replay, count: int, folder: Path) -> Figures:
+async def killed_three_times(bus: Bus, replay: Replay, count: int, folder: Path) -> Figures:
     """Replay and import `count` letters of twelve causes, with three kills, and check the end."""
     found = letters(count)
     await publish(bus, found)

@@ -80,7 +80,7 @@ async def verified(bus: Bus, *options: str) -> tuple[int, dict[str, Any]]:
     return ended.code, json.loads(ended.out)
 
 
-async def test_what_workers_wrote_is_whole_and_its_story_is_told(bus: Bus) -> None:
+async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus) -> None:
     await work(bus, REQUESTS)
     attempts = await bus.everything(ATTEMPTS)
     code, reported = await verified(bus)

@@ -36,7 +36,7 @@ async def showing(certificate: Signed) -> AsyncIterator[str]:
     [(ENDS, ENDED), (ENDED, ENDS)],
     ids=["certificate", "authority"],
 )
-async def test_a_certificate_of_the_broker_that_has_expired_is_told(
+async def test_a_certificate_of_the_broker_that_has_expired_is_reported(
     tmp_path: Path, of_authority: datetime, of_broker: datetime
 ) -> None:
     authority = Authority(tmp_path / "certificates", "ours", ends=of_authority)

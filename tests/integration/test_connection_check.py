@@ -137,7 +137,9 @@ class Cases:
         )
 
     @staticmethod
-    def strange_certificate(secured: Secured, folder: Path) -> tuple[dict[str, Any], str, str]:
+    def certificate_of_another_ca(
+        secured: Secured, folder: Path
+    ) -> tuple[dict[str, Any], str, str]:
         mine = Authority(folder / "mine", "mine").signs("worker")
         own = {"ssl_certfile": str(mine.certificate), "ssl_keyfile": str(mine.key)}
         return (
@@ -213,7 +215,7 @@ CASES = [name for name in vars(Cases) if not name.startswith("_")]
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_wrong_way_in_is_told_with_its_setting(
+async def test_a_wrong_listener_is_reported_with_its_setting(
     case: str, secured: Secured, bus: Bus, tmp_path: Path
 ) -> None:
     bus.kafka, cause, remedy = getattr(Cases, case)(secured, tmp_path)
@@ -235,7 +237,7 @@ async def test_every_command_says_the_same(secured: Secured, bus: Bus, tmp_path:
     assert f"wrong   broker          {expected}" in out.splitlines()
 
 
-async def test_a_client_is_told_with_its_own_options(secured: Secured, bus: Bus) -> None:
+async def test_a_client_gets_the_cause_with_its_own_options(secured: Secured, bus: Bus) -> None:
     options: dict[str, Any] = {
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "PLAIN",
@@ -255,7 +257,9 @@ async def test_a_client_is_told_with_its_own_options(secured: Secured, bus: Bus)
     )
 
 
-async def test_a_missing_right_to_the_group_is_told_at_start(secured: Secured, bus: Bus) -> None:
+async def test_a_missing_right_to_the_group_is_reported_at_start(
+    secured: Secured, bus: Bus
+) -> None:
     bus.kafka = secured.settings("SASL_PLAINTEXT")
     secured.allow_worker(bus.prefix)
     secured.revoke(GROUP, f"{bus.prefix}.worker", READ)
@@ -267,7 +271,7 @@ async def test_a_missing_right_to_the_group_is_told_at_start(secured: Secured, b
     )
 
 
-async def test_a_missing_right_to_the_transactional_ids_is_told_at_start(
+async def test_a_missing_right_to_the_transactional_ids_is_reported_at_start(
     secured: Secured, bus: Bus
 ) -> None:
     """Lanes would never open, and no other word would be said of it."""
@@ -280,7 +284,7 @@ async def test_a_missing_right_to_the_transactional_ids_is_told_at_start(
     )
 
 
-async def test_a_missing_right_to_read_the_requests_is_told_at_start_or_by_ready(
+async def test_a_missing_right_to_read_the_requests_is_reported_at_start_or_by_ready(
     secured: Secured, bus: Bus
 ) -> None:
     bus.kafka = secured.settings("SASL_PLAINTEXT")
@@ -292,7 +296,7 @@ async def test_a_missing_right_to_read_the_requests_is_told_at_start_or_by_ready
     )
 
 
-async def test_a_client_without_the_right_to_write_is_told(secured: Secured, bus: Bus) -> None:
+async def test_a_client_without_the_right_to_write_is_reported(secured: Secured, bus: Bus) -> None:
     bus.kafka = secured.settings("SASL_PLAINTEXT")
     secured.allow(TOPIC, f"{bus.prefix}.*", DESCRIBE, READ)
 
@@ -333,7 +337,7 @@ async def test_an_encrypted_key_wants_its_pass_phrase(
     )  # it was let in
 
 
-async def test_a_certificate_that_has_expired_is_told(
+async def test_a_certificate_that_has_expired_is_reported(
     secured: Secured, bus: Bus, tmp_path: Path
 ) -> None:
     ended = datetime(2021, 1, 1, tzinfo=UTC)

@@ -96,7 +96,7 @@ async def test_an_idle_worker_and_one_without_partitions_are_ready(
         bus.stop_workers()
 
 
-async def test_a_provider_that_hangs_is_named_until_it_speaks(bus: Bus) -> None:
+async def test_a_provider_that_hangs_is_named_until_it_responds(bus: Bus) -> None:
     rules: list[dict[str, Any]] = [
         {"when": {"request_id": "hangs", "attempt": 1}, "reply": ANSWERED, "latency_s": HANGS_S},
         {"reply": ANSWERED},
@@ -154,7 +154,7 @@ def openai(name: str, base_url: str) -> str:
     return f'[profiles.{name}]\nprovider = "openai"\nmodel = "m"\nbase_url = "{base_url}"\n'
 
 
-async def test_a_provider_that_asks_for_patience_keeps_nobody_from_being_ready(bus: Bus) -> None:
+async def test_a_provider_that_asks_for_a_pause_does_not_make_a_worker_unready(bus: Bus) -> None:
     busy = {"kind": "throttled", "retry_after_s": STUCK_AFTER_S + 2}
     rules: list[dict[str, Any]] = [{"when": {"attempt": 1}, "reply": busy}, {"reply": ANSWERED}]
     worker = bus.start_worker(bus.config(rules, worker=SWIFT))
@@ -166,7 +166,7 @@ async def test_a_provider_that_asks_for_patience_keeps_nobody_from_being_ready(b
     assert len(await bus.terminals(3)) == 3
 
 
-async def test_a_sick_profile_is_named_with_what_the_provider_said(bus: Bus) -> None:
+async def test_an_unhealthy_profile_is_named_with_the_reply_of_its_provider(bus: Bus) -> None:
     rejected = {"kind": "rejected", "scope": "profile", "status": 401, "code": "invalid_api_key"}
     worker = bus.start_worker(bus.config([{"reply": rejected}], worker=SWIFT))
     await at_work(worker, bus)
@@ -199,7 +199,7 @@ async def test_a_frozen_worker_does_not_answer_and_then_reports_until_it_has_its
     assert len(await bus.terminals(1)) == 1
 
 
-async def test_a_broker_that_went_away_is_named_and_forgotten_when_it_is_back(
+async def test_a_broker_that_is_away_is_named_until_it_is_back(
     brokers: list[Broker], tmp_path: Path
 ) -> None:
     (broker,) = brokers

@@ -101,7 +101,7 @@ def assert_each_offset_once(letters: list[JsonObject], placed: list[Placed]) -> 
         assert letter["raw"]["bytes"] >= 0
 
 
-def assert_calm(worker: Worker) -> None:
+def assert_no_restart(worker: Worker) -> None:
     """It lives, is ready, and has not filled the log."""
     health = worker.health
     assert worker.process.poll() is None
@@ -134,7 +134,7 @@ async def test_whatever_a_broker_takes_is_read_or_passed_by(bus: Bus) -> None:
     assert worker.health["unreadable"] == len(unreadable)
     metric = f"answerbus_requests_unreadable_total {len(unreadable)}"
     assert metric.encode() in worker.get("/metrics")
-    assert_calm(worker)
+    assert_no_restart(worker)
 
 
 NAME = [(b"\xff\xfe", b"1")]
@@ -174,7 +174,7 @@ async def test_known_faults_harm_no_lane(bus: Bus) -> None:
     assert_each_offset_once(letters, placed)
     assert rss_mib(worker) - before_mib < RSS_MIB_MAX
     assert worker.health["loop"]["worst_s"] < 1
-    assert_calm(worker)
+    assert_no_restart(worker)
 
 
 async def test_a_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> None:
@@ -192,7 +192,7 @@ async def test_a_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> No
     assert_each_offset_once(letters, placed)
 
 
-async def test_who_waits_is_told_that_its_headers_are_broken(bus: Bus) -> None:
+async def test_a_waiting_caller_learns_that_its_headers_are_broken(bus: Bus) -> None:
     """The ids are in the body, which can be read."""
     body = b'{"request_id":"r-1","workflow_id":"order-1"}'
     draft = Draft([Sent(body, headers=NAME)])
@@ -207,4 +207,4 @@ async def test_who_waits_is_told_that_its_headers_are_broken(bus: Bus) -> None:
     ] * 2
     codes = {letter["cause"]["problems"][0]["code"] for letter in letters}
     assert codes == {"unreadable_headers", "missing"}
-    assert_calm(worker)
+    assert_no_restart(worker)

@@ -85,9 +85,9 @@ async def test_no_secret_is_in_a_log_and_no_key_in_a_record(
     )
     try:
         await bus.publish(bodies())
-        await publish_odd_records(bus)
+        await publish_malformed_records(bus)
         terminals = await bus.terminals(len(CASES) + 4)
-        await until(lambda: len(told_of(bus)) >= len(CASES), "each was told of")
+        await until(lambda: len(log_lines_of(bus)) >= len(CASES), "each was told of")
         assert worker.terminate() == 0
     finally:
         await runner.cleanup()
@@ -108,10 +108,10 @@ async def test_no_secret_is_in_a_log_and_no_key_in_a_record(
     letters = {t["request_id"]: t["cause"]["kind"] for t in terminals if t["kind"] == "dead_letter"}
     for name in CASES:
         if name != "refused":
-            assert told_of(bus)[name] == f"ended as a dead letter: {letters[name]}"
+            assert log_lines_of(bus)[name] == f"ended as a dead letter: {letters[name]}"
 
 
-def told_of(bus: Bus) -> dict[str, str]:
+def log_lines_of(bus: Bus) -> dict[str, str]:
     """What was said of each request; each line names its workflow and its trace too."""
     lines = [line for line in bus.workers[0].log() if "request_id" in line]
     assert {line["workflow_id"] for line in lines} <= {f"order-{name}" for name in NAMES}
@@ -136,7 +136,7 @@ def bodies() -> list[dict[str, Any]]:
     ]
 
 
-async def publish_odd_records(bus: Bus) -> None:
+async def publish_malformed_records(bus: Bus) -> None:
     """Bytes that are no request, with the mark in value, key, and names and texts of headers."""
     headers = [(MARK, MARK.encode()), (TRACE_PARENT, MARK.encode())]
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:

@@ -31,7 +31,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True)
-class Odd:
+class MalformedRecord:
     """A record to publish; `expect` is the code of its first problem, or None for any, or no."""
 
     value: bytes | None
@@ -46,15 +46,17 @@ class Odd:
 class Placed:
     """Where a record came to stand."""
 
-    odd: Odd
+    malformed: MalformedRecord
     partition: int
     offset: int
 
 
-def publish_mixed(bus: Bus, odds: Sequence[Odd], good: Sequence[JsonObject]) -> list[Placed]:
+def publish_mixed(
+    bus: Bus, odds: Sequence[MalformedRecord], good: Sequence[JsonObject]
+) -> list[Placed]:
     """All of them in a mixed order, the odd ones on any partition."""
     chance = random.Random(SEED)
-    mixed: list[Odd | JsonObject] = [*odds, *good]
+    mixed: list[MalformedRecord | JsonObject] = [*odds, *good]
     chance.shuffle(mixed)
     placed: list[Placed] = []
     # With Java's partitioner, which takes those with a key to their lanes.
@@ -69,7 +71,7 @@ def publish_mixed(bus: Bus, odds: Sequence[Odd], good: Sequence[JsonObject]) -> 
         producer.poll(0)
 
     for record in mixed:
-        if isinstance(record, Odd):
+        if isinstance(record, MalformedRecord):
             place = partial(_keep, placed, record)
             partition = chance.randrange(bus.partitions)
             key, headers = record.key, record.headers
@@ -81,15 +83,15 @@ def publish_mixed(bus: Bus, odds: Sequence[Odd], good: Sequence[JsonObject]) -> 
     return placed
 
 
-def _keep(placed: list[Placed], odd: Odd, message: Message) -> None:
+def _keep(placed: list[Placed], malformed: MalformedRecord, message: Message) -> None:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
-    placed.append(Placed(odd, partition, offset))
+    placed.append(Placed(malformed, partition, offset))
 
 
 @asynccontextmanager
-async def one_quiet_worker(bus: Bus) -> AsyncIterator[Worker]:
+async def one_idle_worker(bus: Bus) -> AsyncIterator[Worker]:
     """A worker that lives through the block and has nothing to complain of."""
     worker = bus.start_worker(bus.config(RULES))
     yield worker
@@ -111,17 +113,17 @@ def letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
 
 def assert_letter_about(letter: JsonObject, topic: str, placed: Placed) -> None:
     """That it names the place, and holds the very bytes as far as letters do."""
-    odd = placed.odd
-    assert letter["cause"]["kind"] == "undecodable", odd.kind
-    assert letter["cause"]["problems"], odd.kind
+    malformed = placed.malformed
+    assert letter["cause"]["kind"] == "undecodable", malformed.kind
+    assert letter["cause"]["problems"], malformed.kind
     assert letter["origin"]["topic"] == topic
     place = f"{topic}-{placed.partition}-{placed.offset}"
     assert letter["dead_letter_id"] == f"{place}.dead-letter"
     assert (letter["request"], letter["account"], letter["prior"]) == (None, None, [])
     value, headers = raw_of(letter)
-    assert value == odd.value
-    assert headers == odd.headers[: len(headers)]
-    assert letter["raw"]["bytes"] == len(odd.value or b"")
+    assert value == malformed.value
+    assert headers == malformed.headers[: len(headers)]
+    assert letter["raw"]["bytes"] == len(malformed.value or b"")
 
 
 def good_requests(count: int) -> list[JsonObject]:
@@ -143,37 +145,37 @@ def claims(ce_type: bytes | None, version: bytes = b"1.0") -> Headers:
 
 OURS = b"answerbus.request.v1"
 WRITTEN = [
-    Odd(None, [], code="null_value"),
-    Odd(b"", [], code="not_json"),
-    Odd(b"\xff\xfe{}", [], key=b"\xff", code="not_json"),
-    Odd(b'{"kind":"request"', [], code="not_json"),
-    Odd(body()[:-1] + b',"workflow_id":"order-2"}', [], code="not_json"),
-    Odd(b"[" * 100_000, [], code="not_json"),
-    Odd(body()[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}", [], code="not_json"),
-    Odd(body()[:-1] + b',"x":NaN}', [], code="not_json"),
-    Odd(b"[]", [], code="not_an_object"),
-    Odd(b"null", [("", None)], code="not_an_object"),
-    Odd(b"{}", [], code="missing"),
-    Odd(body(kind="result"), [], code="literal_error"),
-    Odd(body().replace(b'"kind": "request", ', b""), [], code="missing"),
-    Odd(body(request_id="no spaces"), [], code="string_pattern_mismatch"),
-    Odd(body(request_id="x" * 129), [], code="string_too_long"),
-    Odd(body(workflow_id=7), [], code="string_type"),
-    Odd(body(ttl_s=86_401), [], code="less_than_equal"),
-    Odd(body(ttl_s=True), [], code="int_type"),
-    Odd(body(policy={"on_invalid": "hope"}), [], code="literal_error"),
-    Odd(body(answer_schema={"kind": "any"}), [], code="union_tag_invalid"),
-    Odd(body(budget={"attempts": -1}), [], code="greater_than_equal"),
-    Odd(body(), claims(b"answerbus.result.v1"), code="ce_type"),
-    Odd(body(), claims(b"answerbus.request.v2"), code="ce_type"),
-    Odd(body(), claims(None), code="ce_type"),
-    Odd(body(), claims(b"\xff\xfe"), code="ce_type"),
-    Odd(body(), claims(OURS, b"0.3"), code="ce_specversion"),
+    MalformedRecord(None, [], code="null_value"),
+    MalformedRecord(b"", [], code="not_json"),
+    MalformedRecord(b"\xff\xfe{}", [], key=b"\xff", code="not_json"),
+    MalformedRecord(b'{"kind":"request"', [], code="not_json"),
+    MalformedRecord(body()[:-1] + b',"workflow_id":"order-2"}', [], code="not_json"),
+    MalformedRecord(b"[" * 100_000, [], code="not_json"),
+    MalformedRecord(body()[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}", [], code="not_json"),
+    MalformedRecord(body()[:-1] + b',"x":NaN}', [], code="not_json"),
+    MalformedRecord(b"[]", [], code="not_an_object"),
+    MalformedRecord(b"null", [("", None)], code="not_an_object"),
+    MalformedRecord(b"{}", [], code="missing"),
+    MalformedRecord(body(kind="result"), [], code="literal_error"),
+    MalformedRecord(body().replace(b'"kind": "request", ', b""), [], code="missing"),
+    MalformedRecord(body(request_id="no spaces"), [], code="string_pattern_mismatch"),
+    MalformedRecord(body(request_id="x" * 129), [], code="string_too_long"),
+    MalformedRecord(body(workflow_id=7), [], code="string_type"),
+    MalformedRecord(body(ttl_s=86_401), [], code="less_than_equal"),
+    MalformedRecord(body(ttl_s=True), [], code="int_type"),
+    MalformedRecord(body(policy={"on_invalid": "hope"}), [], code="literal_error"),
+    MalformedRecord(body(answer_schema={"kind": "any"}), [], code="union_tag_invalid"),
+    MalformedRecord(body(budget={"attempts": -1}), [], code="greater_than_equal"),
+    MalformedRecord(body(), claims(b"answerbus.result.v1"), code="ce_type"),
+    MalformedRecord(body(), claims(b"answerbus.request.v2"), code="ce_type"),
+    MalformedRecord(body(), claims(None), code="ce_type"),
+    MalformedRecord(body(), claims(b"\xff\xfe"), code="ce_type"),
+    MalformedRecord(body(), claims(OURS, b"0.3"), code="ce_specversion"),
 ]
 
 
-async def test_each_odd_record_ends_as_its_dead_letter(bus: Bus) -> None:
-    async with one_quiet_worker(bus):
+async def test_each_malformed_record_ends_as_its_dead_letter(bus: Bus) -> None:
+    async with one_idle_worker(bus):
         placed = publish_mixed(bus, WRITTEN, good_requests(20))
         await bus.terminals(len(WRITTEN) + 20)
         await bus.publish([request("after", "order-after")])
@@ -187,10 +189,10 @@ async def test_each_odd_record_ends_as_its_dead_letter(bus: Bus) -> None:
     for record in placed:
         letter = letters[record.partition, record.offset]
         assert_letter_about(letter, bus.topic(REQUESTS), record)
-        assert letter["cause"]["problems"][0]["code"] == record.odd.code, record.odd
+        assert letter["cause"]["problems"][0]["code"] == record.malformed.code, record.malformed
 
 
-def corpus() -> list[Odd]:
+def corpus() -> list[MalformedRecord]:
     """The corpus's records, made from a request of ours; each whole copy gets its own id."""
     records = own_cases().records()
     example = records.Example(
@@ -198,7 +200,7 @@ def corpus() -> list[Odd]:
         headers=[*claims(OURS), ("ce_id", ID.encode()), ("content-type", b"application/json")],
     )
     return [
-        Odd(
+        MalformedRecord(
             None if record.value is None else record.value.replace(ID.encode(), b"odd-%d" % number),
             record.headers,
             record.key,
@@ -212,7 +214,7 @@ def corpus() -> list[Odd]:
 
 async def test_malformed_records_of_the_corpus(bus: Bus) -> None:
     odds, good = corpus(), good_requests(GOOD)
-    async with one_quiet_worker(bus):
+    async with one_idle_worker(bus):
         placed = publish_mixed(bus, odds, good)
         await bus.terminals(RECORDS + GOOD, limit_s=120)
         await bus.publish([request("after", "order-after")])
@@ -226,8 +228,8 @@ async def test_malformed_records_of_the_corpus(bus: Bus) -> None:
         if letter is not None:
             assert_letter_about(letter, bus.topic(REQUESTS), record)
         else:
-            assert record.odd.may_be_valid, record.odd.kind
-            results[json.loads(record.odd.value or b"")["request_id"]] -= 1
+            assert record.malformed.may_be_valid, record.malformed.kind
+            results[json.loads(record.malformed.value or b"")["request_id"]] -= 1
     assert letters == {}
     assert +results == Counter(["after", *(b["request_id"] for b in good)])
     assert min(results.values()) == 0

@@ -80,7 +80,7 @@ async def write_together(bus: Bus, events: Sequence[Event], *, before_commit: An
         await before_commit()
 
 
-async def test_a_run_is_followed_and_people_speak_to_it(bus: Bus) -> None:
+async def test_a_run_is_followed_approved_and_cancelled(bus: Bus) -> None:
     lane = partition_of(WORKFLOW, bus.partitions)
     async with (
         asyncio.timeout(60),
@@ -175,7 +175,7 @@ async def _play(bus: Bus, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
             await write(bus, producer, record.partition, answer)
 
 
-async def test_people_speak_to_runs_by_commands(bus: Bus) -> None:
+async def test_people_control_runs_by_commands(bus: Bus) -> None:
     await create_topics(bus, topics=RUN_TOPICS)
     lane = partition_of(WORKFLOW, bus.partitions)
 

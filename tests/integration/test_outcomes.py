@@ -56,7 +56,7 @@ def event_id(event: Event) -> str:
     return named or str(event.record.key.decode())  # a private record goes by its key
 
 
-def story(run: Run, request_id: str) -> list[tuple[int, bool, str, str | None]]:
+def events_of(run: Run, request_id: str) -> list[tuple[int, bool, str, str | None]]:
     """Number, counted, outcome and failure of each attempt."""
     return [
         (a["attempt"], a["counted"], a["outcome"], a["failure"] and a["failure"]["kind"])
@@ -171,10 +171,10 @@ def test_refusals(run: Run) -> None:
         "violence",
         None,
     ]
-    assert story(run, "refusal-model") == [(1, True, "refusal", None)]
-    assert story(run, "refusal-provider") == [(1, True, "refusal", "refused")]
+    assert events_of(run, "refusal-model") == [(1, True, "refusal", None)]
+    assert events_of(run, "refusal-provider") == [(1, True, "refusal", "refused")]
     assert run.terminal("refusal-retried")["answer"] == DEP_BUMP
-    assert story(run, "refusal-retried") == [
+    assert events_of(run, "refusal-retried") == [
         (1, True, "retry", "refused"),
         (2, True, "result", None),
     ]
@@ -189,7 +189,7 @@ def test_typed_problems_reach_the_model_and_the_next_answer_counts(run: Run) -> 
     assert retry["request"]["request_id"] == "retried"
     assert (retry["next_attempt"], retry["counted"], retry["waits"]) == (2, True, 0)
     assert retry["prior"] == [{"attempt": 1, "failure": retry["failure"], "answer": UNPUBLISHED}]
-    assert story(run, "retried") == [(1, True, "retry", "invalid"), (2, True, "result", None)]
+    assert events_of(run, "retried") == [(1, True, "retry", "invalid"), (2, True, "result", None)]
     result = run.terminal("retried")
     assert (result["answer"], result["attempt"]) == (DEP_BUMP, 2)
     assert spent(run, "retried") == (2, 2 * TOKENS, 0)
@@ -197,7 +197,10 @@ def test_typed_problems_reach_the_model_and_the_next_answer_counts(run: Run) -> 
 
 def test_a_malformed_answer_is_asked_for_again(run: Run) -> None:
     assert run.terminal("malformed")["answer"] == DEP_BUMP
-    assert story(run, "malformed") == [(1, True, "retry", "malformed"), (2, True, "result", None)]
+    assert events_of(run, "malformed") == [
+        (1, True, "retry", "malformed"),
+        (2, True, "result", None),
+    ]
 
 
 def test_a_truncated_answer_gets_a_larger_limit(run: Run) -> None:
@@ -218,7 +221,7 @@ def test_a_budget_that_runs_out(run: Run) -> None:
     assert letter["request"]["budget"] == {"attempts": 2, "tokens": None, "micro_usd": None}
     assert (letter["raw"], letter["round"]) == (None, 0)
     assert spent(run, "exhausted") == (2, 2 * TOKENS, 0)
-    assert story(run, "exhausted")[-1] == (2, True, "dead_letter", "invalid")
+    assert events_of(run, "exhausted")[-1] == (2, True, "dead_letter", "invalid")
 
 
 def test_budgets_of_tokens_and_money(run: Run) -> None:
@@ -236,13 +239,13 @@ def test_policies_for_invalid_answers(run: Run) -> None:
     unvalidated = run.terminal("unvalidated")
 
     assert (found["kind"], found["failure"]["kind"]) == ("invalid_answer", "invalid")
-    assert story(run, "invalid") == [(1, True, "dead_letter", "invalid")]
+    assert events_of(run, "invalid") == [(1, True, "dead_letter", "invalid")]
     assert unvalidated["kind"] == "unvalidated_result"
     assert unvalidated["event_id"] == "unvalidated.result"
     assert "answer" not in unvalidated
     assert unvalidated["unvalidated_answer"] == UNPUBLISHED
     assert [problem["path"] for problem in unvalidated["problems"]] == ["/manifest_path"]
-    assert story(run, "unvalidated") == [(1, True, "unvalidated_result", "invalid")]
+    assert events_of(run, "unvalidated") == [(1, True, "unvalidated_result", "invalid")]
 
 
 def test_text_and_inline_schemas(run: Run) -> None:
@@ -279,7 +282,7 @@ def test_what_cannot_be_asked_costs_nothing(run: Run, kind: str) -> None:
     assert cause(run, request_id)["kind"] == kind
     assert spent(run, request_id) == (0, 0, 0)
     assert run.calls_of(request_id) == calls
-    assert story(run, request_id) == [(1, False, "dead_letter", "unavailable")] * calls
+    assert events_of(run, request_id) == [(1, False, "dead_letter", "unavailable")] * calls
 
 
 def test_deadlines(run: Run) -> None:
@@ -292,7 +295,7 @@ def test_deadlines(run: Run) -> None:
         assert cause(run, request_id) == {"kind": "deadline_passed"}
         assert run.calls_of(request_id) == calls
         assert asked[request_id]["ttl_s"] <= late.total_seconds() < asked[request_id]["ttl_s"] + 60
-    assert story(run, "hanging") == [(1, True, "retry", "timed_out")]
+    assert events_of(run, "hanging") == [(1, True, "retry", "timed_out")]
     assert spent(run, "hanging")[0] == 1
     (retry,) = run.evidence.retries("throttled-long")
     assert (retry["counted"], retry["waits"], retry["next_attempt"]) == (False, 1, 2)
@@ -300,15 +303,15 @@ def test_deadlines(run: Run) -> None:
 
 
 def test_what_the_provider_did_not_work_on_is_not_charged_but_has_its_number(run: Run) -> None:
-    assert story(run, "throttled") == [
+    assert events_of(run, "throttled") == [
         (1, False, "released", "throttled"),
         (2, True, "result", None),
     ]
     assert run.terminal("throttled")["attempt"] == 2
     assert spent(run, "throttled") == (1, TOKENS, 0)
-    assert story(run, "throttled-long") == [(1, False, "retry", "throttled")]
+    assert events_of(run, "throttled-long") == [(1, False, "retry", "throttled")]
     assert spent(run, "throttled-long") == (0, 0, 0)
-    assert story(run, "failing")[0] == (1, True, "retry", "unavailable")
+    assert events_of(run, "failing")[0] == (1, True, "retry", "unavailable")
 
 
 def test_unknown_fields_are_named(run: Run) -> None:
@@ -336,7 +339,7 @@ def test_sizes(run: Run) -> None:
     value, _ = raw_of(letter)
 
     assert cause(run, "huge") == {"kind": "answer_too_large"}
-    assert story(run, "huge") == [(1, True, "dead_letter", None)]
+    assert events_of(run, "huge") == [(1, True, "dead_letter", None)]
     assert letter["cause"] == {"kind": "request_too_large"}
     place = f"{record.topic}-{record.partition}-{record.offset}"
     assert letter["dead_letter_id"] == f"{place}.dead-letter"

@@ -47,12 +47,12 @@ def poisoned(bus: Bus, worker: Worker) -> bool:
 async def test_only_what_ends_its_worker_is_given_up(bus: Bus) -> None:
     """All others are answered, of its lane and of the others of its worker."""
     settings = config(bus)
-    innocents = [
+    good_requests = [
         request(f"r-{partition}-{number}", workflow_in(bus, partition, number), **ROOM)
         for partition in range(bus.partitions)
         for number in range(EACH)
     ]
-    await bus.publish([request("poison", workflow_in(bus, 1, 9), **ROOM), *innocents])
+    await bus.publish([request("poison", workflow_in(bus, 1, 9), **ROOM), *good_requests])
     crashes, deadline = 0, time.monotonic() + LIMIT_S
     worker = bus.start_worker(settings)
     letters: list[dict[str, Any]] = []
@@ -69,17 +69,17 @@ async def test_only_what_ends_its_worker_is_given_up(bus: Bus) -> None:
         ("poison", "crashed_worker")
     ]
     assert 10 < crashes <= CRASHES_MAX
-    ended = await bus.terminals(len(innocents) + 1)
+    ended = await bus.terminals(len(good_requests) + 1)
     kinds = {event["request_id"]: event["kind"] for event in ended}
     assert kinds == {
         "poison": "dead_letter",
-        **{str(body["request_id"]): "result" for body in innocents},
+        **{str(body["request_id"]): "result" for body in good_requests},
     }
     assert worker.terminate() == 0
 
 
 @pytest.mark.long
-async def test_ten_kills_that_no_request_is_to_blame_for_lose_none(bus: Bus) -> None:
+async def test_ten_kills_that_no_request_caused_lose_none(bus: Bus) -> None:
     settings = config(bus)
     names = [f"r-{partition}" for partition in range(bus.partitions)]
     await bus.publish(

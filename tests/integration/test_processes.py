@@ -93,7 +93,7 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     assert re.fullmatch(r"worker process [01] ended with code -9; another follows", error)
 
 
-async def test_nobody_works_on_when_the_command_itself_was_killed(bus: Bus) -> None:
+async def test_workers_end_when_the_command_itself_was_killed(bus: Bus) -> None:
     worker = start(bus)
     await bus.publish(bodies())
     await until(lambda: len(callers(bus)) == PROCESSES, "both have a share", LIMIT_S)

@@ -24,7 +24,7 @@ class NoticeError(Exception):
     """What a callback of ours raises."""
 
 
-async def test_publication_each_retry_and_the_time_are_told(bus: Bus) -> None:
+async def test_publication_each_retry_and_the_time_are_reported(bus: Bus) -> None:
     wrong = {"kind": "answered", "json": {"tema": "web"}}
     right = {"kind": "answered", "json": {"team": "web"}}
     rules = [{"when": {"attempt": 1}, "reply": wrong}, {"reply": right, "latency_s": 1.5}]
@@ -78,7 +78,7 @@ async def test_no_answer_in_time_is_said_with_progress_too(bus: Bus) -> None:
     assert [type(text) for text in texts] == [Published, Waiting]
 
 
-async def test_where_retries_may_not_be_read_the_rest_is_told(
+async def test_where_retries_may_not_be_read_the_rest_is_reported(
     kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
 ) -> None:
     """The topic of retries is the workers' own: a client may not see it."""

@@ -58,7 +58,7 @@ async def test_a_reader_gives_what_is_committed_and_goes_on_where_it_stopped(
         assert await rest(reader) == list(range(60, 70))
 
 
-async def test_a_reader_that_follows_begins_where_it_was_told_to(
+async def test_a_reader_that_follows_begins_at_the_given_position(
     bus: Bus, seen_from_outside: ClientBus
 ) -> None:
     await write(bus, range(4))

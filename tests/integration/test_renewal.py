@@ -119,7 +119,7 @@ FAULTS = {
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_task_that_has_ended_is_told_and_replaced(
+async def test_a_task_that_has_ended_is_reported_and_replaced(
     fault: str, bus: Bus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with working(bus, caplog) as address:

@@ -16,7 +16,7 @@ from tests.integration.replaying import (
     BUDGET,
     MENDING,
     Replay,
-    killed_thrice,
+    killed_three_times,
     request_ids,
     seen_on_the_wire,
 )
@@ -85,7 +85,7 @@ async def test_letters_are_grouped_dry_run_replayed_once_and_answered(
 async def test_a_run_that_is_killed_three_times_and_repeated_sends_each_request_once(
     bus: Bus, replay: Replay, tmp_path: Path
 ) -> None:
-    figures = await killed_thrice(bus, replay, SOME, tmp_path / "repair")
+    figures = await killed_three_times(bus, replay, SOME, tmp_path / "repair")
 
     assert figures.groups_s < 10
 

@@ -70,7 +70,7 @@ async def test_a_script_asks_publishes_and_finds(bus: Bus) -> None:
         await in_a_thread(script)
 
 
-async def test_progress_is_told_in_the_thread_that_asks(bus: Bus) -> None:
+async def test_progress_is_reported_in_the_thread_that_asks(bus: Bus) -> None:
     texts: list[tuple[int, Progress]] = []
 
     def script() -> None:

@@ -77,7 +77,7 @@ async def test_topics_are_created_as_the_table_says_and_then_left_alone(
     assert await there(kafka_bootstrap, prefix) == after
 
 
-async def test_settings_that_differ_are_mended_and_those_of_others_kept(
+async def test_settings_that_differ_are_corrected_and_those_of_others_kept(
     kafka_bootstrap: str, make_prefix: Callable[[], str]
 ) -> None:
     prefix = make_prefix()
@@ -112,7 +112,7 @@ async def test_partitions_are_never_changed(
     assert await there(kafka_bootstrap, prefix) == before
 
 
-async def test_partitions_that_were_added_are_told_and_do_no_harm(
+async def test_partitions_that_were_added_are_reported_and_do_no_harm(
     kafka_bootstrap: str, make_prefix: Callable[[], str]
 ) -> None:
     prefix = make_prefix()

@@ -77,7 +77,7 @@ def has_called(bus: Bus, number: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_a_tree_outlives_all_of_its_workers(bus: Bus, seed: int) -> None:
+async def test_a_tree_ends_although_all_of_its_workers_are_killed(bus: Bus, seed: int) -> None:
     await create_topics(bus, topics=RUN_TOPICS)
     config, chance = bus.config(rules(seed), profiles=PLANNER), random.Random(seed)
     for _ in range(WORKERS):

@@ -94,7 +94,7 @@ async def test_two_workers_with_one_static_id_say_so(bus: Bus) -> None:
     await until(named, "the restless group is named", LIMIT_S)
 
 
-async def test_many_other_groups_on_a_broker_are_told_apart(bus: Bus) -> None:
+async def test_many_other_groups_on_a_broker_are_distinguished(bus: Bus) -> None:
     """Each group is asked about by itself: together, aiokafka reads all but one wrongly."""
     config = bus.config([{"reply": ANSWERED}])
     worker = bus.start_worker(config)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kafka
 
 WORKFLOW = "order-1"
 NAME = Draft([Sent(b"{}", key=b"k", headers=[(b"\xff", b"1")])])
-JUNK = Draft([Sent(b"{}", key=b"k")] * 2, Codec.GZIP, behind=b"junk")
+TRAILING = Draft([Sent(b"{}", key=b"k")] * 2, Codec.GZIP, behind=b"junk")
 LIMIT_S = 60.0
 
 
@@ -48,11 +48,11 @@ async def spoil_all(bus: Bus, *topics: Topic) -> None:
     """Two batches in each partition."""
     for topic in topics:
         for partition in range(bus.partitions):
-            for draft in (NAME, JUNK):
+            for draft in (NAME, TRAILING):
                 await spoil(bus, topic, partition, draft)
 
 
-@pytest.mark.parametrize("draft", [NAME, JUNK])
+@pytest.mark.parametrize("draft", [NAME, TRAILING])
 @pytest.mark.parametrize("topic", [LEDGER, RETRIES])
 async def test_in_a_private_topic_they_keep_one_lane_shut_and_it_says_where(
     bus: Bus, topic: Topic, draft: Draft

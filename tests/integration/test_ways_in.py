@@ -74,7 +74,7 @@ async def test_a_user_comes_in(
     assert found == [("broker", "ok"), ("rights", "ok")]
 
 
-async def test_a_token_that_has_expired_is_told(
+async def test_a_token_that_has_expired_is_reported(
     secured: Secured, prefix: str, tmp_path: Path
 ) -> None:
     bus = bus_by(secured, prefix, tmp_path, WAYS[4], iat=1.0, exp=2.0)

@@ -85,7 +85,7 @@ async def _follow(
             async for row in ended:
                 lines.write(rows.as_line(row) + "\n")
                 lines.flush()
-                progress.update(progress.task_ids[0], advance=1, last=_said(row))
+                progress.update(progress.task_ids[0], advance=1, last=_row_text(row))
 
 
 def _progress(console: Console, total: int) -> Progress:
@@ -101,7 +101,7 @@ def _progress(console: Console, total: int) -> Progress:
     return progress
 
 
-def _said(row: Row) -> str:
+def _row_text(row: Row) -> str:
     return f"{row.group}: {row.outcome} after {len(row.tries)}"
 
 

@@ -60,7 +60,7 @@ async def test_the_provider_keeps_a_prompt_only_where_that_is_set() -> None:
     assert sent(server)["cache_control"] == expected
 
 
-async def test_credentials_of_the_environment_are_told_to_nobody(
+async def test_credentials_of_the_environment_are_sent_to_no_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "another key")

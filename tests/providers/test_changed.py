@@ -59,7 +59,7 @@ async def test_only_what_has_changed_is_made_anew(script: Path) -> None:
     )  # the server of `limited` is away, and is not asked: its limits alone change
 
 
-async def test_a_new_provider_that_is_away_is_told_and_taken(script: Path) -> None:
+async def test_a_new_provider_that_is_away_is_reported_and_taken(script: Path) -> None:
     known = {"default": scripted(script)}
 
     made, _, _, (said,) = await change(known, {"default": asked()}, BackendContext(StoppedClock()))

@@ -223,7 +223,7 @@ async def test_a_bug_is_a_reply_and_a_log_entry_without_texts(
 
 
 @EACH
-async def test_what_a_server_sets_is_not_told_in_the_next_call(api: Api) -> None:
+async def test_a_cookie_of_a_server_is_not_sent_in_the_next_call(api: Api) -> None:
     cookie = answer(api.good, headers={**api.good_headers, "set-cookie": "seen=1; Path=/"})
     async with misbehaving(cookie) as server:
         url = server.base_url.replace("127.0.0.1", "localhost")  # no address has cookies

@@ -216,7 +216,7 @@ async def test_a_file_that_is_no_key_for_a_moment_changes_nothing(
     assert server.seen == [FIRST]
 
 
-async def test_no_key_that_a_server_echoes_is_told_be_it_the_old_or_the_new_one(
+async def test_no_key_that_a_server_echoes_is_shown_be_it_the_old_or_the_new_one(
     server: KeyedServer, provider: Provider, key_file: Path
 ) -> None:
     first = await ask(provider)
@@ -262,7 +262,7 @@ async def test_a_file_without_a_key_is_a_wrong_set_up(
     assert why in str(raised.value)
 
 
-def test_a_key_lies_in_one_place(tmp_path: Path) -> None:
+def test_a_key_is_held_in_one_place(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="leave `api_key_env` or `api_key_file` out"):
         profiles("http://127.0.0.1:1", tmp_path, api_key_env="MY_KEY")
 

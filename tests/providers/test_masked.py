@@ -160,7 +160,7 @@ def test_an_answer_of_the_largest_size_is_kept() -> None:
     assert masked(Answered(content, CallFacts()), Mask([KEY])) == Answered(content, CallFacts())
 
 
-async def test_what_is_told_at_start_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_logged_at_start_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A password in `base_url` too."""
     monkeypatch.setenv("THIS_KEY", KEY)
     address = "http://user:pass-word-4711@127.0.0.1:1/v1"

@@ -63,7 +63,7 @@ async def test_what_is_unset_is_not_sent_and_what_is_set_is() -> None:
     assert sent(server)["temperature"] == 0.0
 
 
-async def test_openai_itself_is_told_the_output_limit_by_its_newer_name() -> None:
+async def test_openai_itself_gets_the_output_limit_by_its_newer_name() -> None:
     body = OPENAI.specified(None).request(PROMPT).body
 
     assert body is not None

@@ -47,7 +47,7 @@ async def test_a_profile_that_may_work_is_ready(scripts: tuple[Script, ...]) -> 
 @pytest.mark.parametrize(
     ("owner", "software"), [("llamacpp", "llamacpp"), ("vllm", "vllm"), (["x"], None), (None, None)]
 )
-async def test_what_serves_it_is_told_by_the_listing(owner: object, software: str | None) -> None:
+async def test_the_listing_says_what_serves_it(owner: object, software: str | None) -> None:
     script = answer({"data": [{"id": "m", "owned_by": owner}]})
 
     async with misbehaving(script) as server, provider_at(server.base_url) as provider:
@@ -63,7 +63,7 @@ async def test_what_serves_it_is_told_by_the_listing(owner: object, software: st
         ("prompted", "llamacpp", False),
     ],
 )
-async def test_whom_llama_cpp_serves_is_told_of_its_dialect(
+async def test_a_server_on_llama_cpp_is_reported_with_its_dialect(
     dialect: Literal["native", "llama_cpp", "prompted"], owner: str, *, is_advised: bool
 ) -> None:
     async with misbehaving(answer({"data": [{"id": "m", "owned_by": owner}]})) as server:

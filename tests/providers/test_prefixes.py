@@ -39,9 +39,9 @@ SCHEMAS = SchemaCache(Registry())
 INSTRUCTIONS = "Propose one plan for the advisory. " * 20
 MANUAL: JsonValue = {"name": "manual", "value": "How we upgrade packages. " * 400}
 WRONG = failure.Invalid(problems=(Problem.of("/kind", "tag", "one of `refuse`, `dep_bump`"),))
-WORSE = failure.Invalid(problems=(Problem.of("/package", "missing", "a member `package`"),))
+OTHER_PROBLEM = failure.Invalid(problems=(Problem.of("/package", "missing", "a member `package`"),))
 FIRST = Prior(attempt=1, failure=WRONG, answer={"kind": "bump"})
-SECOND = Prior(attempt=2, failure=WORSE, answer={"kind": "dep_bump"})
+SECOND = Prior(attempt=2, failure=OTHER_PROBLEM, answer={"kind": "dep_bump"})
 # What comes after the turns in a body: limits, and the ends of what is open.
 ENDING_CHARS = 150
 

@@ -161,7 +161,7 @@ async def test_a_reply_comes_after_its_latency(tmp_path: Path) -> None:
     assert asyncio.get_running_loop().time() - started >= 0.1
 
 
-def test_latencies_are_spread_as_told_and_the_same_for_the_same_attempt() -> None:
+def test_latencies_are_spread_as_configured_and_the_same_for_the_same_attempt() -> None:
     spread = Spread(median_s=2.0, sigma=0.5, max_s=4.0, seed=7)
     prompts = [replace(PROMPT, request_id=f"r-{number}") for number in range(2_000)]
 

@@ -23,7 +23,7 @@ OF_A_CLIENT = {"connection", "content-length", "accept-encoding"}
 OF_A_CLIENT |= {"x-stainless-timeout", "x-stainless-read-timeout"}
 
 
-def told(seen: Seen) -> tuple[str, str, dict[str, str], Any]:
+def request_of(seen: Seen) -> tuple[str, str, dict[str, str], Any]:
     headers = {name: text for name, text in seen.headers.items() if name not in OF_A_CLIENT}
     return seen.method, seen.path, headers, json.loads(seen.body)
 
@@ -37,13 +37,13 @@ async def test_a_call_is_the_one_that_the_sdk_would_make(api: Api) -> None:
             reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
 
     theirs, ours = server.seen
-    assert told(ours) == told(theirs)
+    assert request_of(ours) == request_of(theirs)
     assert isinstance(reply, Answered)
     assert reply.content == reported
 
 
 @EACH
-async def test_an_sdk_asks_nobody_for_its_headers(
+async def test_an_sdk_makes_its_headers_without_a_request(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with misbehaving(api.whole) as server:

@@ -43,7 +43,7 @@ async def test_a_server_with_a_trusted_certificate_is_asked(
 
 @EACH
 @pytest.mark.parametrize(("trusted", "host"), [("other", "127.0.0.1"), ("own", "127.0.0.2")])
-async def test_a_server_with_another_certificate_is_told_nothing(
+async def test_a_server_with_another_certificate_gets_no_request(
     api: Api, trusted: str, host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, other = (Authority(tmp_path, name) for name in ("own", "other"))

@@ -43,15 +43,15 @@ class SimConsumer:
         self._generation = -1
         self._states: dict[int, _State] = {}
         self._is_rejoining = True
-        self._disturbed = asyncio.Event()
+        self._rebalancing = asyncio.Event()
         self._moved = asyncio.Event()
         cluster.consumers.append(self)
         cluster.watchers.append(self._on_growth)
         self._belonging = asyncio.create_task(self._belong())
 
-    def be_disturbed(self) -> None:
+    def begin_rebalance(self) -> None:
         """A heartbeat was answered with the news that all are to join again."""
-        self._disturbed.set()
+        self._rebalancing.set()
 
     def assignment(self) -> set[TopicPartition]:
         return {TopicPartition(self._topic, partition) for partition in self._states}
@@ -118,8 +118,8 @@ class SimConsumer:
                 continue
             self._generation, partitions = given
             self._assign(partitions)
-            await self._disturbed.wait()
-            self._disturbed.clear()
+            await self._rebalancing.wait()
+            self._rebalancing.clear()
             self._is_rejoining = True
             self._tell(f"is revoked {sorted(self._states)}")
             self._listener.on_partitions_revoked(self._in_order())

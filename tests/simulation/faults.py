@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 WORKERS_MAX = 4
-AMBUSHED = 0.8
-AMBUSH_S_MAX = 2.0
-AMBUSH_DELAYS_S = (0.0, 0.001, 0.004, 0.007, 0.01)  # within one commit, and in between two
+KILLED_AT_COMMIT = 0.8
+COMMIT_WAIT_S_MAX = 2.0
+COMMIT_DELAYS_S = (0.0, 0.001, 0.004, 0.007, 0.01)  # within one commit, and in between two
 ABSENCES_S = (0.5, 6.0, 8.0, 18.0, 30.0, 30.0)  # a session has 10, and an opening needs some
 RESTART_LOOK_S = 0.1
 PAUSES_S = (0.001, 0.01, 0.05, 0.3, 1.0, 3.0)
@@ -179,9 +179,9 @@ class Faults:
 
     async def _victim(self) -> Worker:
         """Any worker, or the next where something is going on: just then much can go wrong."""
-        if self._chance.random() < AMBUSHED:
-            heard = await self._history.cluster.hear(AMBUSH_S_MAX)
-            await asyncio.sleep(self._chance.choice(AMBUSH_DELAYS_S))
+        if self._chance.random() < KILLED_AT_COMMIT:
+            heard = await self._history.cluster.hear(COMMIT_WAIT_S_MAX)
+            await asyncio.sleep(self._chance.choice(COMMIT_DELAYS_S))
             for worker in self._history.workers:
                 if worker.process is heard:
                     return worker

@@ -67,7 +67,7 @@ class Group:
         _later(REBALANCE_S_MAX, self._end_round, self._rounds)
         for member in self.members:
             if member not in self._joined:
-                self._disturb(member)
+                self._begin_rebalance(member)
 
     def lose_touch(self, process: Process) -> None:
         """The process was frozen, killed or cut off; it has a session to come back."""
@@ -77,7 +77,7 @@ class Group:
         """It is back, and is told if it is a member no longer."""
         for consumer in self._cluster.consumers:
             if consumer.process is process and consumer not in self.members:
-                self._disturb(consumer)
+                self._begin_rebalance(consumer)
 
     def commit(self, member: "SimConsumer", generation: int, partition: int, offset: int) -> None:
         """Take an offset, if it comes from a member of this generation."""
@@ -102,7 +102,7 @@ class Group:
         if answer and not answer.done():
             answer.set_result(None)
 
-    def _disturb(self, member: "SimConsumer") -> None:
+    def _begin_rebalance(self, member: "SimConsumer") -> None:
         _later(self._chance.uniform(0, HEARTBEAT_S), self._tell, member)
 
     def _tell(self, member: "SimConsumer") -> None:
@@ -112,7 +112,7 @@ class Group:
         if not self._cluster.reaches(process):
             _later(HEARTBEAT_S, self._tell, member)
             return
-        process.call(member.be_disturbed)
+        process.call(member.begin_rebalance)
 
     def _look(self) -> None:
         if self._is_rebalancing and all(member in self._joined for member in self.members):
@@ -129,7 +129,7 @@ class Group:
         for late in [member for member in self.members if member not in self._joined]:
             self._cluster.timeline.tell("did not join in time", who=late.process.name)
             self.members.remove(late)
-            self._disturb(late)
+            self._begin_rebalance(late)
         self.generation += 1
         shares = self._assign()
         joined, self._joined = self._joined, {}

@@ -100,7 +100,7 @@ class History:
         publishing = asyncio.create_task(self._publish())
         await Faults(self).happen(self.chance.randint(1, 14))
         await publishing
-        await self._calm_down()
+        await self._stabilize()
         await self._end()
 
     def _poisoned(self, process: Process) -> None:
@@ -135,7 +135,7 @@ class History:
         self.timeline.tell(f"published to {partition}: {text}", who="upstream")
         return reported
 
-    async def _calm_down(self) -> None:
+    async def _stabilize(self) -> None:
         """What still lasts ends at its own time."""
         self.cluster.end_faults.clear()
         self.cluster.refusals.clear()

@@ -26,7 +26,7 @@ from tests.simulation.agents import checks
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
-from tests.simulation.process import CURRENT, run_and_bury
+from tests.simulation.process import CURRENT, run_and_clean_up
 from tests.simulation.provider import POISON
 from tests.simulation.timeline import START_S, Timeline
 from tests.simulation.worker import PREFIX, simulated_clients
@@ -112,7 +112,7 @@ def _judged(history: History) -> Verdict:
 
     try:
         with simulated_clients(), noted() as met:
-            errors = run_and_bury(main(), history.processes)
+            errors = run_and_clean_up(main(), history.processes)
     finally:
         logger.removeHandler(ear)
         logger.propagate = before[0]
@@ -129,14 +129,14 @@ def summary(seed: int, *, runs: bool = False) -> tuple[int, bool, frozenset[Pair
 
 
 def _audit(history: History) -> Iterator[Violation]:
-    calm = NOW + timedelta(seconds=history.stable_at - START_S)
+    stable = NOW + timedelta(seconds=history.stable_at - START_S)
     reported = Told(
         prefix=PREFIX,
         partitions=history.partitions,
         records=[record for record in _records(history) if record.topic in AUDITED],
         calls=history.provider.journal(),
         committed=history.cluster.offsets,
-        awaited_from={place: max(calm, at) for place, at in history.boundary.read_at.items()},
+        awaited_from={place: max(stable, at) for place, at in history.boundary.read_at.items()},
     )
     checks = (*CHECKS, typed.check) if history.seed % TYPED_EVERY == 0 else CHECKS
     for check in checks:

@@ -11,7 +11,7 @@ from tests.unit.worker.lane.virtual import VirtualLoop
 
 CURRENT: ContextVar["Process | None"] = ContextVar("process", default=None)
 Ts = TypeVarTuple("Ts")
-BURIAL_S = 600.0  # for what a killed process has left to be cleaned out of memory
+CLEAN_UP_S = 600.0  # for what a killed process has left to be cleaned out of memory
 
 
 class _Entry:
@@ -119,7 +119,7 @@ class ProcessLoop(VirtualLoop):
 OUTSIDE = copy_context()  # what happens here happens in no process
 
 
-def run_and_bury(main: Coroutine[Any, Any, None], processes: list[Process]) -> list[str]:
+def run_and_clean_up(main: Coroutine[Any, Any, None], processes: list[Process]) -> list[str]:
     """Run to the end of `main`; gives what was raised and taken by nobody.
 
     Afterwards all that is left over is ended, so that nothing of it is ever heard of again.
@@ -135,7 +135,7 @@ def run_and_bury(main: Coroutine[Any, Any, None], processes: list[Process]) -> l
         while left := asyncio.all_tasks(loop):
             for task in left:
                 task.cancel()
-            loop.run_until_complete(asyncio.wait(left, timeout=BURIAL_S))
+            loop.run_until_complete(asyncio.wait(left, timeout=CLEAN_UP_S))
         loop.close()
     return errors
 

@@ -104,7 +104,7 @@ class SimProducer:
         if self._is_fatal or self._is_stopped:
             raise IllegalOperation
         future: asyncio.Future[Acknowledged] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_heard)
+        future.add_done_callback(_on_done)
         self._sent += [(record, future) for record in records]
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush())
@@ -124,7 +124,7 @@ class SimProducer:
             await asyncio.wait([self._flushing])
         id_ = str(self._id)
         self._ending = asyncio.create_task(self._call(lambda: self._cluster.end(id_, self._epoch)))
-        self._ending.add_done_callback(_heard)
+        self._ending.add_done_callback(_on_done)
         await asyncio.shield(self._ending)  # aiokafka goes on with a commit that was given up
 
     async def stop(self) -> None:
@@ -176,7 +176,7 @@ def _frozen(headers: Any) -> Headers:
     return tuple((name, content) for name, content in headers or ())
 
 
-def _heard(future: "asyncio.Future[Any]") -> None:
+def _on_done(future: "asyncio.Future[Any]") -> None:
     """Not everyone waits, and nobody is to be told of that."""
     if not future.cancelled():
         future.exception()

@@ -29,7 +29,7 @@ from tests.unit.worker.lane.virtual import VirtualClock
 
 FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
 GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
-TROUBLE: tuple[Reply, ...] = (
+FAILURES: tuple[Reply, ...] = (
     Refused("no", FACTS),
     Truncated(100, CallFacts()),
     TimedOut(20.0),
@@ -79,7 +79,7 @@ class SimProvider:
 
     seed: int
     timeline: Timeline
-    trouble: float  # the share of calls that do not simply succeed
+    failure_share: float  # the share of calls that do not simply succeed
     clock: VirtualClock = field(default_factory=VirtualClock)
     is_away: bool = False
     kill: Callable[[Process], None] | None = None  # what poison does
@@ -136,8 +136,8 @@ class SimProvider:
             return delay_s, chance.choice(OUTAGE)
         if chance.random() < 0.03:
             return 1e6, TimedOut(0)  # hangs, until the caller gives up
-        if chance.random() < self.trouble:
-            return delay_s, chance.choice(TROUBLE)
+        if chance.random() < self.failure_share:
+            return delay_s, chance.choice(FAILURES)
         if chance.random() < 0.15:
             return delay_s, Answered(chance.choice((INVALID, MALFORMED)), FACTS)
         return delay_s, Answered(GOOD, FACTS)

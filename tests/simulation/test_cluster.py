@@ -13,7 +13,7 @@ from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
 from tests.simulation.boundary import Boundary
 from tests.simulation.cluster import Cluster
 from tests.simulation.log import Log
-from tests.simulation.process import Process, ProcessLoop, run_and_bury
+from tests.simulation.process import Process, ProcessLoop, run_and_clean_up
 from tests.simulation.producer import SimProducer
 from tests.simulation.timeline import Timeline
 from tests.unit.worker.builders import NOW
@@ -38,7 +38,7 @@ def values(cluster: Cluster) -> list[bytes | None]:
 
 
 def run(main: Coroutine[Any, Any, None], *processes: Process) -> None:
-    assert run_and_bury(main, list(processes)) == []
+    assert run_and_clean_up(main, list(processes)) == []
 
 
 def test_a_commit_succeeds_without_the_record_that_was_refused() -> None:
@@ -106,7 +106,7 @@ def test_compaction_keeps_the_last_of_each_key() -> None:
     assert len(log.whole) == 4
 
 
-def test_a_frozen_process_does_what_fell_due_when_it_wakes_and_a_dead_one_nothing() -> None:
+def test_a_frozen_process_does_what_is_due_when_it_resumes_and_a_dead_one_nothing() -> None:
     frozen, dead = Process("frozen", 1), Process("dead", 2)
     done: list[str] = []
 

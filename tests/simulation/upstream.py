@@ -27,7 +27,14 @@ HOSTILE = {
     "wrapped": False,
     "json_schema": {"$ref": "http://example.com/x"},
 }
-RUBBISH: tuple[bytes | None, ...] = (None, b"", b"\xff\xfe", b"{}", b"[1", b'{"kind":"request"}')
+UNDECODABLE: tuple[bytes | None, ...] = (
+    None,
+    b"",
+    b"\xff\xfe",
+    b"{}",
+    b"[1",
+    b'{"kind":"request"}',
+)
 
 
 @dataclass(slots=True)
@@ -49,7 +56,7 @@ class Upstream:
             wait_s = chance.choice((0.0, 0.0, 0.05, 0.3, 1.0, 2.0))
             roll = chance.random()
             if roll < 0.05:
-                yield wait_s, chance.randrange(self.there), chance.choice(RUBBISH), ()
+                yield wait_s, chance.randrange(self.there), chance.choice(UNDECODABLE), ()
             elif roll < 0.12 and self.published:
                 value, workflow = chance.choice(self.published)
                 yield wait_s, self._place(workflow), value, ()

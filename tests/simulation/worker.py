@@ -33,7 +33,7 @@ from services.worker.limits.slots import Slots
 from services.worker.observer import Observers
 from services.worker.plans import Backend, Planner
 from services.worker.ports import Shard
-from tests.simulation.agents.consumer import SaidConsumer
+from tests.simulation.agents.consumer import SignalConsumer
 from tests.simulation.agents.setting import planner, run_setup
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
@@ -52,7 +52,7 @@ LATE_BATCH_S_MAX = 0.05
 HOUR_S = 3_600.0
 CLOCKS_OFF_S = (0.0, 0.0, 0.4, -60.0, 60.0, 26 * HOUR_S, -26 * HOUR_S, -8 * 24 * HOUR_S)
 NULLS = timedelta(seconds=10)  # so long a null value stays at least; in earnest a day
-SAID_POLL_MS = 3_000  # what comes wakes the reader before
+SIGNAL_POLL_MS = 3_000  # what comes wakes the reader before
 TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 
@@ -133,16 +133,16 @@ class Worker:
         inbox = Inbox(self._current, self.membership)
         self._running = [asyncio.create_task(poll(consumer, inbox, self._chance))]
         if world.has_agents:
-            self._running.append(asyncio.create_task(self._said().run()))
+            self._running.append(asyncio.create_task(self._run_reader().run()))
 
-    def _said(self) -> RunReader:
+    def _run_reader(self) -> RunReader:
         """What tool servers and people say to its runs."""
         cluster = self._world.cluster
         return RunReader(
-            lambda: SaidConsumer(cluster=cluster),
+            lambda: SignalConsumer(cluster=cluster),
             lambda topic: topic.full_name(PREFIX),
             lambda: self.membership.lifecycles,
-            SAID_POLL_MS,
+            SIGNAL_POLL_MS,
         )
 
     def _current(self) -> Any:
@@ -151,8 +151,8 @@ class Worker:
     async def _ask_for_the_time(self) -> None:
         """What a worker does at start; not every cluster answers."""
         before_s, cluster = self._clock.steady_s(), self._world.cluster
-        told_ms = await cluster.ask(lambda: int(cluster.clock.now().timestamp() * 1000))
-        self._clock.set_broker_time(told_ms, before_s, self._clock.steady_s())
+        reported_ms = await cluster.ask(lambda: int(cluster.clock.now().timestamp() * 1000))
+        self._clock.set_broker_time(reported_ms, before_s, self._clock.steady_s())
 
     async def _drain(self, limit_s: float) -> None:
         await asyncio.wait([self._starting])  # it may still ask for the time

@@ -159,7 +159,7 @@ async def each_contract_that_ships(client: Client) -> JsonValue:
             assert_never(selection)
 
 
-async def an_honest_way_out(client: Client) -> Route | str | None:
+async def refusing_answer(client: Client) -> Route | str | None:
     wrapped = await client.ask("Who?", workflow_id="w", response_model=Specialist[Route])
     assert_type(wrapped, Result[Specialist[Route]] | UnvalidatedResult | Refusal | DeadLetter)
     match wrapped:
@@ -332,7 +332,7 @@ async def a_test_without_kafka() -> None:
     fake = FakeClient(profiles={"default"})
     fake.prepare(answered(Route(team="web")), refused("No."))
     assert_type(fake.requests, tuple[Request, ...])
-    await an_honest_way_out(fake)
+    await refusing_answer(fake)
     outcome = await fake.ask("Who?", workflow_id="w", response_model=Route)
     assert_type(outcome, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)
     a_script(SyncClient(over=fake), fake.requests[0], [])

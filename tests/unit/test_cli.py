@@ -194,7 +194,7 @@ def test_ask_waits_as_long_as_the_client_does() -> None:
     assert f"{OUTCOME_DELAY_S_MAX:g} s after its deadline" in RUN_WAIT_DEFAULT
 
 
-def test_importing_reads_nothing_and_connects_to_nobody(tmp_path: Path) -> None:
+def test_importing_reads_nothing_and_connects_to_nothing(tmp_path: Path) -> None:
     """Not the settings, which are wrong here, and not the worker's libraries."""
     (tmp_path / "answerbus.toml").write_text("wrong")
     script = "import sys, services.cli; print({'openai', 'faststream.kafka'} & sys.modules.keys())"

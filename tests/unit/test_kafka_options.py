@@ -43,7 +43,7 @@ def test_a_password_that_is_nowhere(tmp_path: Path) -> None:
         connection_options(KafkaSettings(**SASL, sasl_plain_password_file=tmp_path / "none"))
 
 
-def test_a_password_lies_in_one_place(tmp_path: Path) -> None:
+def test_a_password_is_held_in_one_place(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a secret lies in one place"):
         KafkaSettings(sasl_plain_password_env="A", sasl_plain_password_file=tmp_path)
 

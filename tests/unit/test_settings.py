@@ -193,7 +193,7 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, message
         ("[console.operators]\n'a b' = 'X'\n", "console.operators"),
     ],
 )
-def test_a_misspelt_name_is_told_with_the_one_that_was_meant(
+def test_a_misspelt_name_is_reported_with_the_one_that_was_meant(
     tmp_path: Path, text: str, message: str
 ) -> None:
     path = tmp_path / "answerbus.toml"

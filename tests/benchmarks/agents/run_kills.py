@@ -20,7 +20,7 @@ OPEN = 200
 KILLS = 2
 RUNS_OF_RIVALS = 600  # who is slower shall not take longer
 END_LIMIT_S = 90.0  # until a third of the runs have ended
-QUIET_S = 20.0  # longer than a tool's time-out and a member's session
+IDLE_S = 20.0  # longer than a tool's time-out and a member's session
 SETTLE_LIMIT_S = 120.0
 LOOK_S = 0.2
 
@@ -104,7 +104,7 @@ def _ended(rig: Rig, count: int) -> None:
 def _settled(rig: Rig) -> None:
     """No model has been called for a while: all runs have ended, or what is open is lost."""
     calls, since, began = 0, time.monotonic(), time.monotonic()
-    while time.monotonic() - since < QUIET_S and time.monotonic() - began < SETTLE_LIMIT_S:
+    while time.monotonic() - since < IDLE_S and time.monotonic() - began < SETTLE_LIMIT_S:
         arrived = rig.stub.stats()["arrived"]
         since = time.monotonic() if arrived > calls else since
         calls = arrived

@@ -13,7 +13,7 @@ from answerbus.tools import Toolset
 
 TOOLSET = "bench"
 RESULT_VARIABLE, EFFECTS_VARIABLE = "BENCH_RESULT_BYTES", "BENCH_EFFECTS"
-STRAGGLE_S = 2.0
+LATE_S = 2.0
 NEVER_S = 21_600.0
 EFFECT_LIMIT_S = 10.0  # what was claimed by a server that was killed ends then
 
@@ -31,7 +31,7 @@ async def echo(run: str, number: int) -> str:
 @bench.tool
 async def straggle(run: str, number: int) -> str:
     """Answer later than all others."""
-    await asyncio.sleep(STRAGGLE_S)
+    await asyncio.sleep(LATE_S)
     return f"{run} {number}"
 
 

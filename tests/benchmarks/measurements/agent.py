@@ -9,7 +9,7 @@ from tests.benchmarks.agents import bytes_written, plain_requests, run_kills, wa
 from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.agents.entrant import Entrant, Load, Task, cores_of, gaps_ms
 from tests.benchmarks.agents.entrants import entrants
-from tests.benchmarks.agents.toolset import STRAGGLE_S
+from tests.benchmarks.agents.toolset import LATE_S
 from tests.benchmarks.agents.trial import trial
 from tests.benchmarks.arithmetic import Span, percentile
 from tests.benchmarks.cores import Meter
@@ -145,12 +145,12 @@ def _latency(rig: Rig, size: Size, entrant: Entrant) -> Iterator[Figure]:
 
 def _straggler(rig: Rig, size: Size, entrant: Entrant) -> Iterator[Figure]:
     """Calls side by side end when the last of them does."""
-    case = f"{PARALLEL} tools side by side, one takes {STRAGGLE_S:g} s"
+    case = f"{PARALLEL} tools side by side, one takes {LATE_S:g} s"
     if not rig.wants(f"{case}: {entrant.who}"):
         return
     plan = Plan(1, ("echo",) * (PARALLEL - 1) + ("straggle",))
     calls, window = _open_loop(rig, size, entrant, plan, STRAGGLERS_PER_S)
-    found = [gap - 1000 * STRAGGLE_S for gap in gaps_ms(calls, window)]
+    found = [gap - 1000 * LATE_S for gap in gaps_ms(calls, window)]
     yield from _added(case, entrant, found, {0.5: 45.0})
 
 

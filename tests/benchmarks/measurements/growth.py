@@ -26,11 +26,11 @@ Prepare = Callable[[Field, int], None]
 def _past(field: Field, count: int) -> None:
     field.upstream.publish_all(bodies("past", count, count))
     seeds.skip(field.bus)
-    seeds.sow(field.bus, seeds.closed(count, count, seeds.now()))
+    seeds.fill(field.bus, seeds.closed(count, count, seeds.now()))
 
 
 def _held(field: Field, count: int) -> None:
-    seeds.sow(field.bus, seeds.held(count, seeds.now()))
+    seeds.fill(field.bus, seeds.held(count, seeds.now()))
 
 
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:

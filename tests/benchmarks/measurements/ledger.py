@@ -39,7 +39,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
         if not rig.wants(case):
             continue
         field = rig.field(partitions=1)
-        seeds.sow(field.bus, seeds.closed(count, count, seeds.now()))
+        seeds.fill(field.bus, seeds.closed(count, count, seeds.now()))
         contestant, opening_s = _opened(rig, field, 1)
         contestant.kill()
         bar = Bar("<=", OPENING_S_MAX) if count else None
@@ -50,7 +50,7 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     if not rig.wants(case):
         return
     field = rig.field()
-    seeds.sow(field.bus, seeds.closed(closed_ids, workflows, seeds.now()))
+    seeds.fill(field.bus, seeds.closed(closed_ids, workflows, seeds.now()))
     rig.begin(Latency("log-normal"))
     with feeding(field, IN_FLIGHT + WAITING, WORKFLOWS):
         steady = watch(rig, field.product(IN_FLIGHT), size.warmup_s, size.window_s)
@@ -73,11 +73,11 @@ def _of_a_day(rig: Rig, size: Size) -> Iterator[Figure]:
         if days > 1:
             of_old = size.day_ids * (days - 1)
             old = seeds.packed(of_old, 12, now, from_s=days * DAY_S, to_s=DAY_S + LATE_S)
-            seeds.sow_packed(field.bus, old, is_over=True)
-        seeds.sow(field.bus, seeds.closed(SINGLES, size.accounts, now))
-        seeds.sow(field.bus, seeds.held(size.held, now))
+            seeds.fill_packed(field.bus, old, is_over=True)
+        seeds.fill(field.bus, seeds.closed(SINGLES, size.accounts, now))
+        seeds.fill(field.bus, seeds.held(size.held, now))
         of_today = seeds.packed(size.day_ids, 12, now, from_s=DAY_S - LATE_S, to_s=0)
-        seeds.sow_packed(field.bus, of_today)
+        seeds.fill_packed(field.bus, of_today)
         contestant, opening_s = _opened(rig, field, 12)
         yield Figure(NAME, case, "product", "opening", opening_s, "s", bar)
         peak = contestant.usage().peak_mib

@@ -19,7 +19,7 @@ from calfkit.providers import OpenAIModelClient
 
 PARTITIONS = 12
 SIDE_BY_SIDE = 1_000  # messages that a node works on at once
-STRAGGLE_S = 2.0
+LATE_S = 2.0
 RUN_LIMIT_S = 120.0
 
 
@@ -35,7 +35,7 @@ def tools_of(suffix, result_bytes, effects):
     @agent_tool(name=f"straggle_{suffix}")
     async def straggle(run: str, number: int) -> str:
         """Answer later than all others."""
-        await asyncio.sleep(STRAGGLE_S)
+        await asyncio.sleep(LATE_S)
         return f"{run} {number}"
 
     @agent_tool(name=f"effect_{suffix}")

@@ -23,7 +23,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 CONNECTIONS = 10
-STRAGGLE_S = 2.0
+LATE_S = 2.0
 RECURSION_MAX = 1_000
 NAMES = ("echo", "straggle", "effect")
 
@@ -54,7 +54,7 @@ def graph_of(options, saver):
     async def one(call):
         name, args = call["function"]["name"], json.loads(call["function"]["arguments"])
         if name == "straggle":
-            await asyncio.sleep(STRAGGLE_S)
+            await asyncio.sleep(LATE_S)
         if name == "effect":
             with Path(options.effects).open("a") as effects:
                 effects.write(f"{args['run']} {args['number']} {time.time():.6f}\n")

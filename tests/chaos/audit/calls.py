@@ -14,7 +14,7 @@ CLOCK_ERROR = timedelta(milliseconds=10)
 
 # What an Attempt may say of a reply: whether it was counted (None: the journal cannot tell), and
 # its failure. A call that was cancelled is one that ran out of time.
-SAID_OF: Mapping[str | None, tuple[bool | None, frozenset[str | None]]] = {
+OUTCOME_OF: Mapping[str | None, tuple[bool | None, frozenset[str | None]]] = {
     "answered": (True, frozenset({None, "malformed", "invalid", "refused"})),
     "refused": (True, frozenset({"refused"})),
     "truncated": (True, frozenset({"truncated"})),
@@ -39,7 +39,7 @@ def check(history: History) -> Iterator[Violation]:
     workers = _workers(history)
     for spend, attempts in history.attempts.items():
         call = history.calls_of.get(spend, [None])[0]
-        for problem in _told(attempts[0].body, call, workers):
+        for problem in _attempt_agrees(attempts[0].body, call, workers):
             yield Violation(problem[0], f"{spend[0]}.attempt.{spend[1]}", problem[1])
 
 
@@ -77,7 +77,9 @@ def _in_time(history: History, call: Call) -> Iterator[_Problem]:
         yield "G4", f"called at {call.started}, after its terminal of {min(ends)}"
 
 
-def _told(attempt: Json, call: Call | None, workers: Mapping[int, str]) -> Iterator[_Problem]:
+def _attempt_agrees(
+    attempt: Json, call: Call | None, workers: Mapping[int, str]
+) -> Iterator[_Problem]:
     outcome = attempt["outcome"]
     failure = attempt["failure"]["kind"] if attempt["failure"] else None
     if outcome == "unknown":
@@ -95,11 +97,11 @@ def _told(attempt: Json, call: Call | None, workers: Mapping[int, str]) -> Itera
     elif call.ended is None:
         yield "G5", f"the Attempt says {outcome}, and the call never ended"
     else:
-        yield from _same_story(attempt["counted"], failure, call.reply)
+        yield from _same_outcome(attempt["counted"], failure, call.reply)
 
 
-def _same_story(counted: object, failure: str | None, reply: str | None) -> Iterator[_Problem]:
-    expected, failures = SAID_OF[reply]
+def _same_outcome(counted: object, failure: str | None, reply: str | None) -> Iterator[_Problem]:
+    expected, failures = OUTCOME_OF[reply]
     if expected is not None and counted != expected:
         yield "G3", f"the reply was {reply}, and counted is {counted}"
     if failure not in failures:

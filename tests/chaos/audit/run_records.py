@@ -39,7 +39,7 @@ class RunRecords:
     @cached_property
     def steps(self) -> Mapping[str, list[Event]]:
         """By request."""
-        return _grouped((e.body["request_id"], e) for e in self._told("step"))
+        return _grouped((e.body["request_id"], e) for e in self._events_of("step"))
 
     @cached_property
     def stepped(self) -> Mapping[str, list[int]]:
@@ -51,18 +51,18 @@ class RunRecords:
     @cached_property
     def asked(self) -> Mapping[str, list[tuple[Event, Json]]]:
         """By call id: the step that asks for it, and the call in that step."""
-        pairs = ((step, call) for step in self._told("step") for call in step.body["calls"])
+        pairs = ((step, call) for step in self._events_of("step") for call in step.body["calls"])
         return _grouped((call["call_id"], (step, call)) for step, call in pairs)
 
     @cached_property
     def ended(self) -> Mapping[str, list[Event]]:
         """The ends of calls, by call id."""
-        return _grouped((e.body["call_id"], e) for e in self._told("tool_ended"))
+        return _grouped((e.body["call_id"], e) for e in self._events_of("tool_ended"))
 
     @cached_property
     def controls(self) -> list[Event]:
         """How controls were applied."""
-        return list(self._told("control_applied"))
+        return list(self._events_of("control_applied"))
 
     @cached_property
     def delivered(self) -> Mapping[str, list[Event]]:
@@ -121,7 +121,7 @@ class RunRecords:
         tools = self.definitions.get(request_id, {}).get("tools", [])
         return {f"{tool['toolset']}.{tool['card']['name']}": tool["card"] for tool in tools}
 
-    def _told(self, kind: str) -> Iterator[Event]:
+    def _events_of(self, kind: str) -> Iterator[Event]:
         return (event for event in self.history.events["steps"] if event.body["kind"] == kind)
 
 

@@ -9,7 +9,7 @@ from tests.chaos.audit.history import Event, History, Json, Violation
 from tests.chaos.audit.run_records import CHILD_TOOLS, RunRecords
 
 CLOCK_ERROR = timedelta(milliseconds=10)
-SAID_BY_TOOLS = ("ok", "error")  # outcomes that only a tool server can tell
+ENDED_BY_TOOLS = ("ok", "error")  # outcomes that only a tool server can tell
 
 
 def check(history: History) -> Iterator[Violation]:
@@ -122,7 +122,7 @@ def _done(runs: RunRecords, call_id: str) -> Iterator[Violation]:
 def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]:
     """What a tool is said to have answered, one did, under a token that it was given."""
     outcome, asked = end.body["outcome"], runs.asked.get(call_id)
-    if outcome["kind"] not in SAID_BY_TOOLS or (asked and asked[0][1]["tool"] in CHILD_TOOLS):
+    if outcome["kind"] not in ENDED_BY_TOOLS or (asked and asked[0][1]["tool"] in CHILD_TOOLS):
         return
     tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
     answers = [event.body for event in runs.results.get(call_id, [])]

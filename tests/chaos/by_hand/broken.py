@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.by_hand.run_story import RunStory
-from tests.chaos.by_hand.story import Story
-from tests.chaos.by_hand.tree_story import TreeStory
+from tests.chaos.by_hand.history_builder import HistoryBuilder
+from tests.chaos.by_hand.run_history_builder import RunHistoryBuilder
+from tests.chaos.by_hand.tree_history_builder import TreeHistoryBuilder
 
-Tell = Callable[[Story], None]
-TellRun = Callable[[RunStory], None]
-TellTree = Callable[[TreeStory], None]
+Tell = Callable[[HistoryBuilder], None]
+TellRun = Callable[[RunHistoryBuilder], None]
+TellTree = Callable[[TreeHistoryBuilder], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ def breaks_tree(promise: str, about: str, words: str) -> Callable[[TellTree], Br
     return lambda tell: BrokenTree(tell.__name__, promise, about, words, tell)
 
 
-def attempted(story: Story) -> None:
+def attempted(builder: HistoryBuilder) -> None:
     """The request `r` up to an attempt that was answered."""
-    story.ask("r")
-    story.spend("r")
-    story.call("r")
-    story.settle("r")
+    builder.ask("r")
+    builder.spend("r")
+    builder.call("r")
+    builder.settle("r")

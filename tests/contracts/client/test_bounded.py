@@ -15,7 +15,7 @@ async def _answer() -> str:
     return "answer"
 
 
-async def _deaf() -> None:
+async def _ignores_cancellation() -> None:
     for _ in range(3):
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(20)
@@ -43,8 +43,8 @@ def test_what_fails_raises_its_error() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("work", [_answer, _deaf])
-def test_what_is_late_ends_at_the_limit_deaf_or_not(
+@pytest.mark.parametrize("work", [_answer, _ignores_cancellation])
+def test_what_is_late_ends_at_the_limit_also_if_it_ignores_cancellation(
     work: Callable[[], Coroutine[None, None, object]],
 ) -> None:
     async def main() -> float:
@@ -88,7 +88,7 @@ def test_a_cancellation_from_outside_ends_the_work_too() -> None:
     assert run(main()) == ["cleaned up"]
 
 
-def test_an_error_that_nobody_waits_for_any_more_is_not_reported() -> None:
+def test_an_error_after_its_caller_left_is_not_reported() -> None:
     """The caller is cancelled in the very moment in which the work fails."""
 
     async def main() -> None:

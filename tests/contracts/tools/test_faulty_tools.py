@@ -73,7 +73,7 @@ def _tools(body: Fails) -> Toolset:
 
 @pytest.mark.parametrize("tool", ["act", "act_async"])
 @pytest.mark.parametrize("fault", BODIES)
-async def test_a_tool_that_fails_oddly_is_answered_at_once_and_others_go_on(
+async def test_a_tool_that_fails_unusually_is_answered_at_once_and_others_go_on(
     tool: str, fault: str
 ) -> None:
     body, code = BODIES[fault]

@@ -17,7 +17,16 @@ from tests.contracts.tools.channel_in_memory import (
     until,
 )
 
-JUNK = [b"", b"{", b"\xff", b"null", b"{}", b"[1]", b'{"kind":"tool_call"}', b'{"kind":"lane"}']
+UNDECODABLE = [
+    b"",
+    b"{",
+    b"\xff",
+    b"null",
+    b"{}",
+    b"[1]",
+    b'{"kind":"tool_call"}',
+    b'{"kind":"lane"}',
+]
 
 
 class Deeds:
@@ -141,7 +150,7 @@ def failing_tools(release: threading.Event) -> Toolset:  # noqa: C901 - one tool
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        *[(junk, "undecodable") for junk in JUNK],
+        *[(junk, "undecodable") for junk in UNDECODABLE],
         (call_body("c-1", toolset="other"), "foreign_toolset"),
         (
             call_body("c-1", reply={**call_body("c-1")["reply"], "topic": "answerbus.requests.v1"}),

@@ -211,6 +211,6 @@ def test_a_large_value_is_shown_as_it_begins_whatever_its_characters() -> None:
     assert len(failure.message.encode()) <= 2_048
 
 
-def test_the_echo_tool_says_what_it_is_told() -> None:
+def test_the_echo_tool_returns_its_text() -> None:
     assert read(echo.tools["echo"], {"phrase": "Hello"}) == "Hello"
     assert json.dumps(echo.card().model_dump(mode="json"))

@@ -34,7 +34,7 @@ PERMIT_S = 5.0  # within which a worker that was replaced may still call
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Reported:
     """A record that can be read, with its body."""
 
     record: Record
@@ -47,23 +47,23 @@ class Said:
 
 
 @dataclass(frozen=True)
-class RunsTold:
+class RunReport:
     """What committed records say of runs, and what tools and model noted."""
 
     history: RunHistory
     records: Sequence[Record]
-    events: dict[str, list[Said]] = field(default_factory=lambda: defaultdict(list))  # by kind
+    events: dict[str, list[Reported]] = field(default_factory=lambda: defaultdict(list))  # by kind
 
     def __post_init__(self) -> None:
         for record in self.records:
             if record.value and record.topic in {STEPS.name, CALLS}:
                 body = json.loads(record.value)
-                self.events[body["kind"]].append(Said(record, body))
+                self.events[body["kind"]].append(Reported(record, body))
 
     @cached_property
-    def ended(self) -> dict[str, list[Said]]:
+    def ended(self) -> dict[str, list[Reported]]:
         """The ends of each call."""
-        found: dict[str, list[Said]] = defaultdict(list)
+        found: dict[str, list[Reported]] = defaultdict(list)
         for text in self.events["tool_ended"]:
             found[text.body["call_id"]].append(text)
         return found
@@ -94,12 +94,12 @@ class RunsTold:
 
 def complaints(history: RunHistory, records: Sequence[Record]) -> Iterator[str]:
     """What does not hold."""
-    reported = RunsTold(history, records)
+    reported = RunReport(history, records)
     for check in CHECKS:
         yield from check(reported)
 
 
-def _audited(reply: RunsTold) -> Iterator[str]:
+def _audited(reply: RunReport) -> Iterator[str]:
     """A1, A5, A12: chains, counts in outcomes, one end for each call."""
     for partition in range(reply.history.partitions):
         verification = Verification(cut=())
@@ -124,9 +124,9 @@ def _stored(record: Record) -> Stored:
     return Stored(*place, at_ms, record.key, record.value, record.headers)
 
 
-def _nothing_again(reply: RunsTold) -> Iterator[str]:
+def _nothing_again(reply: RunReport) -> Iterator[str]:
     """A2: no committed step is asked for again, and no call is made that has ended."""
-    steps: dict[str, list[Said]] = defaultdict(list)
+    steps: dict[str, list[Reported]] = defaultdict(list)
     for step in reply.events["step"]:
         steps[step.body["request_id"]].append(step)
     for prompt in reply.history.model.asked:
@@ -146,7 +146,7 @@ def _nothing_again(reply: RunsTold) -> Iterator[str]:
             yield f"A2 {call.body['call_id']} was called after its end"
 
 
-def _calls(reply: RunsTold) -> Iterator[str]:
+def _calls(reply: RunReport) -> Iterator[str]:
     """A4 and A6: each delivery once, of a committed step; nothing else, and nothing twice."""
     made = [call.body for call in reply.events["tool_call"]]
     deliveries = Counter((call["call_id"], call["delivery"]) for call in made)
@@ -169,9 +169,9 @@ def _calls(reply: RunsTold) -> Iterator[str]:
             yield f"A4 {name} ran {times} times, and may run once"
 
 
-def _approved(reply: RunsTold) -> Iterator[str]:
+def _approved(reply: RunReport) -> Iterator[str]:
     """A5: no call of a tool that needs it before an approval of these arguments, used once."""
-    given: dict[tuple[str, str], list[Said]] = defaultdict(list)
+    given: dict[tuple[str, str], list[Reported]] = defaultdict(list)
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
             control = applied.body["control"]
@@ -183,7 +183,7 @@ def _approved(reply: RunsTold) -> Iterator[str]:
             yield f"A5 {call.body['call_id']} was called without an approval"
 
 
-def _results(reply: RunsTold) -> Iterator[str]:
+def _results(reply: RunReport) -> Iterator[str]:
     """A4: a call ends with what its own server said, or was not heard to say in time."""
     tokens: dict[str, list[Json]] = defaultdict(list)
     for call in reply.events["tool_call"]:
@@ -200,11 +200,11 @@ def _results(reply: RunsTold) -> Iterator[str]:
         if outcome["ran"] == "no" and was_called:
             yield f"A4 {name} was called, and is said not to have run"
         came = reply.results.get(name)
-        if came and came >= reply.history.calm_from and ends[0].at > came + HANDED_OVER:
+        if came and came >= reply.history.stable_from and ends[0].at > came + HANDED_OVER:
             yield f"A2 {name} timed out at {ends[0].at}, and its result came at {came}"
 
 
-def _bounded(reply: RunsTold) -> Iterator[str]:
+def _bounded(reply: RunReport) -> Iterator[str]:
     """A7: no run takes more steps than it may, and after a cancellation none calls any more."""
     steps = Counter(step.body["request_id"] for step in reply.events["step"])
     yield from (f"A7 {name} took {n} steps" for name, n in steps.items() if n >= STEPS_MAX)
@@ -220,7 +220,7 @@ def _bounded(reply: RunsTold) -> Iterator[str]:
                 yield f"A7 {made.request_id} was asked {late_s} s after it was cancelled"
 
 
-def _hidden(reply: RunsTold) -> Iterator[str]:
+def _hidden(reply: RunReport) -> Iterator[str]:
     """A9: thoughts are in Attempts alone, and nothing of a tool is in the text of the system."""
     for record in reply.records:
         if record.topic not in {ATTEMPTS.name, "requests"} and CANARY.encode() in (
@@ -235,7 +235,7 @@ def _hidden(reply: RunsTold) -> Iterator[str]:
             yield f"A9 the system text of {name} has a description of a tool"
 
 
-def _nothing_left(reply: RunsTold) -> Iterator[str]:
+def _nothing_left(reply: RunReport) -> Iterator[str]:
     """A8: what has ended has no private record, but for cancellations that are remembered."""
     last = {(r.partition, r.key): r.value for r in reply.records if r.topic == RUNS.name}
     for (_, key), value in last.items():
@@ -243,7 +243,7 @@ def _nothing_left(reply: RunsTold) -> Iterator[str]:
             yield f"A8 {(key or b'').decode()} is kept, and is never ended"
 
 
-CHECKS: Sequence[Callable[[RunsTold], Iterable[str]]] = (
+CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
     _calls,

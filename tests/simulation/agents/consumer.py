@@ -7,7 +7,7 @@ from typing import Any
 from tests.simulation.consumer import Found, SimReader
 
 
-class SaidConsumer(SimReader):
+class SignalConsumer(SimReader):
     """See run_reader.RunConsumer."""
 
     def __init__(self, **options: Any) -> None:

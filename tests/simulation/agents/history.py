@@ -58,7 +58,7 @@ class RunHistory(History):
         self._people_chance = chance
 
     @property
-    def calm_from(self) -> datetime:
+    def stable_from(self) -> datetime:
         """Since when nothing is disturbed any more."""
         return NOW + timedelta(seconds=self.stable_at - START_S)
 

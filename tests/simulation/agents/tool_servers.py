@@ -18,7 +18,7 @@ ASKED_BY_TOOL = ".ask"  # how ids of requests end that a tool asks while it work
 ASKS = 0.15  # the share of calls whose tool asks one
 OK: Json = {"kind": "ok", "value": "done"}
 FAILED: Json = {"kind": "error", "code": "not_found", "message": "no"}
-Said = tuple[float, Json]  # after so many seconds
+DelayedReply = tuple[float, Json]  # after so many seconds
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class ToolServers(Outsider):
         if chance.random() < ASKS:
             self._ask(chance, call)
 
-    def _answers(self, chance: random.Random, call: Json) -> Iterator[Said]:
+    def _answers(self, chance: random.Random, call: Json) -> Iterator[DelayedReply]:
         """A server may die before it runs, or after; be slow, or late; or say a thing twice."""
         roll = chance.random()
         if roll < 0.05:

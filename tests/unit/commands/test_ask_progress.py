@@ -47,7 +47,7 @@ def account(*in_flight: tuple[str, int], opened: tuple[str, ...] = ()) -> Event:
         (event("result/text"), None),
     ],
 )
-def test_a_record_is_told_if_it_is_about_the_request(seen: Event, text: str | None) -> None:
+def test_a_record_is_shown_if_it_is_about_the_request(seen: Event, text: str | None) -> None:
     assert progress_text(seen, MINE) == text
 
 

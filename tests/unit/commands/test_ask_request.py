@@ -76,7 +76,7 @@ def test_a_bare_schema_has_no_way_out() -> None:
         ({"policy": ("ordering=random",)}, "--policy ordering= takes workflow, none"),
     ],
 )
-def test_a_wrong_value_is_told_with_those_that_there_are(
+def test_a_wrong_value_is_reported_with_the_allowed_ones(
     options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(typer.BadParameter, match=text):

@@ -97,7 +97,7 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
     assert "\x1b" not in str(lines)
 
 
-def test_a_pipe_is_told_how_to_approve_a_call(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_the_command_that_approves_a_call(capsys: pytest.CaptureFixture[str]) -> None:
     refund = call("r-1", 1, tool="orders.refund", state="awaits_approval")
     with RunView(PlainConsole(width=40), a_chat().turn("Refund it.", "r-1")) as view:
         for one in (step("r-1", 1, refund, said=[]), approval_asked("r-1.call.1.0")):

@@ -104,7 +104,7 @@ def test_every_terminal_can_be_shown(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["result/text", "result/dep_bump", "refusal/by_provider", "unvalidated_result/invalid"]
 )
-def test_what_a_terminal_would_obey_or_not_show_is_written_out(name: str) -> None:
+def test_control_and_invisible_characters_are_written_out(name: str) -> None:
     hostile = "\x1b[2J\u202e\U000e0041\x9b31m[bold]\u200b"
     values = {
         "answer": {"kind": "x", "text": hostile} if name == "result/dep_bump" else hostile,

@@ -108,7 +108,7 @@ def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter
     assert parts == {"cyan", "magenta", "red"}  # each ending is seen, however short the bar
 
 
-def test_dead_letters_are_told_by_why_with_paths_for_people_and_without_for_programs() -> None:
+def test_dead_letters_are_counted_by_why_with_paths_for_people_and_without_for_programs() -> None:
     whys = {"invalid: json_text at /actions/0/args": 3, "invalid: json_text at /actions/1/args": 1}
     facts = facts_of("result/dep_bump", open_letters=Counter(whys))
     console = Console(width=150, record=True, file=StringIO())

@@ -46,7 +46,7 @@ def nothing_was_done(here: Site) -> bool:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/letters/jobs/1", "/no-such-page"])
-async def test_nobody_sees_a_page_without_logging_in(path: str) -> None:
+async def test_no_page_is_shown_without_a_login(path: str) -> None:
     async with site(LOST) as here:
         for cookie in ("", "x" * 43):
             response = await here.get(path, cookie)
@@ -194,7 +194,7 @@ async def test_logging_out_ends_the_session() -> None:
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/login", "/static/scripts.js", "/nothing"])
-async def test_browsers_are_told_to_be_strict(path: str) -> None:
+async def test_browsers_get_strict_headers(path: str) -> None:
     async with site(LOST) as here:
         response = await here.get(path, await here.log_in(OPERATOR))
 

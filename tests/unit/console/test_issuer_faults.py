@@ -292,7 +292,7 @@ async def test_an_issuer_that_says_nothing_or_too_little_is_waited_for_a_while(
 NOT_BEGUN = "was not begun in this browser"
 
 
-async def test_nobody_comes_back_who_did_not_leave(tmp_path: Path) -> None:
+async def test_a_sign_in_ends_only_in_the_browser_that_began_it(tmp_path: Path) -> None:
     """The address that comes back is worth nothing without the cookie of the browser that left."""
     async with door(tmp_path) as at:
         address, cookie = await at.leave()

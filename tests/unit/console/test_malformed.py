@@ -131,7 +131,7 @@ async def test_malformed_forms_are_4xx(*, logged_in: bool) -> None:
 @pytest.mark.parametrize(
     "method", ["GET", "HEAD", "PUT", "DELETE", "TRACE", "OPTIONS", "FOO", "get"]
 )
-async def test_odd_addresses_and_methods_are_no_error_of_ours(
+async def test_malformed_addresses_and_methods_are_client_errors(
     method: str, *, logged_in: bool
 ) -> None:
     async with wire(logged_in=logged_in) as at:

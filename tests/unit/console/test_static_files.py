@@ -78,7 +78,7 @@ async def test_what_is_no_file_is_not_found_and_not_kept(path: str) -> None:
         assert response.headers["Cache-Control"] == "no-store"
 
 
-async def test_pages_are_kept_by_nobody() -> None:
+async def test_pages_are_cached_nowhere() -> None:
     async with site() as here:
         cookie = await here.log_in(VIEWER)
         for path in ("/", "/letters", "/login", f"/?v={'0' * 16}"):

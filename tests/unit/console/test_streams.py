@@ -113,7 +113,7 @@ async def test_there_is_a_limit_on_streams(monkeypatch: pytest.MonkeyPatch) -> N
                 assert second.status == 503
 
 
-async def test_a_quiet_stream_shows_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_stream_shows_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "QUIET_S", 0.0)
     async with site() as here, stream(here, "/lanes", await here.log_in(VIEWER)) as response:
         await event_of(response)

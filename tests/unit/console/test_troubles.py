@@ -80,7 +80,7 @@ TROUBLES: dict[str, tuple[Callable[[Site], None], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", TROUBLES)
-async def test_a_trouble_is_named_on_an_open_page(name: str) -> None:
+async def test_a_fault_is_named_on_an_open_page(name: str) -> None:
     plant, sentences = TROUBLES[name]
     async with site() as here:
         cookie = await here.log_in(OPERATOR)

@@ -28,7 +28,7 @@ async def said(error: KafkaError, monkeypatch: pytest.MonkeyPatch, folder: Path)
     return found.said
 
 
-async def test_an_app_is_told_of_the_question_that_is_meant_for_it(
+async def test_an_app_is_pointed_to_the_doctor_of_its_role(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     reported = await said(GroupAuthorizationFailedError(GROUP), monkeypatch, tmp_path)

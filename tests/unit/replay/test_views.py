@@ -14,7 +14,7 @@ LETTERS = folded(
 )
 
 
-def test_groups_are_told_in_two_lines_each_without_commands_to_the_terminal() -> None:
+def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     keys = [Key("cause"), Key("label:", "tenant")]
     lines = [str(line) for line in views.groups_lines(group(LETTERS, keys), keys)]
 

@@ -53,7 +53,7 @@ def test_what_a_library_may_quote_is_left_out(
     assert line(name, message, *args)["message"] == expected
 
 
-def test_of_an_exception_its_type_and_place_are_told_and_not_its_words() -> None:
+def test_an_exception_is_logged_by_type_and_place_without_its_text() -> None:
     try:
         int(SECRET)
     except ValueError:

@@ -46,7 +46,7 @@ def test_the_first_of_a_new_window_says_how_many_were_kept_back() -> None:
     assert [counts(text) for text in texts] == [[("down", 0)], [], [], [("down", 3)]]
 
 
-def test_what_has_ended_is_told_with_its_count_when_something_else_is_said() -> None:
+def test_a_repeat_that_ended_is_logged_with_its_count_before_the_next_line() -> None:
     repeats = RepeatLimit()
     for at in (0.0, 1.0, 2.0):
         repeats.admit(record("down"), at)
@@ -85,7 +85,7 @@ def test_different_errors_at_one_place_are_different_causes() -> None:
     assert counts(repeats.rest()) == [("it broke", 1)]
 
 
-def test_arguments_that_do_not_fit_harm_nobody() -> None:
+def test_arguments_that_do_not_fit_harm_no_other_call() -> None:
     assert len(RepeatLimit().admit(record("%d of %d", "one"), 0.0)) == 1
 
 
@@ -123,16 +123,18 @@ class VirtualTime:
         self.now = now
 
 
-def calm(time: VirtualTime) -> tuple[RepeatLimitingHandler, Callable[[], list[dict[str, Any]]]]:
+def handler_and_lines(
+    time: VirtualTime,
+) -> tuple[RepeatLimitingHandler, Callable[[], list[dict[str, Any]]]]:
     stream = io.StringIO()
     handler = RepeatLimitingHandler(stream, lambda: time.now, time.later)
     handler.setFormatter(JsonLines())
     return handler, lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_counts_are_told_after_a_minute_though_nothing_else_is_said() -> None:
+def test_counts_are_logged_after_a_minute_without_other_lines() -> None:
     time = VirtualTime()
-    handler, lines = calm(time)
+    handler, lines = handler_and_lines(time)
     for _ in range(4):
         handler.handle(record("down"))
     time.to(2 * WINDOW_S)
@@ -145,9 +147,9 @@ def test_counts_are_told_after_a_minute_though_nothing_else_is_said() -> None:
     assert len(lines()) == 2
 
 
-def test_a_flood_wakes_the_timer_once_a_minute_at_most_and_loses_no_count() -> None:
+def test_a_flood_starts_the_timer_once_a_minute_at_most_and_loses_no_count() -> None:
     time = VirtualTime()
-    handler, lines = calm(time)
+    handler, lines = handler_and_lines(time)
     for step in range(6_000):  # ten minutes, four kinds that begin at different times
         time.to(step / 10)
         handler.handle(record("no connection to node %d", step % 4, line=step % 4))
@@ -160,7 +162,7 @@ def test_a_flood_wakes_the_timer_once_a_minute_at_most_and_loses_no_count() -> N
 
 def test_a_count_names_the_request_of_the_last_line_that_it_counts() -> None:
     time = VirtualTime()
-    handler, lines = calm(time)
+    handler, lines = handler_and_lines(time)
 
     def said(request_id: str) -> None:
         set_log_context(request_id, "order-1", "ab" * 16)
@@ -176,7 +178,7 @@ def test_a_count_names_the_request_of_the_last_line_that_it_counts() -> None:
 
 def test_after_its_end_a_handler_starts_no_timer() -> None:
     time = VirtualTime()
-    handler, lines = calm(time)
+    handler, lines = handler_and_lines(time)
     for _ in range(3):
         handler.handle(record("down"))
     handler.close()

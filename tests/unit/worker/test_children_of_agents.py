@@ -61,7 +61,7 @@ def test_a_child_of_an_agent_can_be_asked_as_one_without() -> None:
     )
 
 
-def test_a_schema_that_its_step_has_no_room_for_is_told_in_words() -> None:
+def test_a_schema_that_its_step_has_no_room_for_is_described_in_words() -> None:
     tools = tuple(tool(f"t.get{n}", choices(150, f"of{n}")) for n in range(5))
     of = planner(agent(*tools), tools=tools, loose="prompted")
 
@@ -88,19 +88,19 @@ def test_an_agent_that_proposes_a_contract_takes_no_schema_of_a_model() -> None:
         ({"profile": "nowhere"}, "/profile", "unknown_profile"),
     ],
 )
-def test_names_that_are_unknown_are_told(more: dict[str, Any], path: str, code: str) -> None:
+def test_names_that_are_unknown_are_reported(more: dict[str, Any], path: str, code: str) -> None:
     (problem,) = problems(planner(agent(tool()), tools=(tool(),)), child(STATE, **more))
 
     assert (problem.path, problem.code) == (path, code)
 
 
-def test_an_agent_whose_tools_are_not_there_is_told() -> None:
+def test_an_agent_whose_tools_are_missing_is_reported() -> None:
     (problem,) = problems(planner(agent(tool())), child(STATE))
 
     assert (problem.path, problem.code) == ("/agent", "missing_tools")
 
 
-def test_what_is_wrong_with_the_schema_itself_is_told_by_its_place() -> None:
+def test_a_fault_of_the_schema_itself_is_reported_with_its_place() -> None:
     (problem,) = problems(planner(agent()), child({"type": "strin"}))
 
     assert problem.path == "/json_schema/type"

@@ -46,7 +46,7 @@ class FakeTask:
     calls: list[NoCall | Reply] = field(default_factory=list)
     losses: int = 0  # commits that are not known to have happened
     leaves: bool = False
-    told: list[str] = field(default_factory=list)
+    verbs: list[str] = field(default_factory=list)
     ticket: Ticket = CASE.ticket
 
     @property
@@ -55,20 +55,20 @@ class FakeTask:
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[CallPlace | NoCall]:
-        self.told.append("admit")
+        self.verbs.append("admit")
         try:
             yield self.admits.pop(0) if self.admits else self
         finally:
-            self.told.append("leave")
+            self.verbs.append("leave")
 
     async def spend(self, plan: Plan, prompt: Prompt) -> Permit | NoCall:
         assert (prompt.request_id, prompt.wire) == ("r-1", plan.wire)
-        self.told.append("spend")
+        self.verbs.append("spend")
         return self.spends.pop(0) if self.spends else PERMIT
 
     async def call(self, prompt: Prompt, permit: Permit) -> Call | NoCall:
         assert permit is PERMIT
-        self.told.append("call")
+        self.verbs.append("call")
         found = self.calls.pop(0) if self.calls else answered()
         if isinstance(found, NoCall):
             return found
@@ -76,51 +76,51 @@ class FakeTask:
 
     async def inputs(self, call: Call) -> DecisionInputs:
         assert call.ticket is self.ticket
-        self.told.append("decide")
+        self.verbs.append("decide")
         return around()
 
     async def commit(self, call: Call, decision: Decision) -> Decision | None:
-        self.told.append(f"commit {getattr(decision, 'kind', 'wait')}")
+        self.verbs.append(f"commit {getattr(decision, 'kind', 'wait')}")
         self.losses -= 1
         return decision if self.losses < 0 else None
 
     async def take_step(self, computed: ComputedStep) -> None:
-        self.told.append(f"step {len(computed.step.calls)}")
+        self.verbs.append(f"step {len(computed.step.calls)}")
 
     async def dead_letter(self, cause: Cause) -> None:
-        self.told.append(f"dead_letter {cause.kind}")
+        self.verbs.append(f"dead_letter {cause.kind}")
 
     async def pause(self, delay_s: float) -> None:
         if self.leaves:
             raise LaneLost
-        self.told.append(f"pause {delay_s}")
+        self.verbs.append(f"pause {delay_s}")
 
 
-def told(task: FakeTask) -> Sequence[str]:
+def verbs(task: FakeTask) -> Sequence[str]:
     of: RequestTask = task
     asyncio.run(handle(of))
-    return task.told
+    return task.verbs
 
 
 def test_a_request_is_admitted_spent_for_called_decided_and_committed() -> None:
-    assert told(FakeTask()) == WHOLE
+    assert verbs(FakeTask()) == WHOLE
 
 
 @pytest.mark.parametrize("cause", [DeadlinePassed(), EXHAUSTED])
 def test_what_is_not_admitted_ends_without_a_spend(cause: Cause) -> None:
     task = FakeTask(admits=[Unanswerable(cause)])
 
-    assert told(task) == ["admit", "leave", f"dead_letter {cause.kind}"]
+    assert verbs(task) == ["admit", "leave", f"dead_letter {cause.kind}"]
 
 
 def test_what_cannot_be_paid_for_ends_without_a_call_and_gives_its_place_back_first() -> None:
     task = FakeTask(spends=[Unanswerable(EXHAUSTED)])
 
-    assert told(task) == ["admit", "spend", "leave", "dead_letter budget_exhausted"]
+    assert verbs(task) == ["admit", "spend", "leave", "dead_letter budget_exhausted"]
 
 
 def test_what_waits_for_its_account_is_the_queues_again() -> None:
-    assert told(FakeTask(spends=[Reserved()])) == ["admit", "spend", "leave"]
+    assert verbs(FakeTask(spends=[Reserved()])) == ["admit", "spend", "leave"]
 
 
 @pytest.mark.parametrize("verb", ["admits", "spends", "calls"])
@@ -128,14 +128,14 @@ def test_whatever_can_only_be_done_later_begins_anew_after_a_pause(verb: str) ->
     before = {"admits": [], "spends": ["spend"], "calls": ["spend", "call"]}[verb]
     task = FakeTask(**{verb: [Later(0.25)]})  # type: ignore[arg-type]
 
-    assert told(task) == ["admit", *before, "leave", "pause 0.25", *WHOLE]
+    assert verbs(task) == ["admit", *before, "leave", "pause 0.25", *WHOLE]
 
 
 def test_a_provider_that_did_no_work_is_asked_again_after_its_wait() -> None:
     task = FakeTask(calls=[Throttled(2.0)])
     wait = [*WHOLE[:4], "commit wait", "leave", "pause 2.0"]
 
-    assert told(task) == [*wait, *WHOLE]
+    assert verbs(task) == [*wait, *WHOLE]
 
 
 @pytest.mark.parametrize(
@@ -143,24 +143,24 @@ def test_a_provider_that_did_no_work_is_asked_again_after_its_wait() -> None:
     [(TimedOut(9.0), "retry_request"), (Rejected("request", 400, "bad"), "dead_letter")],
 )
 def test_a_retry_and_a_dead_letter_end_the_work_of_this_turn(reply: Reply, kind: str) -> None:
-    assert told(FakeTask(calls=[reply])) == [*WHOLE[:4], f"commit {kind}", "leave"]
+    assert verbs(FakeTask(calls=[reply])) == [*WHOLE[:4], f"commit {kind}", "leave"]
 
 
 def test_what_is_not_known_to_be_committed_is_decided_anew_and_not_called_again() -> None:
     again = ["decide", "commit result"]
 
-    assert told(FakeTask(losses=2)) == [*WHOLE[:3], *again, *again, *again, "leave"]
+    assert verbs(FakeTask(losses=2)) == [*WHOLE[:3], *again, *again, *again, "leave"]
 
 
-def test_a_lane_that_leaves_keeps_nobody_waiting() -> None:
+def test_a_request_leaves_its_place_when_its_lane_is_lost() -> None:
     task = FakeTask(calls=[Throttled(2.0)], leaves=True)
 
     with pytest.raises(LaneLost):
-        told(task)
-    assert task.told == [*WHOLE[:4], "commit wait", "leave"]
+        verbs(task)
+    assert task.verbs == [*WHOLE[:4], "commit wait", "leave"]
 
 
 def test_a_step_without_a_call_is_taken_and_ends_the_turn() -> None:
     step = ComputedStep(AcceptedStep((), (WantedCall("propose", {}),), (), None), Spent())
 
-    assert told(FakeTask(admits=[step])) == ["admit", "leave", "step 1"]
+    assert verbs(FakeTask(admits=[step])) == ["admit", "leave", "step 1"]

@@ -59,7 +59,7 @@ class Watched:
         self.taken.append(found)
 
 
-def story(reply: Callable[[Watched], Awaitable[None]]) -> None:
+def run_watched(reply: Callable[[Watched], Awaitable[None]]) -> None:
     async def main() -> None:
         watched = Watched()
         await asyncio.sleep(3 * LOOK_EVERY_S)
@@ -73,7 +73,7 @@ def story(reply: Callable[[Watched], Awaitable[None]]) -> None:
 
 
 def test_a_file_that_has_changed_and_stands_still_is_taken() -> None:
-    async def told(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         it.file.write(settings(20))
         await asyncio.sleep(3 * LOOK_EVERY_S)
 
@@ -81,11 +81,11 @@ def test_a_file_that_has_changed_and_stands_still_is_taken() -> None:
         state = it.monitor.settings_state
         assert (state.digest, state.refused) == (digest_of(settings(20)), None)
 
-    story(told)
+    run_watched(scenario)
 
 
 def test_a_file_that_is_written_to_is_not_read_meanwhile() -> None:
-    async def told(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         for most in range(20, 30):
             it.file.write(settings(most))
             await asyncio.sleep(LOOK_EVERY_S)
@@ -94,18 +94,18 @@ def test_a_file_that_is_written_to_is_not_read_meanwhile() -> None:
 
         assert it.taken == [settings(29)]
 
-    story(told)
+    run_watched(scenario)
 
 
-def test_a_wish_is_heard_at_once_though_the_file_seems_the_same() -> None:
-    async def told(it: Watched) -> None:
+def test_a_reload_signal_is_followed_at_once_though_the_file_seems_the_same() -> None:
+    async def scenario(it: Watched) -> None:
         it.file.says = settings(20)
         it.wanted.set()
         await asyncio.sleep(2 * SHORT_S)
 
         assert it.taken == [settings(20)]
 
-    story(told)
+    run_watched(scenario)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_wish_is_heard_at_once_though_the_file_seems_the_same() -> None:
 def test_what_cannot_be_taken_changes_nothing_and_says_why(
     says: Settings | SetUpError, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def told(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         before = it.monitor.settings_state.digest
         it.file.write(says)
         await asyncio.sleep(3 * AGAIN_S)
@@ -139,14 +139,14 @@ def test_what_cannot_be_taken_changes_nothing_and_says_why(
         await asyncio.sleep(3 * LOOK_EVERY_S)
         assert (it.taken, it.refused) == ([settings(20)], None)
 
-    story(told)
+    run_watched(scenario)
 
 
 @pytest.mark.parametrize("fault", [SetUpError("No such key."), RuntimeError("secret")])
 def test_what_was_refused_is_tried_again_by_itself(fault: Exception) -> None:
     """Such as a key that comes a moment after the file that names it."""
 
-    async def told(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         it.fault = fault
         it.file.write(settings(20))
         await asyncio.sleep(3 * LOOK_EVERY_S)
@@ -157,11 +157,11 @@ def test_what_was_refused_is_tried_again_by_itself(fault: Exception) -> None:
 
         assert (it.taken, it.refused) == ([settings(20)], None)
 
-    story(told)
+    run_watched(scenario)
 
 
 def test_a_file_that_is_put_back_is_refused_no_more() -> None:
-    async def told(it: Watched) -> None:
+    async def scenario(it: Watched) -> None:
         it.file.write(SetUpError("It is no TOML."))
         await asyncio.sleep(3 * LOOK_EVERY_S)
         it.file.write(settings())
@@ -169,4 +169,4 @@ def test_a_file_that_is_put_back_is_refused_no_more() -> None:
 
         assert (it.taken, it.refused) == ([], None)
 
-    story(told)
+    run_watched(scenario)

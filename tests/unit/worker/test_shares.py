@@ -51,7 +51,7 @@ def test_limits_of_the_group_are_shared_by_lanes_and_not_by_processes() -> None:
     assert [share(SETTINGS, n, 3).profiles["of-the-group"] for n in range(3)] == [whole] * 3
 
 
-def test_what_nobody_named_is_left_alone() -> None:
+def test_what_is_not_named_is_left_alone() -> None:
     part = share(Settings(worker=WorkerSettings(health="127.0.0.1:0")), 1, 2)
 
     assert (part.worker.name, part.worker.health) == (None, "127.0.0.1:0")

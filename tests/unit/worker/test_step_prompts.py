@@ -166,7 +166,7 @@ def test_without_such_a_limit_nothing_is_shortened() -> None:
     assert sum(elided(prompt) for _, prompt in steps(["a result " * 60] * 20, steps_max=100)) == 0
 
 
-def test_the_newest_result_is_told_whole_while_there_is_room_for_it() -> None:
+def test_the_newest_result_is_shown_whole_while_there_is_room_for_it() -> None:
     facts = replace(FACTS, context_tokens=4_000)
     *_, (_, prompt) = steps(["old " * 500] * 5 + ["new " * 500], facts=facts, steps_max=100)
 
@@ -174,7 +174,7 @@ def test_the_newest_result_is_told_whole_while_there_is_room_for_it() -> None:
     assert "new new" in prompt.turns[-1].text
 
 
-def test_a_result_that_no_prompt_has_room_for_is_told_by_its_digest() -> None:
+def test_a_result_that_no_prompt_has_room_for_is_shown_by_its_digest() -> None:
     facts = replace(FACTS, context_tokens=2_000)
     *_, (_, prompt) = steps(["x" * 60_000], facts=facts)
 

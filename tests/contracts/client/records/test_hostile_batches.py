@@ -120,7 +120,7 @@ def test_bytes_behind_the_compressed_ones_cost_the_batch(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("delta", [-5, 0, 1, 7, 2**31 - 1, 2**62])
-def test_a_record_that_lies_about_its_offset_hides_no_other(delta: int) -> None:
+def test_a_record_with_a_wrong_offset_hides_no_other(delta: int) -> None:
     records = [Sent(b"a"), Sent(b"b"), Sent(b"liar", offset_delta=delta), Sent(b"d"), Sent(b"e")]
     found = read(at_base(batch_bytes(Draft(records))), BASE)
 
@@ -129,7 +129,7 @@ def test_a_record_that_lies_about_its_offset_hides_no_other(delta: int) -> None:
     assert found[2].value == b"liar"
 
 
-def test_offsets_that_compaction_has_left_out_are_no_lie() -> None:
+def test_offsets_that_compaction_has_left_out_are_no_fault() -> None:
     records = [Sent(b"a", offset_delta=2), Sent(b"b", offset_delta=5), Sent(b"c", offset_delta=6)]
     reader = reading(batch_bytes(Draft(records, last_offset_delta=9)))
 
@@ -262,7 +262,7 @@ def test_a_wrong_checksum_costs_the_batch() -> None:
     assert (found.offset, found.end) == (0, 3)
 
 
-def test_a_control_batch_and_an_aborted_transaction_are_not_told() -> None:
+def test_a_control_batch_and_an_aborted_transaction_are_not_returned() -> None:
     theirs = Draft([Sent(b"a")], attributes=0x10, producer_id=7, producer_epoch=0)
     marker = Sent(b"\0" * 6, key=struct.pack(">hh", 0, 0))
     abort = replace(theirs, records=[marker], attributes=0x30)

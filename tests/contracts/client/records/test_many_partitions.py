@@ -181,7 +181,7 @@ async def test_one_record_at_a_time() -> None:
     assert offsets == all_of(cluster)
 
 
-async def test_a_poll_that_waits_is_given_what_comes_behind_much_that_is_not_told(
+async def test_a_poll_that_waits_gets_what_comes_behind_many_skipped_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is passed by takes a poll's time, too; a poll that has given nothing begins anew."""

@@ -35,7 +35,7 @@ def board_of(*records: Stored) -> Board:
     return board
 
 
-def lived() -> Board:
+def board_with_history() -> Board:
     """A request that was answered at once, one that was mended, one refused, three dead."""
     died: dict[str, Any] = {
         "prior": [{"attempt": 1, "failure": {"kind": "timed_out", "after_s": 9.0}}]
@@ -55,7 +55,7 @@ def lived() -> Board:
 
 
 def test_outcomes_are_columns_by_how_requests_ended() -> None:
-    figure = outcomes_figure(lived().window(NOON_MS, 2, 2), "/")
+    figure = outcomes_figure(board_with_history().window(NOON_MS, 2, 2), "/")
 
     assert [(entry.series, entry.count) for entry in figure.legend] == [
         ("first", 1), ("mended", 1), ("unvalidated", 0), ("refused", 1), ("dead", 3),
@@ -67,7 +67,7 @@ def test_outcomes_are_columns_by_how_requests_ended() -> None:
 
 
 def test_dead_letters_are_columns_by_why_they_died_that_lead_to_them() -> None:
-    figure = deaths_figure(lived().window(NOON_MS, 2, 2), SPAN)
+    figure = deaths_figure(board_with_history().window(NOON_MS, 2, 2), SPAN)
 
     assert [(entry.name, entry.count) for entry in figure.legend] == [
         ("unknown profile", 2), ("the provider did not answer in time", 1), ("replayed then", 1),
@@ -81,7 +81,7 @@ def test_dead_letters_are_columns_by_why_they_died_that_lead_to_them() -> None:
 
 
 def test_a_contract_has_its_endings_its_times_its_cost_and_its_models() -> None:
-    board = lived()
+    board = board_with_history()
     (row,) = contract_rows(board.window(NOON_MS, 2, 1).total, board.schema_labels, SPAN)
 
     assert (row.label, row.ended, row.spent.calls, row.spent.micro_usd) == (
@@ -95,7 +95,7 @@ def test_a_contract_has_its_endings_its_times_its_cost_and_its_models() -> None:
 
 
 def test_answers_flow_to_their_endings_and_dead_ones_to_their_problem() -> None:
-    found = answer_flow(lived().window(NOON_MS, 2, 1).total, SPAN)
+    found = answer_flow(board_with_history().window(NOON_MS, 2, 1).total, SPAN)
     ends = {node.name: (node.count, node.href) for node in found.endings}
 
     assert {name: count for name, (count, _) in ends.items()} == {
@@ -186,8 +186,8 @@ def test_profiles_that_workers_call_unhealthy_stand_first_with_why_and_without_a
     assert strip.calls.legend == ()
 
 
-def test_money_is_told_by_contract_model_and_label_with_what_repairs_cost() -> None:
-    board = lived()
+def test_money_is_counted_by_contract_model_and_label_with_the_cost_of_repairs() -> None:
+    board = board_with_history()
     window = board.window(NOON_MS, 1, 1)
     (contract,) = by_contract(window.total, board.schema_labels)
     (model,) = by_model(window.total)
@@ -228,7 +228,7 @@ def test_a_lane_with_a_lag_is_never_idle_even_if_nothing_is_known_of_its_request
     assert (idle.level, idle.age) == (0, "nothing waits")
     assert (behind.level, behind.age) == (1, "age unknown")
     assert longest_waiting([idle, behind], 1) == [behind]
-    window = lived().window(NOON_MS, 1, 1)
+    window = board_with_history().window(NOON_MS, 1, 1)
     for lag, note in (
         (762, "since when is unknown"),
         (0, "nothing waits"),
@@ -247,7 +247,7 @@ def test_the_oldest_request_of_a_group_that_never_committed_is_the_first_that_is
 
 
 def test_tiles_say_what_is_out_of_order() -> None:
-    board = lived()
+    board = board_with_history()
     window = board.window(NOON_MS, 1, 1)
     before = board.window(window.first_ms - 1, 1, 1).total
     found = {tile.name: tile for tile in tiles(TileInputs(window, before, [], 0, 1, 2, 3, SPAN))}

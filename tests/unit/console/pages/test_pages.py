@@ -11,56 +11,76 @@ from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 
 SAID = "what-was-said-in-confidence"
-EVIL = "\"'><script>alert(1)</script><svg onload=alert(1)>"
-LETTER, RAW = f"lost-{EVIL}", "raw.dead-letter"
-PROBLEM = {"path": f"/{SAID}", "code": "wrong", "expected": f"{SAID} {EVIL}"}
+SCRIPT_TEXT = "\"'><script>alert(1)</script><svg onload=alert(1)>"
+LETTER, RAW = f"lost-{SCRIPT_TEXT}", "raw.dead-letter"
+PROBLEM = {"path": f"/{SAID}", "code": "wrong", "expected": f"{SAID} {SCRIPT_TEXT}"}
 FAILURE = {"kind": "invalid", "problems": [PROBLEM]}
 ASKED = {
     **body_of("dead_letter/invalid_answer")["request"],
-    "workflow_id": EVIL,
-    "context": {"instructions": f"{SAID} {EVIL}"},
-    "labels": {EVIL: EVIL},
+    "workflow_id": SCRIPT_TEXT,
+    "context": {"instructions": f"{SAID} {SCRIPT_TEXT}"},
+    "labels": {SCRIPT_TEXT: SCRIPT_TEXT},
 }
-MODEL = {"profile": EVIL, "provider": EVIL, "model": EVIL, "dialect": EVIL}
+MODEL = {
+    "profile": SCRIPT_TEXT,
+    "provider": SCRIPT_TEXT,
+    "model": SCRIPT_TEXT,
+    "dialect": SCRIPT_TEXT,
+}
 
 
 def records() -> list[Stored]:
     """A workflow and its letter, with scripts in every text, and content in every place for it."""
-    prior = [{"attempt": 1, "failure": FAILURE, "answer": {SAID: EVIL}}]
+    prior = [{"attempt": 1, "failure": FAILURE, "answer": {SAID: SCRIPT_TEXT}}]
     raw = {
         **body_of("dead_letter/undecodable")["raw"],
-        "base64": base64.b64encode(f"{SAID} {EVIL}".encode()).decode(),
+        "base64": base64.b64encode(f"{SAID} {SCRIPT_TEXT}".encode()).decode(),
     }
     return [
-        stored("request/minimal", workflow_id=EVIL, context={"instructions": f"{SAID} {EVIL}"}),
-        stored("attempt/retry", workflow_id=EVIL, failure=FAILURE, model=MODEL, worker=EVIL),
+        stored(
+            "request/minimal",
+            workflow_id=SCRIPT_TEXT,
+            context={"instructions": f"{SAID} {SCRIPT_TEXT}"},
+        ),
+        stored(
+            "attempt/retry",
+            workflow_id=SCRIPT_TEXT,
+            failure=FAILURE,
+            model=MODEL,
+            worker=SCRIPT_TEXT,
+        ),
         stored(
             "attempt/refusal",
             offset=1,
-            workflow_id=EVIL,
-            failure={"kind": "refused", "reason": f"{SAID} {EVIL}"},
+            workflow_id=SCRIPT_TEXT,
+            failure={"kind": "refused", "reason": f"{SAID} {SCRIPT_TEXT}"},
         ),
-        stored("refusal/by_model", workflow_id=EVIL, reason=f"{SAID} {EVIL}", answer={SAID: EVIL}),
-        stored("result/text", workflow_id=EVIL, answer=f"{SAID} {EVIL}", model=MODEL),
+        stored(
+            "refusal/by_model",
+            workflow_id=SCRIPT_TEXT,
+            reason=f"{SAID} {SCRIPT_TEXT}",
+            answer={SAID: SCRIPT_TEXT},
+        ),
+        stored("result/text", workflow_id=SCRIPT_TEXT, answer=f"{SAID} {SCRIPT_TEXT}", model=MODEL),
         stored(
             "dead_letter/invalid_answer",
             dead_letter_id=LETTER,
-            workflow_id=EVIL,
+            workflow_id=SCRIPT_TEXT,
             request=ASKED,
             cause={"kind": "invalid_answer", "failure": FAILURE},
             prior=prior,
-            labels={EVIL: EVIL},
+            labels={SCRIPT_TEXT: SCRIPT_TEXT},
         ),
         stored("dead_letter/undecodable", offset=1, dead_letter_id=RAW, raw=raw),
         stored(
             "replayed/edited",
             offset=2,
             dead_letter_id=LETTER,
-            by=EVIL,
-            reason=EVIL,
+            by=SCRIPT_TEXT,
+            reason=SCRIPT_TEXT,
             edit=[{"op": "replace", "path": "/context/instructions", "value": SAID}],
         ),
-        stored("lane/lane", worker=EVIL),
+        stored("lane/lane", worker=SCRIPT_TEXT),
     ]
 
 
@@ -74,8 +94,8 @@ PAGES = {
     "/letters/list": {"status": "any"},
     "/letters/one": {"id": LETTER},
     "/letters/one#raw": {"id": RAW},
-    "/workflow": {"id": EVIL},
-    "/tail": {"workflow": EVIL},
+    "/workflow": {"id": SCRIPT_TEXT},
+    "/tail": {"workflow": SCRIPT_TEXT},
 }
 
 
@@ -179,7 +199,7 @@ async def test_letters_are_grouped_listed_and_counted() -> None:
         ("/workflow", 404),
     ],
 )
-async def test_odd_addresses_are_answered_with_a_page(path: str, status: int) -> None:
+async def test_malformed_addresses_are_answered_with_a_page(path: str, status: int) -> None:
     async with site(*records()) as here:
         response = await here.get(path, await here.log_in(OPERATOR))
 

@@ -30,7 +30,7 @@ from tests.unit.operators.stored_examples import NOON_MS
 
 SAID = "what-was-said-in-confidence"
 TOO_FEW = {STEPS: 100, ATTEMPTS_TOPIC: 10}
-EVIL = "\"'><script>alert(1)</script>"
+SCRIPT_TEXT = "\"'><script>alert(1)</script>"
 CALL = "r-1.call.1.1"
 DIGEST = "sha256:" + "1" * 64
 
@@ -43,13 +43,17 @@ def of(*events: Event) -> list[Stored]:
 
 
 def a_run() -> list[Stored]:
-    refund = call("r-1", 1, 1, tool="orders.refund", state="awaits_approval", args={EVIL: SAID})
+    refund = call(
+        "r-1", 1, 1, tool="orders.refund", state="awaits_approval", args={SCRIPT_TEXT: SAID}
+    )
     return of(
         asked("r-1", agent={"name": "support"}),
         attempt("r-1", 1),
-        step("r-1", 1, call("r-1", 1, args={"order": SAID}), refund, said=[f"{SAID} {EVIL}"]),
+        step(
+            "r-1", 1, call("r-1", 1, args={"order": SAID}), refund, said=[f"{SAID} {SCRIPT_TEXT}"]
+        ),
         ended("r-1.call.1.0", outcome={"kind": "ok", "value": SAID}),
-        approval_asked(CALL, args={EVIL: SAID}, args_digest=DIGEST),
+        approval_asked(CALL, args={SCRIPT_TEXT: SAID}, args_digest=DIGEST),
     )
 
 

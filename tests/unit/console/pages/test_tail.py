@@ -9,7 +9,7 @@ from tests.unit.console.context import OPERATOR, Site, site
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, stored
 
 
-def lived() -> list[Stored]:
+def stored_records() -> list[Stored]:
     return [
         stored("request/minimal", NOON_MS - 40 * MINUTE_MS, 0, request_id="old", workflow_id="w-1"),
         *(
@@ -40,14 +40,14 @@ async def rows(here: Site, address: str) -> tuple[int, str]:
     ],
 )
 async def test_what_is_shown(address: str, count: int) -> None:
-    async with site(*lived()) as here:
+    async with site(*stored_records()) as here:
         found, _ = await rows(here, address)
 
     assert found == count
 
 
 async def test_chips_lead_to_the_tail_without_them() -> None:
-    async with site(*lived()) as here:
+    async with site(*stored_records()) as here:
         _, text = await rows(here, "/tail?kind=dead_letter&kind=request&q=x&since=1h&workflow=")
 
     chips = text.partition('<ul class="chips"')[2].partition("</ul>")[0]

@@ -11,22 +11,22 @@ from services.console.access.tokens import Tokens
 from services.console.pages.render import environment, exact
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, VIEWER, site
-from tests.unit.console.pages.test_pages import EVIL, LETTER, PAGES, SAID, records, text_of
+from tests.unit.console.pages.test_pages import LETTER, PAGES, SAID, SCRIPT_TEXT, records, text_of
 
 UNSEEN = "\u202e\u2066\u200b\U000e0041\ufe0f\u2028\x9b31m\x1b[2J\x85\u3164"
 
 
 def with_unseen(record: Stored) -> Stored:
     value = record.value or b""
-    status, body = (json.dumps(text)[1:-1].encode() for text in (EVIL, UNSEEN))
-    raw, sent = (base64.b64encode(f"{SAID} {text}".encode()) for text in (EVIL, UNSEEN))
+    status, body = (json.dumps(text)[1:-1].encode() for text in (SCRIPT_TEXT, UNSEEN))
+    raw, sent = (base64.b64encode(f"{SAID} {text}".encode()) for text in (SCRIPT_TEXT, UNSEEN))
     return replace(record, value=value.replace(status, body).replace(raw, sent))
 
 
 @pytest.mark.parametrize(("path", "query"), PAGES.items(), ids=PAGES)
 @pytest.mark.parametrize("token", [OPERATOR, VIEWER])
 async def test_a_page_shows_them_written_out(path: str, query: dict[str, str], token: str) -> None:
-    query = {name: value.replace(EVIL, UNSEEN) for name, value in query.items()}
+    query = {name: value.replace(SCRIPT_TEXT, UNSEEN) for name, value in query.items()}
     async with site(*map(with_unseen, records())) as here:
         text = await text_of(here, path, query, token)
 
@@ -39,7 +39,7 @@ async def test_a_page_shows_them_written_out(path: str, query: dict[str, str], t
 
 
 async def test_what_a_form_sends_back_is_the_value_itself() -> None:
-    letter_id = LETTER.replace(EVIL, UNSEEN)
+    letter_id = LETTER.replace(SCRIPT_TEXT, UNSEEN)
     async with site(*map(with_unseen, records())) as here:
         cookie = await here.log_in(OPERATOR)
         response = await here.get("/letters/list?status=any", cookie)

@@ -62,7 +62,7 @@ def test_contracts_are_counted_by_how_their_requests_ended() -> None:
     assert found[NONE].died == {"undecodable": 1}
 
 
-def test_calls_and_what_they_cost_are_added_up_and_repairs_are_told_apart() -> None:
+def test_calls_and_their_cost_are_added_up_with_repairs_apart() -> None:
     usage = {"input_tokens": 100, "output_tokens": 11, "micro_usd": 5}
     board = board_of(
         stored("attempt/result", usage=usage, attempt=1, duration_ms=1000),
@@ -107,30 +107,32 @@ def test_what_a_forged_outcome_holds_does_not_hide_it(odd: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    ("failures", "is_sick"),
+    ("failures", "is_unhealthy"),
     [
         (["unavailable", "timed_out", "throttled"], True),
         (["unavailable", "unavailable"], False),  # too few to say
         (["unavailable", "unavailable", "unavailable", "invalid"], False),  # the model answered
     ],
 )
-def test_a_profile_is_sick_when_no_call_was_answered(failures: list[str], is_sick: bool) -> None:
+def test_a_profile_is_unhealthy_when_no_call_was_answered(
+    failures: list[str], is_unhealthy: bool
+) -> None:
     board = board_of(*(stored("attempt/retry", failure={"kind": kind}) for kind in failures))
 
-    assert board.unhealthy(NOON_MS) == (("default",) if is_sick else ())
+    assert board.unhealthy(NOON_MS) == (("default",) if is_unhealthy else ())
     assert board.unhealthy(NOON_MS + 10 * MINUTE_MS) == ()
 
 
 def test_a_provider_that_has_just_gone_away_is_named_by_its_last_calls() -> None:
-    def told(*failures: str) -> tuple[str, ...]:
+    def reasons_of(*failures: str) -> tuple[str, ...]:
         answered = stored("attempt/result")
         failed = [stored("attempt/retry", failure={"kind": kind}) for kind in failures]
         return board_of(answered, answered, *failed).unhealthy(NOON_MS)
 
-    assert told("unavailable", "timed_out", "unavailable") == ("default",)
-    assert told("unavailable", "unavailable", "unavailable", "invalid") == ()
-    assert told("throttled", "throttled", "throttled", "throttled") == ()  # asks for time
-    assert told("unavailable", "unavailable") == ()
+    assert reasons_of("unavailable", "timed_out", "unavailable") == ("default",)
+    assert reasons_of("unavailable", "unavailable", "unavailable", "invalid") == ()
+    assert reasons_of("throttled", "throttled", "throttled", "throttled") == ()  # asks for time
+    assert reasons_of("unavailable", "unavailable") == ()
 
 
 def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:

@@ -17,7 +17,7 @@ from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 @pytest.mark.parametrize(
     "example", ["result/dep_bump", "dead_letter/unknown_profile", "attempt/retry", "closed/result"]
 )
-def test_what_strangers_call_an_event_of_ours_is_none(example: str) -> None:
+def test_a_foreign_record_with_the_name_of_our_event_is_none(example: str) -> None:
     value = json.dumps(body_of(example)).encode()
     state = ConsoleState()
 

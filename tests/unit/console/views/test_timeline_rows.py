@@ -25,7 +25,7 @@ def rows(*failures: dict[str, Any]) -> list[TimelineRow]:
     return list(timeline_rows(timeline(body_of("attempt/retry")["workflow_id"], records)))
 
 
-def test_a_long_problem_is_told_once_in_a_row_of_them() -> None:
+def test_a_repeated_long_problem_is_shown_once() -> None:
     found = rows(INVALID, INVALID, {"kind": "unknown"}, INVALID)
 
     assert [row.text.endswith(SAME) for row in found] == [False, True, False, True]
@@ -34,7 +34,7 @@ def test_a_long_problem_is_told_once_in_a_row_of_them() -> None:
     assert json.dumps(PROBLEM["path"]) not in found[1].text
 
 
-def test_what_is_short_is_told_each_time() -> None:
+def test_what_is_short_is_shown_each_time() -> None:
     found = rows({"kind": "unavailable", "status": 503}, {"kind": "unavailable", "status": 503})
 
     assert [row.text.endswith(SAME) for row in found] == [False, False]

@@ -35,12 +35,14 @@ WELL = BrokerFacts(
 )
 
 
-def said(look: BrokerFacts, settings: KafkaSettings = SETTINGS) -> dict[str, tuple[str, str]]:
+def findings_of(
+    look: BrokerFacts, settings: KafkaSettings = SETTINGS
+) -> dict[str, tuple[str, str]]:
     return {finding.about: (finding.verdict, finding.said) for finding in findings(look, settings)}
 
 
 def test_all_is_well() -> None:
-    assert said(WELL) == {
+    assert findings_of(WELL) == {
         "version": ("ok", "3 brokers of Kafka 3.7 or newer"),
         "topics": ("ok", "7 topics of 12 partitions, kept as they should be"),
         "replication": ("ok", "3 copies of each partition"),
@@ -62,7 +64,7 @@ def test_all_is_well() -> None:
 def test_topics_whose_settings_are_hidden_are_not_called_wrong() -> None:
     hidden = {topic: Found(12, {}, {}, 3) for topic in TOPICS}
 
-    reported = said(replace(WELL, topics=hidden))
+    reported = findings_of(replace(WELL, topics=hidden))
     names = ", ".join(topic.full_name() for topic in TOPICS)
 
     assert {about: it for about, it in reported.items() if it[0] != "ok"} == {
@@ -80,18 +82,18 @@ def test_topics_whose_settings_are_hidden_are_not_called_wrong() -> None:
 def test_an_old_broker() -> None:
     look = replace(WELL, cluster=Cluster(1, 9, {}))
 
-    assert said(look)["version"] == (
+    assert findings_of(look)["version"] == (
         "wrong",
         "1 broker, older than Kafka 3.7, which we do not test: upgrade to 3.7 or newer",
     )
 
 
-def test_partitions_that_were_added_to_topics_are_told_and_no_mistake() -> None:
+def test_partitions_that_were_added_to_topics_are_reported_as_no_mistake() -> None:
     more = replace(found(REQUESTS), partitions=16)
     look = replace(WELL, topics={**WELL.topics, REQUESTS: more}, layout=Layout(12))
 
-    assert said(look)["topics"][0] == "ok"
-    assert said(look)["partitions"] == (
+    assert findings_of(look)["topics"][0] == "ok"
+    assert findings_of(look)["partitions"] == (
         "warning",
         (
             "some topics have more partitions (requests 16) than the 12 of this deployment: "
@@ -102,7 +104,7 @@ def test_partitions_that_were_added_to_topics_are_told_and_no_mistake() -> None:
 
 
 def test_a_move_that_was_cut_short_is_wrong() -> None:
-    verdict, text = said(replace(WELL, layout=Layout(12, moving_to=24)))["topics"]
+    verdict, text = findings_of(replace(WELL, layout=Layout(12, moving_to=24)))["topics"]
 
     assert verdict == "wrong"
     assert text.startswith("A move from 12 to 24 partitions has begun and has not ended: run ")
@@ -113,7 +115,7 @@ def test_topics_that_are_missing_or_kept_otherwise() -> None:
     changed = found(RESULTS, {"retention.ms": "1000", "cleanup.policy": "compact"})
     look = replace(WELL, topics={**topics, RESULTS: changed}, group=None)
 
-    assert said(look)["topics"] == (
+    assert findings_of(look)["topics"] == (
         "wrong",
         (
             "cleanup.policy of answerbus.results.v1 is compact and should be delete; retention.ms "
@@ -121,18 +123,18 @@ def test_topics_that_are_missing_or_kept_otherwise() -> None:
             "missing: run `answerbus topics apply`"
         ),
     )
-    assert "workers" not in said(look)
+    assert "workers" not in findings_of(look)
 
 
 def test_no_topic_at_all() -> None:
-    verdict, text = said(replace(WELL, topics={}, group=None))["topics"]
+    verdict, text = findings_of(replace(WELL, topics={}, group=None))["topics"]
 
     assert verdict == "wrong"
     assert text.endswith("is missing; and 4 more: run `answerbus topics apply`")
 
 
 def test_another_number_of_partitions() -> None:
-    verdict, text = said(WELL, KafkaSettings(partitions=6))["topics"]
+    verdict, text = findings_of(WELL, KafkaSettings(partitions=6))["topics"]
 
     assert (verdict, text.split(":")[0]) == (
         "wrong",
@@ -145,7 +147,7 @@ def test_too_few_copies_are_a_mistake_only_where_there_are_brokers_for_more(
     brokers: int, verdict: str
 ) -> None:
     topics = {topic: found(topic, {"min.insync.replicas": "1"}, 1) for topic in TOPICS}
-    reported = said(replace(WELL, cluster=Cluster(brokers, 10, {}), topics=topics))
+    reported = findings_of(replace(WELL, cluster=Cluster(brokers, 10, {}), topics=topics))
 
     assert reported["replication"][0] == reported["in sync"][0] == verdict
     assert reported["replication"][1].startswith("1 copy of requests, results, ")
@@ -155,7 +157,7 @@ def test_too_few_copies_are_a_mistake_only_where_there_are_brokers_for_more(
 def test_kafkas_own_topics_count_too() -> None:
     cluster = replace(WELL.cluster, internal_replicas={"__transaction_state": 1})
 
-    assert said(replace(WELL, cluster=cluster))["replication"] == (
+    assert findings_of(replace(WELL, cluster=cluster))["replication"] == (
         "wrong",
         (
             "1 copy of __transaction_state: our promises assume 3; run 3 brokers and set "
@@ -168,7 +170,7 @@ def test_kafkas_own_topics_count_too() -> None:
 def test_a_broker_that_does_not_compact(policy: str) -> None:
     kept = {**WELL.topics, LEDGER: found(LEDGER, {"cleanup.policy": policy})}
 
-    verdict, text = said(replace(WELL, topics=kept))["compaction"]
+    verdict, text = findings_of(replace(WELL, topics=kept))["compaction"]
 
     assert verdict == "wrong"
     assert text.startswith("the broker does not compact ledger, where the last record of each key ")
@@ -176,7 +178,7 @@ def test_a_broker_that_does_not_compact(policy: str) -> None:
 
 def test_unclean_elections() -> None:
     unclean = found(REQUESTS, {"unclean.leader.election.enable": "true"})
-    reported = said(replace(WELL, topics={**WELL.topics, REQUESTS: unclean}))
+    reported = findings_of(replace(WELL, topics={**WELL.topics, REQUESTS: unclean}))
 
     assert reported["elections"] == (
         "wrong",
@@ -201,19 +203,19 @@ def test_unclean_elections() -> None:
 def test_a_clock_is_judged_by_what_must_differ(told_s: float, verdict: str, text: str) -> None:
     """The answer took two seconds: within them, nobody knows."""
     time = BrokerTime(NOW, after(told_s), NOW + timedelta(seconds=2))
-    found_verdict, said_of_it = said(replace(WELL, time=time))["clock"]
+    found_verdict, said_of_it = findings_of(replace(WELL, time=time))["clock"]
 
     assert (found_verdict, said_of_it.split(":")[0]) == (verdict, text)
 
 
 def test_a_cluster_that_does_not_tell_its_time() -> None:
-    assert said(replace(WELL, time=None))["clock"][0] == "warning"
+    assert findings_of(replace(WELL, time=None))["clock"][0] == "warning"
 
 
-def test_nobody_works() -> None:
+def test_without_workers() -> None:
     look = replace(WELL, group=Group("g", 0, {0: 1_200, 1: 34}))
 
-    assert said(look)["workers"] == (
+    assert findings_of(look)["workers"] == (
         "warning",
         (
             "no worker is in the group g, 1,234 records to be read in 2 partitions: start "
@@ -223,10 +225,10 @@ def test_nobody_works() -> None:
 
 
 def test_a_transaction_that_stays_open() -> None:
-    verdict, text = said(replace(WELL, other_groups=["beta"]))["groups"]
+    verdict, text = findings_of(replace(WELL, other_groups=["beta"]))["groups"]
     assert verdict == "wrong"
     assert "workers of another group, beta, read the same requests" in text
-    verdict, text = said(replace(WELL, stuck=["answerbus.results.v1-3"]))["transactions"]
+    verdict, text = findings_of(replace(WELL, stuck=["answerbus.results.v1-3"]))["transactions"]
 
     assert verdict == "warning"
     assert text.startswith("one is open in answerbus.results.v1-3 for 5 s and more")

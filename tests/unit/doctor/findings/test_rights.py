@@ -47,7 +47,7 @@ def test_what_the_broker_does_not_say_is_no_answer() -> None:
     assert "cannot be told" in found.said
 
 
-def test_a_right_that_hides_the_others_of_its_topic_is_told_alone() -> None:
+def test_a_right_that_hides_the_others_of_its_topic_is_reported_alone() -> None:
     admin = rights_of("admin", NAMES)[:3]
     held = dict(zip(admin, (None, False, None), strict=True))
 

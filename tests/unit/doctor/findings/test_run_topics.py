@@ -7,7 +7,7 @@ from answerbus.topics import CONTROLS, RUN_TOPICS, STEPS, TOOLSETS, TOPICS, Topi
 from services.doctor.findings.run_topics import run_topics_findings
 from services.settings import KafkaSettings
 from services.topics.planning.plan import needed
-from tests.unit.doctor.findings.test_judge import SETTINGS, WELL, found, said
+from tests.unit.doctor.findings.test_judge import SETTINGS, WELL, findings_of, found
 
 WANTED = needed(("orders.get", "echo.echo"), has_agents=True)[len(TOPICS) :]
 
@@ -15,7 +15,7 @@ WANTED = needed(("orders.get", "echo.echo"), has_agents=True)[len(TOPICS) :]
 def told_without(*missing: Topic, partitions: int = 12) -> tuple[str, str]:
     topics = {topic: found(topic) for topic in (*TOPICS, *WANTED) if topic not in missing}
     look = replace(WELL, topics=topics, layout=Layout(partitions), run_topics=WANTED)
-    reported = said(look, KafkaSettings(partitions=partitions))
+    reported = findings_of(look, KafkaSettings(partitions=partitions))
     assert reported["topics"][0] == "ok"
     return reported["run topics"]
 
@@ -50,7 +50,7 @@ def test_one_that_is_kept_otherwise_or_too_short() -> None:
     topics[CONTROLS] = replace(found(CONTROLS), partitions=3)
     look = replace(WELL, topics=topics, layout=Layout(12), run_topics=WANTED)
 
-    reported = said(look)
+    reported = findings_of(look)
 
     assert reported["topics"][0] == "ok"
     assert reported["run topics"] == (

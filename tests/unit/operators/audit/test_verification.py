@@ -261,7 +261,7 @@ def test_a_chain_is_not_the_only_thing_that_must_hold(partition: Partition) -> N
     assert [uncounted.kind, dearer.kind] == ["spent", "spent"]
 
 
-def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+def test_a_request_with_a_dead_letter_may_be_asked_anew_when_its_id_has_expired() -> None:
     partition = Partition()
     partition.ask("r-1", budget={"attempts": 9})
     partition.call(TimedOut(9.0))
@@ -283,7 +283,7 @@ def test_a_buried_request_may_be_asked_anew_when_it_is_forgotten() -> None:
     assert verified(partition.stored) == Verified(attempts=3, accounts=1)
 
 
-def test_an_answered_request_may_be_asked_anew_when_it_is_forgotten() -> None:
+def test_an_answered_request_may_be_asked_anew_when_its_id_has_expired() -> None:
     partition = Partition()
     for _ in range(2):
         partition.ask("r-1", budget={"attempts": 9})

@@ -156,7 +156,7 @@ def test_models_come_from_the_attempts_before_and_after_the_letter() -> None:
         assert only(letters).model == attempt["model"]["model"]
 
 
-def test_models_without_a_letter_are_forgotten() -> None:
+def test_models_of_requests_without_a_dead_letter_are_dropped() -> None:
     letters = DeadLetterIndex()
     attempt = example("attempt", "result")
     for n in range(RECENT_REQUESTS_MAX + 1):

@@ -197,7 +197,7 @@ def test_a_step_that_asked_for_more_calls_than_run_is_taken_over() -> None:
     assert len(request.resumed.steps[0].calls) == len(calls)
 
 
-def test_a_tool_that_was_told_not_to_run_has_had_no_effect() -> None:
+def test_a_tool_whose_call_is_not_run_has_had_no_effect() -> None:
     ran = {}
     for name in (
         "ok",

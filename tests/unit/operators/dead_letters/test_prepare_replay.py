@@ -164,7 +164,7 @@ def test_long_ids_stay_within_the_limit_and_apart() -> None:
         ("/workflow_id", "w-9", "`workflow_id` may not be edited"),
     ],
 )
-def test_an_edit_that_leaves_no_valid_request_is_trouble(path: str, value: Any, text: str) -> None:
+def test_an_edit_that_leaves_no_valid_request_is_rejected(path: str, value: Any, text: str) -> None:
     found = trouble(letter_event(), ReplayOrder("", "", Edits((replacing(path, value),))))
 
     assert found.code in ("edit", "invalid")
@@ -172,7 +172,7 @@ def test_an_edit_that_leaves_no_valid_request_is_trouble(path: str, value: Any, 
     assert text in found.text
 
 
-def test_a_member_that_requests_do_not_have_is_trouble() -> None:
+def test_a_member_that_requests_do_not_have_is_rejected() -> None:
     add = replacing("/budget", {"attempts": 1, "tokns": 5})
 
     assert (
@@ -240,7 +240,9 @@ def test_a_conflicting_record_gets_an_id_of_its_own() -> None:
         (unread("undecodable"), {}, "invalid"),
     ],
 )
-def test_what_cannot_be_mended(letter: DeadLetter, request_: dict[str, Any], code: str) -> None:
+def test_what_is_rejected_also_after_an_edit(
+    letter: DeadLetter, request_: dict[str, Any], code: str
+) -> None:
     found = mended(letter, request_)
 
     assert isinstance(found, Rejection)

@@ -183,7 +183,7 @@ def test_children_that_claim_to_be_their_own_ancestors_stand_by_themselves(lengt
     assert sorted(run.request_id for run in folded(events)) == sorted(names)
 
 
-def test_a_child_of_nobody_stands_by_itself() -> None:
+def test_a_child_without_a_known_parent_is_a_run_of_its_own() -> None:
     orphan = asked("r-2", agent={"name": "a"}, parent=parent("r-1.call.7.7"))
     runs = folded([*a_run(), orphan])
 

@@ -101,7 +101,7 @@ def test_what_is_much_later_is_not_taken_for_a_cause(partition: Partition) -> No
     assert kinds(timeline(WORKFLOW, records))[-1] == "retry_ended"
 
 
-def test_what_others_do_is_not_told(partition: Partition) -> None:
+def test_records_of_other_requests_are_not_shown(partition: Partition) -> None:
     expected = timeline(WORKFLOW, partition.stored)
     other = Replayed(
         dead_letter_id="r-7.dead-letter", request_id="r-8", round=1, by="ops", reason="", at=NOW
@@ -176,7 +176,7 @@ def test_a_letter_that_is_put_aside(partition: Partition) -> None:
     )
 
 
-def test_a_call_in_flight_is_told_until_it_is_settled() -> None:
+def test_a_call_in_flight_is_listed_until_it_is_settled() -> None:
     partition = Partition()
     partition.ask()
     ticket, spend = partition.spend()
@@ -260,7 +260,7 @@ def test_what_may_concern_a_workflow_is_never_thrown_away(
         (None, True),
     ],
 )
-def test_most_of_what_concerns_others_is_told_at_a_glance(
+def test_most_records_of_other_workflows_are_recognized_unparsed(
     value: bytes | None, expected: object
 ) -> None:
     assert may_concern("w-1", Stored(REQUESTS, 0, 0, 0, None, value, ())) is expected

@@ -198,7 +198,7 @@ def test_a_copy_that_comes_back_to_its_first_partition_keeps_its_deadline() -> N
     assert written == [str(HERE), "17", str(int(place.timestamp.timestamp() * 1000))]
 
 
-def test_lanes_say_where_workflows_lived_before() -> None:
+def test_lanes_say_where_workflows_were_before() -> None:
     layout = Layout(OLD, earlier=(12, NEW))
     written = list(lanes.done(layout, NEW, 9, "workers", NOW))
     done = [json.loads(record.value) for record in written if record.value is not None]

@@ -61,7 +61,7 @@ def named(part: str) -> Case:
     return found
 
 
-def test_a_server_that_keeps_all_rules_is_told_so() -> None:
+def test_a_server_that_keeps_all_rules_passes() -> None:
     found = list(rulings(CASES, LAST, good()))
 
     assert {one.verdict for one in found} == {"ok"}

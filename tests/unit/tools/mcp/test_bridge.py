@@ -117,16 +117,16 @@ class Offering:
         match (params.arguments or {}).get("x"):
             case "progress":
                 await context.session.report_progress(1.0, 2.0, "half")
-                return said("done")
+                return text_result("done")
             case "fail":
-                return said("no such thing", is_error=True)
+                return text_result("no such thing", is_error=True)
             case "refuse":
                 raise MCPError(code=-32602, message="not today")
             case "structure":
                 content = types.TextContent(type="text", text="{}")
                 return types.CallToolResult(content=[content], structured_content={"wrong": 1})
             case _:
-                return said("done")
+                return text_result("done")
 
 
 def tool(name: str, schema: dict[str, Any] = OBJECT) -> types.Tool:
@@ -135,7 +135,7 @@ def tool(name: str, schema: dict[str, Any] = OBJECT) -> types.Tool:
     return types.Tool(name=name, input_schema=schema, output_schema=results)
 
 
-def said(text: str, *, is_error: bool = False) -> types.CallToolResult:
+def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     content = types.TextContent(type="text", text=text)
     return types.CallToolResult(content=[content], is_error=is_error)
 

@@ -90,7 +90,7 @@ def test_each_format_says_all_rights_and_no_more(role: Role) -> None:
     assert of_terraform(rendered("terraform", ann, rights)) == list(map(row, rights))
 
 
-def test_odd_names_are_quoted() -> None:
+def test_unusual_names_are_quoted() -> None:
     ann = Grantee("app", "ann")
 
     assert of_kafka(rendered("kafka", ann, [ODD])) == [row(ODD)]

@@ -86,7 +86,7 @@ def test_private_topics_are_written_by_workers_alone() -> None:
     assert {role for role in ROLES if private & may(role, "Write")} == {"worker"}
 
 
-def test_nobody_but_workers_can_fence_a_lane() -> None:
+def test_only_workers_can_fence_a_lane() -> None:
     """A prefix is what could do it: a replay has one id, which is none of a lane."""
     ids = {role: may(role, "Write", "transactional_id") for role in ROLES}
     prefixes = {

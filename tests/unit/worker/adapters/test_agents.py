@@ -26,7 +26,7 @@ def test_a_toolset_is_pinned_to_one_card() -> None:
         pins_of({"a": agent(ONE), "b": agent(OTHER)})
 
 
-def test_names_of_agents_and_profiles_that_there_are_not_are_told(
+def test_names_of_agents_and_profiles_that_there_are_not_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = AgentSettings.model_validate({"instructions": "Help.", "best_of": {"selector": "slw"}})

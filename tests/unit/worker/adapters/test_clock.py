@@ -20,7 +20,7 @@ class Machine:
         self.wall_s += seconds
         self.steady_s += seconds
 
-    def hears(self, broker_s: float, took_s: float = 0.01) -> None:
+    def reports(self, broker_s: float, took_s: float = 0.01) -> None:
         before_s = self.steady_s
         self.goes_on(took_s)
         self.clock.set_broker_time(int(broker_s * 1000), before_s, self.steady_s)
@@ -41,7 +41,7 @@ def test_until_the_broker_tells_its_time_it_is_the_machines() -> None:
 
 def test_from_then_on_it_is_the_brokers_and_no_jump_moves_it() -> None:
     machine = Machine(BROKER_S - DAY_S)
-    machine.hears(BROKER_S)
+    machine.reports(BROKER_S)
 
     assert machine.clock.is_measured
     for jump_s in (0.0, 30 * DAY_S, -60 * DAY_S):
@@ -56,20 +56,20 @@ def test_from_then_on_it_is_the_brokers_and_no_jump_moves_it() -> None:
 
 def test_a_correction_does_not_make_it_go_back_and_the_brokers_own_jump_does() -> None:
     machine = Machine(BROKER_S)
-    machine.hears(BROKER_S, took_s=0.5)
+    machine.reports(BROKER_S, took_s=0.5)
     before = machine.clock.now()
-    machine.hears(BROKER_S + 0.27, took_s=0.001)
+    machine.reports(BROKER_S + 0.27, took_s=0.001)
     assert machine.clock.now() >= before
 
-    machine.hears(BROKER_S - 3_600)
+    machine.reports(BROKER_S - 3_600)
     assert off_s(machine.clock.now(), BROKER_S - 3_600) < 0.1
 
 
-def test_what_was_told_too_vaguely_is_no_measure() -> None:
+def test_a_time_that_is_too_uncertain_is_no_measure() -> None:
     machine = Machine(BROKER_S)
-    machine.hears(BROKER_S + 5, took_s=10.0)
+    machine.reports(BROKER_S + 5, took_s=10.0)
     assert not machine.clock.is_measured
-    machine.hears(BROKER_S + 10.005)
+    machine.reports(BROKER_S + 10.005)
     assert machine.clock.is_measured
 
 

@@ -13,7 +13,7 @@ ERROR_S = 1e-6  # of floating point
 
 
 @given(distance_s=st.floats(-1e9, 1e9), asked=ASKED, drift=st.floats(-DRIFT, DRIFT))
-def test_what_is_known_holds_the_truth_and_is_no_vaguer_than_the_last_answer(
+def test_the_known_interval_holds_the_truth_and_is_no_wider_than_the_last_answer(
     distance_s: float, asked: list[tuple[float, float, float]], drift: float
 ) -> None:
     """`asked`: how long a question and its answer took, and the pause before."""

@@ -112,7 +112,7 @@ def test_the_description_of_a_union_stands_beside_it(dialect: DialectName) -> No
 
 
 @EACH
-def test_what_has_no_place_beside_a_reference_is_told_in_the_prompt(dialect: DialectName) -> None:
+def test_a_description_beside_a_reference_stands_in_the_prompt(dialect: DialectName) -> None:
     schema: Any = Order.model_json_schema()
     made = wire(dialect, schema)
     prompt = build(request(), made, [], 100)
@@ -122,7 +122,7 @@ def test_what_has_no_place_beside_a_reference_is_told_in_the_prompt(dialect: Dia
 
 
 @EACH
-def test_one_text_at_two_places_is_told_of_both(dialect: DialectName) -> None:
+def test_one_text_at_two_places_stands_at_both(dialect: DialectName) -> None:
     ref = {"$ref": "#/$defs/p", "description": "The same."}
     schema: Any = {
         "type": "object",

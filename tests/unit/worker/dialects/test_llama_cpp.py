@@ -109,7 +109,9 @@ def test_what_is_sent(dialect: DialectName, schema: Any, expected: Any) -> None:
     ],
 )
 @BOTH
-def test_each_rule_that_is_not_told_is_noted(dialect: DialectName, rule: Any, note: str) -> None:
+def test_each_rule_that_is_not_enforced_is_noted(
+    dialect: DialectName, rule: Any, note: str
+) -> None:
     (only,) = wire(dialect, closed({"v": rule}, "v")).notes
 
     assert only.startswith(f"`{note}` is not enforced by this provider; checked after (at /")
@@ -129,7 +131,7 @@ NEVER = {"type": "string", "enum": [1]}
     ],
 )
 @BOTH
-def test_what_nothing_satisfies_is_not_told(
+def test_what_nothing_satisfies_is_not_shown(
     dialect: DialectName, schema: Any, expected: Any
 ) -> None:
     assert sent(dialect, {**schema, "$defs": {"never": NEVER}}) == expected
@@ -175,7 +177,7 @@ def test_models_are_shown_no_pattern_where_a_format_says_the_same(dialect: Diale
 
 
 @pytest.mark.parametrize("names", [["a" * (OPEN_NAME_CHARS_MAX + 1)], ['a"b'], ["a\\b"], ["a\nb"]])
-def test_names_that_no_grammar_can_tell_from_others_are_not_told(names: list[str]) -> None:
+def test_names_that_no_grammar_can_tell_from_others_are_not_shown(names: list[str]) -> None:
     is_open = {"type": "object", "properties": dict.fromkeys(names, TEXT)}
 
     assert sent("llama_cpp", is_open) == {"type": "object"}

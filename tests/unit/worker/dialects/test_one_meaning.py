@@ -323,7 +323,7 @@ def test_what_no_reader_would_read_alike_is_refused(dialect: DialectName, text: 
 
 @pytest.mark.parametrize("dialect", ["gemini", *AS_IT_IS])
 @pytest.mark.parametrize("text", ["{}", '{"a": null}', '{"a": "x"}'])
-def test_null_and_left_out_are_told_apart(dialect: DialectName, text: str) -> None:
+def test_null_and_left_out_are_distinguished(dialect: DialectName, text: str) -> None:
     schema = members(a={"type": ["string", "null"]}) | {"required": []}
     _, wire = asked(dialect, schema)
 

@@ -66,7 +66,7 @@ SERVER_ERROR = Unavailable(503, ran=True)
     ],
     ids=["away", "times out", "fails", "hangs"],
 )
-def test_a_provider_that_serves_nobody_is_named_once_and_its_lanes_are_not_stuck(
+def test_a_provider_that_serves_no_call_is_named_once_and_its_lanes_are_not_stuck(
     reply: Reply, call_s: float, named_after_s: float, why: str, kind: str
 ) -> None:
     async def main() -> None:
@@ -118,7 +118,7 @@ def test_all_profiles_of_a_server_are_named_by_the_first_connection_that_it_refu
     run(main())
 
 
-def test_a_provider_that_asks_for_patience_has_it() -> None:
+def test_a_pause_that_a_provider_asks_for_is_kept() -> None:
     async def main() -> None:
         stage = Stage(called(Throttled(100.0)))
         await stage.worker.open()
@@ -226,7 +226,7 @@ def test_what_was_settled_is_progress() -> None:
     run(main())
 
 
-def test_work_that_nobody_does_is_named() -> None:
+def test_work_without_a_worker_is_named() -> None:
     async def main() -> None:
         stage = Stage()
 
@@ -326,7 +326,7 @@ def test_a_broker_that_does_not_answer_is_named_until_it_does() -> None:
     run(main())
 
 
-def test_a_clock_that_is_far_off_is_told_and_stops_nothing() -> None:
+def test_a_clock_that_is_far_off_is_reported_and_stops_nothing() -> None:
     async def main() -> None:
         stage = Stage()
         await stage.worker.open()

@@ -83,7 +83,7 @@ async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
     assert "answerbus_ready 0.0" in (await running.get("/metrics"))[1]
 
 
-async def test_live_asks_twice_before_it_believes_that_nothing_ticks(running: Running) -> None:
+async def test_live_checks_twice_before_it_reports_a_blocked_loop(running: Running) -> None:
     running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1  # who wakes up is asked first
 
     assert await running.get("/live") == (200, '{"live": true}')
@@ -94,7 +94,7 @@ async def test_live_asks_twice_before_it_believes_that_nothing_ticks(running: Ru
     assert await running.get("/live") == (503, '{"live": false}')
 
 
-async def test_a_loop_that_was_kept_is_told(running: Running) -> None:
+async def test_a_blocked_loop_is_reported(running: Running) -> None:
     running.watched.loop_monitor._due_at -= STALL_S + 0.1
     await asyncio.sleep(0.5)
 

@@ -27,7 +27,7 @@ from tests.unit.worker.lane.virtual import VirtualClock
 
 COMMIT_S = 0.005
 HANG_S = 0.1  # between two looks whether the broker answers again
-DEAF_S = 50.0
+IGNORING_S = 50.0
 BATCH_MAX = 500
 
 
@@ -38,7 +38,7 @@ class Fault(Enum):
     ANSWER_LOST = auto()  # it happens, and the producer does not know
     HANGS = auto()  # nothing is heard; the next to fence decides by throwing it away
     HANGS_AND_HAPPENS = auto()  # nothing is heard; it happens when the next fences
-    DEAF = auto()  # it does not happen, and the client does not hear of its cancellation either
+    IGNORED = auto()  # it does not happen, and the client does not hear of its cancellation either
 
 
 class RefusedError(Exception):
@@ -219,8 +219,8 @@ class FakeShard:
             happens = fault is Fault.HANGS_AND_HAPPENS
             self._broker.leave_open(self._partition, transaction, happens=happens)
             await asyncio.get_running_loop().create_future()
-        if fault is Fault.DEAF:
-            await _sleep_deaf()
+        if fault is Fault.IGNORED:
+            await _sleep_ignoring_cancellation()
         try:
             await asyncio.sleep(COMMIT_S)
             await self._answer()
@@ -235,7 +235,7 @@ class FakeShard:
         toolsets = {toolset_of(record.topic) for record in records}
         for toolset in self._broker.unwritable & toolsets:
             self._unavailable.failed(toolset, self._broker.clock.now())
-        if fault in {Fault.REFUSED, Fault.DEAF} or self._broker.unwritable & toolsets:
+        if fault in {Fault.REFUSED, Fault.IGNORED} or self._broker.unwritable & toolsets:
             raise RefusedError
         self._unavailable.written(filter(None, toolsets))
         self._broker.apply(self._partition, transaction)
@@ -259,8 +259,8 @@ class FakeShard:
             raise ConnectionError
 
 
-async def _sleep_deaf() -> None:
-    ends_at = asyncio.get_running_loop().time() + DEAF_S
+async def _sleep_ignoring_cancellation() -> None:
+    ends_at = asyncio.get_running_loop().time() + IGNORING_S
     while (left_s := ends_at - asyncio.get_running_loop().time()) > 0:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(left_s)

@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka.errors import KafkaConnectionError
 
 LONGER_S = 10_000.0  # than any limit
-DEAF_S = 40.0  # from when it is cancelled; the loop of these tests waits for what is left
+IGNORING_S = 40.0  # from when it is cancelled; the loop of these tests waits for what is left
 
 
 async def cancels_itself(*_: Any) -> Any:
@@ -18,16 +18,16 @@ async def cancels_itself(*_: Any) -> Any:
     await future
 
 
-async def deaf(*_: Any) -> Any:
+async def ignores_cancellation(*_: Any) -> Any:
     """As seen of aiokafka: it swallows the cancellation, and waits on."""
     with suppress(asyncio.CancelledError):
         await asyncio.sleep(LONGER_S)
     with suppress(asyncio.CancelledError):
-        await asyncio.sleep(DEAF_S)
+        await asyncio.sleep(IGNORING_S)
 
 
 Misbehaviour = Callable[..., Coroutine[Any, Any, Any]]
-BOTH: tuple[Misbehaviour, ...] = (cancels_itself, deaf)
+BOTH: tuple[Misbehaviour, ...] = (cancels_itself, ignores_cancellation)
 
 
 class Client:

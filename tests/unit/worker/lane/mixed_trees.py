@@ -20,10 +20,10 @@ from tests.unit.worker.lane.delegating import (
     finish,
     wrapped,
 )
+from tests.unit.worker.lane.faulty_histories import bad_reply, end_with_faults
 from tests.unit.worker.lane.proposing import proposed_by
 from tests.unit.worker.lane.run_checks import breaks
 from tests.unit.worker.lane.run_world import RunProvider, RunWorker, run_context
-from tests.unit.worker.lane.troubled_histories import bad_reply, lived_through
 from tests.unit.worker.lane.world import final_account
 
 Json = dict[str, Any]
@@ -114,7 +114,7 @@ async def grown_wild(seed: int) -> MixedStage:
     context = {"instructions": "Do.", "facts": [{"name": "f", "value": 1}]}
     asked: Json = {"agent": {"name": "planner"}, "context": context, "ttl_s": 600}
     asked["budget"] = {"attempts": budget}
-    await lived_through(stage, random, KILLS_APART_S, **asked)
+    await end_with_faults(stage, random, KILLS_APART_S, **asked)
 
     check_tree(stage)
     assert breaks(stage) == [], "the audit of operators finds nothing"

@@ -15,9 +15,9 @@ def noted() -> Iterator[set[Pair]]:
     met: set[Pair] = set()
     hear = StateMachine.handle_event
 
-    def told(self: StateMachine, event: Event) -> tuple[Action, ...]:
+    def recorded(self: StateMachine, event: Event) -> tuple[Action, ...]:
         met.add((self.state, event))
         return hear(self, event)
 
-    with mock.patch.object(StateMachine, "handle_event", told):
+    with mock.patch.object(StateMachine, "handle_event", recorded):
         yield met

@@ -52,11 +52,11 @@ class ProposingProvider(RunProvider):
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         self.prompts.append(prompt)
-        reply = self.said_to(prompt)
+        reply = self.reply_to(prompt)
         self.script = lambda *_: (self.child_s, reply)
         return await super(RunProvider, self).ask(prompt, timeout_s=timeout_s)
 
-    def said_to(self, prompt: Prompt) -> Reply:
+    def reply_to(self, prompt: Prompt) -> Reply:
         _, is_child, call = prompt.request_id.rpartition(".call.")
         if is_child:
             place = call.partition(".")[2]

@@ -4,14 +4,14 @@ from random import Random
 
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
+from tests.unit.worker.lane.faulty_histories import bad_reply, end_with_faults
 from tests.unit.worker.lane.proposing import ProposingProvider, ProposingStage, check_choice
-from tests.unit.worker.lane.troubled_histories import bad_reply, lived_through
 from tests.unit.worker.lane.world import final_account, terminals
 
 KILLS_APART_S = 0.8
 
 
-class MoodyProposers(ProposingProvider):
+class UnreliableProposers(ProposingProvider):
     """Proposals are slow, wrong, throttled or away, as a number says; selectors name what is not.
 
     The last attempt of a selector is right: what is proved is that it has one.
@@ -19,22 +19,24 @@ class MoodyProposers(ProposingProvider):
 
     random: Random
 
-    def said_to(self, prompt: Prompt) -> Reply:
+    def reply_to(self, prompt: Prompt) -> Reply:
         self.child_s = self.random.uniform(0.01, 0.6)
         if ".call." in prompt.request_id and (found := bad_reply(self.random, 8)) is not None:
             return found
-        return super().said_to(prompt)
+        return super().reply_to(prompt)
 
 
 async def chosen(limit: int, number: int, seed: int) -> None:
     """No more is spent than there is; where a proposal is left, one of them is the answer."""
     random = Random(f"{limit}/{number}/{seed}")
     stage = ProposingStage(agent={"parallel_max": random.choice([1, 2, 8])}, n=number)
-    stage.provider = MoodyProposers(choose=random.choice)
+    stage.provider = UnreliableProposers(choose=random.choice)
     stage.provider.random = random
     stage.worker._leave()
     stage.worker = stage.new_worker()
-    kills = await lived_through(stage, random, KILLS_APART_S, budget={"attempts": limit}, ttl_s=600)
+    kills = await end_with_faults(
+        stage, random, KILLS_APART_S, budget={"attempts": limit}, ttl_s=600
+    )
 
     check_choice(stage)
     assert final_account(stage.broker)["spent"]["attempts"] <= limit

@@ -119,7 +119,7 @@ def ends_in(
     """A function that ends the process: nothing after it is done, in any lane."""
     original = getattr(patched, name)
 
-    def deadly(*arguments: Any, **more: Any) -> Any:
+    def ending_its_process(*arguments: Any, **more: Any) -> Any:
         if is_poison(*arguments):
             for lifecycle in rig[0].worker.membership.lifecycles.values():
                 end_at_once(lifecycle)
@@ -128,7 +128,7 @@ def ends_in(
         return original(*arguments, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(patched, name, deadly)
+        patch.setattr(patched, name, ending_its_process)
         yield
 
 

@@ -49,7 +49,7 @@ class Stage:
         for name in names:
             self.queue.put(ticket(name, name))
 
-    def crowd(self, numbers: range) -> None:
+    def fill_with(self, numbers: range) -> None:
         """Small requests of one workflow."""
         for number in numbers:
             small = ticket(f"crowd-{number}", "crowd")
@@ -136,13 +136,13 @@ def test_after_a_rebalance_a_full_lane_is_shut_again() -> None:
     assert stage.regulate() == ["pause"]
 
 
-def test_a_crowd_of_one_workflow_does_not_keep_those_behind_it_from_being_read() -> None:
+def test_many_requests_of_one_workflow_do_not_keep_those_behind_from_being_read() -> None:
     stage = Stage()
     stage.told()
-    stage.crowd(range(24))
+    stage.fill_with(range(24))
     assert stage.regulate() == []
 
-    stage.crowd(range(24, 33))
+    stage.fill_with(range(24, 33))
     assert stage.regulate() == ["pause"]
 
 
@@ -167,7 +167,7 @@ def test_when_all_lanes_together_hold_enough_each_has_its_share() -> None:
     assert lanes[1].regulate() == ["resume"]
 
 
-def test_retries_that_wait_keep_nobody_from_being_read_until_their_own_limit() -> None:
+def test_waiting_retries_keep_no_record_from_being_read_until_their_own_limit() -> None:
     stage = Stage()
     stage.backpressure._limits = Limits(
         max_in_flight=1, held_max=100, lane_requests_max=4, lane_bytes_max=10**6

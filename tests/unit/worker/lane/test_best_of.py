@@ -125,7 +125,7 @@ def test_no_id_but_those_of_the_proposals_is_taken(text: str, at_last: str) -> N
     run(main())
 
 
-def test_a_selector_that_names_no_proposal_is_told_so_and_mends_it() -> None:
+def test_a_selector_that_names_no_proposal_is_shown_the_problem_and_corrects_it() -> None:
     async def main() -> None:
         stage = ProposingStage()
         stage.provider.choose = lambda names: (

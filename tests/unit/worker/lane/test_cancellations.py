@@ -25,7 +25,7 @@ OTHER = workflow_of(0, 1)  # of the same lane
 pytestmark = pytest.mark.wide
 
 
-def test_a_run_that_waits_for_tools_is_cancelled_and_they_are_told() -> None:
+def test_a_run_that_waits_for_tools_is_cancelled_with_its_calls() -> None:
     async def main() -> None:
         stage = await RunStage.opened("r-1", "r-2", tooling=lambda _: [])
         await until(lambda: len(stage.tools.ran) == 2)
@@ -259,7 +259,7 @@ def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
     assert len(runs.cancels) == 1
 
 
-def test_of_too_many_cancels_the_oldest_is_forgotten_but_not_that_of_an_open_request() -> None:
+def test_of_too_many_cancels_the_oldest_is_dropped_but_not_that_of_an_open_request() -> None:
     runs = OpenRuns()
     is_open = {"r-0": ticket("r-0", WORKFLOW)}
     for number in range(CANCELS_MAX + 10):

@@ -79,7 +79,7 @@ def test_the_limit_counts_calls_that_began_before_the_change() -> None:
     run(main())
 
 
-def test_a_provider_that_was_left_alone_is_forgotten_with_its_settings() -> None:
+def test_the_pause_of_a_provider_ends_with_its_settings() -> None:
     """A key that was wrong, say: the first request after the change is called at once."""
 
     async def main() -> None:

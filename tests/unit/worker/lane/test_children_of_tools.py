@@ -198,7 +198,7 @@ def test_the_deadline_ends_children_before_their_run() -> None:
 
 @pytest.mark.parametrize("kills", [1, 2])
 def test_a_killed_worker_loses_no_child(kills: int) -> None:
-    async def story(after_s: float) -> None:
+    async def history(after_s: float) -> None:
         stage = AskingStage(call_s=0.1)
         await stage.begin()
         for _ in range(kills):
@@ -211,7 +211,7 @@ def test_a_killed_worker_loses_no_child(kills: int) -> None:
         assert set(terminals(stage.broker).values()) == {"result"}
 
     for number in range(0, 60, 3 * kills):
-        run(story(0.017 * number))
+        run(history(0.017 * number))
 
 
 def test_a_tree_is_at_most_four_deep() -> None:

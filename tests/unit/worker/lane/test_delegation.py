@@ -64,7 +64,7 @@ def test_children_answer_by_the_schemas_that_a_model_wrote_and_are_joined() -> N
     run(main())
 
 
-def test_a_child_is_told_what_is_wrong_and_mends_it() -> None:
+def test_a_child_is_shown_its_problems_and_corrects_them() -> None:
     async def main() -> None:
         wrong = wrapped({"state": "?"})
         answers = {"r-1.call.1.0": (wrong, wrapped())}
@@ -332,7 +332,7 @@ def test_the_deadline_ends_the_tree_from_below() -> None:
     run(main())
 
 
-def test_an_id_that_somebody_has_is_not_taken_for_a_child() -> None:
+def test_an_id_in_use_is_not_taken_for_a_child() -> None:
     async def main() -> None:
         stage = DelegatingStage()
         await stage.worker.open()
@@ -353,7 +353,7 @@ def test_an_id_that_somebody_has_is_not_taken_for_a_child() -> None:
 
 @pytest.mark.parametrize("kills", [1, 2])
 def test_a_worker_that_is_killed_at_any_moment_loses_no_child_and_no_join(kills: int) -> None:
-    async def story(after_s: float) -> None:
+    async def history(after_s: float) -> None:
         stage = DelegatingStage()
         await stage.worker.open()
         stage.publish("r-1")
@@ -366,12 +366,12 @@ def test_a_worker_that_is_killed_at_any_moment_loses_no_child_and_no_join(kills:
         assert len(stage.children()) == 2
 
     for number in range(0, 40, 2 * kills):
-        run(story(0.011 * number))
+        run(history(0.011 * number))
 
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_commit_that_fails_in_any_way_loses_no_child_and_no_join(fault: Fault) -> None:
-    async def story(place: int) -> None:
+    async def history(place: int) -> None:
         stage = DelegatingStage(FAN_OUT)
         await stage.worker.open()
         stage.broker.faults.extend([None] * place + [fault])
@@ -380,4 +380,4 @@ def test_a_commit_that_fails_in_any_way_loses_no_child_and_no_join(fault: Fault)
         assert set(terminals(stage.broker).values()) == {"result"}
 
     for place in range(0, 14, 2):
-        run(story(place))
+        run(history(place))

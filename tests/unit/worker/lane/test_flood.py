@@ -84,7 +84,9 @@ def test_a_flood_of_each_of_several_workflows_leaves_room_for_the_next() -> None
     run(main())
 
 
-def test_who_waits_for_its_account_is_woken_by_what_settles_and_does_not_poll() -> None:
+def test_a_request_that_waits_for_its_account_is_resumed_by_a_settled_call_and_does_not_poll() -> (
+    None
+):
     """One attempt of the budget in the end: hundreds wait, and nothing runs in the meantime."""
 
     async def main() -> None:

@@ -112,7 +112,7 @@ def test_a_spend_that_is_committed_when_the_partition_is_gone_is_returned() -> N
     run(main())
 
 
-def test_an_orphan_that_is_adopted_again_forgets_nobody() -> None:
+def test_an_orphaned_lane_that_is_assigned_again_loses_no_request() -> None:
     """Its tasks without a call were ended, so that its state cannot simply go on."""
 
     async def main() -> None:
@@ -298,7 +298,7 @@ def test_a_lane_has_one_producer_at_a_time() -> None:
     run(main())
 
 
-def test_revoked_while_it_opens_a_lane_shuts_nobody_out_any_more() -> None:
+def test_a_lane_that_is_revoked_while_it_opens_fences_no_other() -> None:
     async def main() -> None:
         stage = Stage()
         stage.worker.assign(0)
@@ -338,7 +338,7 @@ def test_a_blocked_loop_makes_no_late_call_and_loses_no_attempt(blocked_s: float
 
 @pytest.mark.parametrize("method", ["fence", "read", "commit", "close"])
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_cancellation_that_nobody_asked_for_stops_no_lane(method: str, is_open: bool) -> None:
+def test_an_unrequested_cancellation_stops_no_lane(method: str, is_open: bool) -> None:
     """Futures of a client library are cancelled by it too, and the error runs through its caller.
 
     A lane that took it for its own cancellation stayed in `opening` for good, without a word.
@@ -361,13 +361,13 @@ def test_a_cancellation_that_nobody_asked_for_stops_no_lane(method: str, is_open
     run(main())
 
 
-def test_a_commit_that_hears_of_no_cancellation_keeps_its_lane_no_longer_than_another() -> None:
+def test_a_commit_that_ignores_cancellation_holds_its_lane_no_longer_than_another() -> None:
     """The client waits on after the time-out; a new producer fences what it may still write."""
 
     async def main() -> None:
         stage = Stage()
         await stage.worker.open()
-        stage.broker.faults.append(Fault.DEAF)
+        stage.broker.faults.append(Fault.IGNORED)
         stage.publish("r-1")
         await until(lambda: stage.provider.made_for("r-1") != [], 3 * COMMIT_TIMEOUT_S)
         await stage.end()

@@ -34,7 +34,13 @@ from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.tasks.rounds import rounds
 from tests.unit.worker.adapters.kafka.test_position_check import FakeConsumer, lifecycle
 from tests.unit.worker.builders import TOPIC
-from tests.unit.worker.lane.misbehaving import BOTH, Client, Misbehaviour, cancels_itself, deaf
+from tests.unit.worker.lane.misbehaving import (
+    BOTH,
+    Client,
+    Misbehaviour,
+    cancels_itself,
+    ignores_cancellation,
+)
 from tests.unit.worker.lane.virtual import run
 
 SETTINGS = KafkaSettings()
@@ -46,7 +52,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Moody(FakeConsumer):
+class UnreliableConsumer(FakeConsumer):
     """Misbehaves in the calls that are named, until it is well again."""
 
     def __init__(self, how: Misbehaviour, *broken: str) -> None:
@@ -99,7 +105,7 @@ def test_a_cancellation_from_within_ends_no_rounds_and_one_from_outside_does() -
 @pytest.mark.parametrize("broken", [("end_offsets",), ("end_offsets", "topics"), ("position",)])
 def test_the_question_for_ends_goes_on(how: Misbehaviour, broken: tuple[str, ...]) -> None:
     async def main() -> None:
-        consumer, reading = Moody(how, *broken), ReadMonitor()
+        consumer, reading = UnreliableConsumer(how, *broken), ReadMonitor()
         lifecycles = {0: lifecycle(4), 1: lifecycle(4)}
         probe = Probe(lambda: check_positions(consumer, TOPIC, lifecycles, reading))
         task = asyncio.create_task(probe.run())
@@ -119,11 +125,11 @@ def test_the_question_for_ends_goes_on(how: Misbehaviour, broken: tuple[str, ...
 
 
 @BOTH_WAYS
-def test_ends_are_told_within_their_time(how: Misbehaviour) -> None:
+def test_ends_are_reported_within_their_time(how: Misbehaviour) -> None:
     async def main() -> None:
         began, limit_s = now(), 4.0
         places = [TopicPartition(TOPIC, number) for number in (0, 1)]
-        found = await ends_of(Moody(how, "end_offsets"), places, (), limit_s)
+        found = await ends_of(UnreliableConsumer(how, "end_offsets"), places, (), limit_s)
         assert found.offsets == {}
         assert set(found.failed) == {0, 1}
         assert all(isinstance(it, TimeoutError | ClientCancelled) for it in found.failed.values())
@@ -217,7 +223,7 @@ def test_the_start_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.M
     async def main() -> None:
         broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
         began = now()
-        with pytest.raises(NotJoined if how is deaf else ClientCancelled):
+        with pytest.raises(NotJoined if how is ignores_cancellation else ClientCancelled):
             await broker.start()
         assert now() - began <= SETTINGS.join_limit_s + CLEAN_UP_S
 
@@ -374,7 +380,7 @@ def test_a_replay_says_that_kafka_is_away(how: Misbehaviour) -> None:
     run(main())
 
 
-def test_a_question_that_cancels_itself_is_the_trouble_of_its_probe() -> None:
+def test_a_question_that_cancels_itself_is_an_error_of_its_probe() -> None:
     async def main() -> None:
         probe = Probe(cancels_itself)
         task = asyncio.create_task(probe.run())

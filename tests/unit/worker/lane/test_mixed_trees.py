@@ -15,7 +15,7 @@ pytestmark = pytest.mark.wide
 SOME, LONG = 16, 1_000
 
 
-def lived(seeds: range) -> Counter[str]:
+def counted_histories(seeds: range) -> Counter[str]:
     """How their calls ended, and which agents answered with children of their own."""
     found: Counter[str] = Counter()
 
@@ -31,7 +31,7 @@ def lived(seeds: range) -> Counter[str]:
 
 
 def test_a_tree_of_any_agents_keeps_what_is_promised() -> None:
-    found = lived(range(SOME))
+    found = counted_histories(range(SOME))
 
     assert {"ok", "invalid_args", "not_run", "unknown_tool", "dead_letter"} <= found.keys()
     assert {"planner", "best"} <= found.keys(), "also an agent that chooses, within another's tree"
@@ -39,4 +39,4 @@ def test_a_tree_of_any_agents_keeps_what_is_promised() -> None:
 
 @pytest.mark.long
 def test_a_thousand_trees_of_any_agents_keep_what_is_promised() -> None:
-    lived(range(SOME, SOME + LONG))
+    counted_histories(range(SOME, SOME + LONG))

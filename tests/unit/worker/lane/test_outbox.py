@@ -146,7 +146,7 @@ def test_a_commit_that_hangs_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.001, 0.007, 0.02])
-def test_closing_leaves_nobody_waiting_whatever_the_outbox_is_at(moment_s: float) -> None:
+def test_closing_ends_every_wait_whatever_the_outbox_does(moment_s: float) -> None:
     """Asleep, committing, lingering: those who write while it closes hear of it too."""
 
     async def main() -> None:
@@ -279,13 +279,13 @@ def test_what_is_apart_shares_no_transaction_with_what_was_written_before() -> N
 def test_a_commit_that_swallows_its_cancellation_keeps_no_outbox_open() -> None:
     """The loop of commits ends all the same, and with it the closing that waits for it."""
 
-    class DeafShard(NotingShard):
+    class UncancellableShard(NotingShard):
         async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(1)
 
     async def main() -> None:
-        shard = DeafShard()
+        shard = UncancellableShard()
         outbox = Outbox(shard, lambda _: None)
         outbox.put([record("a")], None)
         await asyncio.sleep(0.1)

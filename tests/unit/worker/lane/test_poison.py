@@ -31,7 +31,7 @@ UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}, "budget": {"attempt
 SLOW_S = 50.0
 
 
-def innocents(rig: Supervised, each: int, **more: Any) -> None:
+def good_requests(rig: Supervised, each: int, **more: Any) -> None:
     for partition in range(rig.partitions):
         for number in range(each):
             rig.publish(f"r-{partition}-{number}", partition, number % 5, **ROOM, **more)
@@ -42,7 +42,7 @@ def innocents(rig: Supervised, each: int, **more: Any) -> None:
 def test_only_the_poison_is_given_up_of_all_that_are_in_flight(each: int, call_s: float) -> None:
     async def main() -> None:
         rig = Supervised(6, call_s)
-        innocents(rig, each, policy={"ordering": "none"})
+        good_requests(rig, each, policy={"ordering": "none"})
         rig.publish("poison", 2, 7, **ROOM)
         await rig.end()
         assert len(rig.crashes) <= CRASHES_MAX
@@ -141,7 +141,7 @@ def test_the_poison_is_found_while_suspects_wait_for_their_profile(
 def test_each_of_several_poisons_is_found(partition: int) -> None:
     async def main() -> None:
         rig = Supervised(2, 10.0)
-        innocents(rig, 6, policy={"ordering": "none"})
+        good_requests(rig, 6, policy={"ordering": "none"})
         rig.publish("poison-a", 0, 7, **ROOM)
         rig.publish("poison-b", partition, 8, **ROOM)
         await rig.end()
@@ -155,7 +155,7 @@ def test_a_poison_that_ends_its_worker_with_its_answer_is_found_too() -> None:
 
     async def main() -> None:
         rig = Supervised(2, 3.0, after_s=50.0)
-        innocents(rig, 8)
+        good_requests(rig, 8)
         rig.publish("poison", 0, 7, **ROOM)
         await rig.end(7_200)
         assert len(rig.crashes) <= CRASHES_MAX
@@ -179,13 +179,13 @@ def test_the_worker_goes_on_with_others_while_a_poison_is_under_suspicion() -> N
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("aimed", [True, False])
-def test_kills_that_no_request_is_to_blame_for_lose_none(seed: int, aimed: bool) -> None:
+def test_kills_that_no_request_caused_lose_none(seed: int, aimed: bool) -> None:
     """Ten, at any time or each just when calls are in flight."""
     chance = random.Random(seed)
 
     async def main() -> None:
         rig = Supervised(chance.choice((1, 3)), chance.choice((5.0, 45.0)))
-        innocents(rig, chance.choice((1, 6)))
+        good_requests(rig, chance.choice((1, 6)))
         for _ in range(KILLS):
             if aimed:
                 await rig.called_again()
@@ -207,7 +207,7 @@ def test_what_ends_the_worker_before_its_call_is_found(others: int) -> None:
     async def main() -> None:
         rig = Supervised(3, 20.0)
         with ends_in(Planner, "plan", lambda _, request: request.request_id == "poison", [rig]):
-            innocents(rig, others)
+            good_requests(rig, others)
             rig.publish("poison", 1, 7, **ROOM)
             await rig.end()
         assert len(rig.crashes) <= CRASHES_MAX
@@ -224,15 +224,15 @@ def test_a_record_that_ends_the_worker_that_reads_it_is_found(others: int) -> No
             return b"poison" in value
 
         with ends_in(builders, "arrival", is_poison, [rig]):
-            innocents(rig, others)
+            good_requests(rig, others)
             rig.broker.publish(b"poison", 1)
-            innocents_of_one = rig.names.copy()
+            good_requests_of_one = rig.names.copy()
             rig.publish("after", 1, 9, **ROOM)
             await rig.all_done()
         kinds = [kind for name, kind in rig.ended().items() if name not in rig.names]
         assert kinds == ["dead_letter"]
         assert rig.causes() == {"None": "crashed_worker"}
-        assert set(rig.ended()) > set(innocents_of_one)
+        assert set(rig.ended()) > set(good_requests_of_one)
         assert len(rig.crashes) <= CRASHES_MAX
         rig._supervising.cancel()
         await rig.worker.drain()
@@ -262,7 +262,7 @@ def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
     run(main())
 
 
-def test_who_comes_after_losses_in_a_row_is_not_blamed_for_them() -> None:
+def test_a_request_after_losses_in_a_row_is_no_suspect() -> None:
     """Calls that take longer than the broker stays: nothing is finished between two losses."""
 
     async def main() -> None:
@@ -285,7 +285,7 @@ def test_who_comes_after_losses_in_a_row_is_not_blamed_for_them() -> None:
     run(main())
 
 
-def test_lanes_that_move_from_worker_to_worker_suspect_nobody() -> None:
+def test_lanes_that_move_from_worker_to_worker_make_no_suspects() -> None:
     """Each left in peace, if with nothing done: its provider is away."""
 
     async def main() -> None:
@@ -351,10 +351,10 @@ def test_a_lane_that_recovers_is_quick_again_while_it_is_busy() -> None:
     run(main())
 
 
-def test_who_lived_through_its_call_is_cleared_and_forgotten() -> None:
+def test_a_suspect_whose_call_ended_is_cleared_and_removed() -> None:
     async def main() -> None:
         rig = Supervised(1, 10.0)
-        innocents(rig, 4)
+        good_requests(rig, 4)
         for _ in range(2):
             await rig.called_again(4)
             rig.crash.set()

@@ -144,8 +144,8 @@ def test_steps_that_were_taken_over_count_as_steps_of_the_agent() -> None:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_lane_that_is_opened_again_forgets_no_step_that_was_taken_over(fault: Fault) -> None:
-    async def story(place: int) -> None:
+def test_a_lane_that_is_opened_again_keeps_the_steps_that_it_took_over(fault: Fault) -> None:
+    async def history(place: int) -> None:
         stage = await died()
         stage.broker.faults.extend([None] * place + [fault])
         name = replay(stage)
@@ -154,11 +154,11 @@ def test_a_lane_that_is_opened_again_forgets_no_step_that_was_taken_over(fault: 
         assert repeated(stage) == []
 
     for place in range(6):
-        run(story(place))
+        run(history(place))
 
 
 def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committed() -> None:
-    async def story(after_s: float) -> None:
+    async def history(after_s: float) -> None:
         stage = await died()
         name = replay(stage)
         for _ in range(3):
@@ -171,4 +171,4 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committe
         assert own_steps(stage, name) == [7, 8, 9]
 
     for number in range(0, 60, 6):
-        run(story(0.013 * number))
+        run(history(0.013 * number))

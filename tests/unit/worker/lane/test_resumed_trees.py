@@ -123,7 +123,7 @@ def test_children_are_given_what_calls_before_the_death_came_to() -> None:
 
 
 def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_committed() -> None:
-    async def story(after_s: float) -> None:
+    async def history(after_s: float) -> None:
         stage = await died()
         asked_before = len(stage.provider.prompts)
         replay(stage)
@@ -136,7 +136,7 @@ def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_commi
         assert all(name.startswith(NEW) for name in asked), "no child of before is asked again"
 
     for number in range(0, 60, 10):
-        run(story(0.017 * number))
+        run(history(0.017 * number))
 
 
 def test_what_the_nodes_of_a_tree_cost_is_what_its_account_was_charged() -> None:

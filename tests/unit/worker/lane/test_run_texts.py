@@ -69,7 +69,7 @@ def test_texts_of_the_last_step_are_joined_and_thoughts_appended_where_an_agent_
     run(main())
 
 
-def test_an_agent_that_remembers_thoughts_is_told_them_and_no_other_event_has_them() -> None:
+def test_an_agent_that_remembers_thoughts_is_shown_them_and_no_other_event_has_them() -> None:
     async def main() -> None:
         steps = (actions(thinks("CANARY"), call()), actions(says("Done.")))
         stage = RunStage(steps, agent={"remember_thoughts": True})

@@ -82,7 +82,7 @@ def test_runs_of_a_workflow_take_turns_and_others_go_on_meanwhile() -> None:
 def test_a_worker_that_is_killed_at_any_moment_repeats_no_finished_step(kills: int) -> None:
     """From the first record to the end; the simulation looks more closely."""
 
-    async def story(after_s: float) -> None:
+    async def history(after_s: float) -> None:
         stage = RunStage()
         await stage.worker.open()
         stage.publish("r-1", "r-2")
@@ -97,12 +97,12 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_no_finished_step(kills: i
         assert len(stage.steps("step")) == 4
 
     for number in range(0, 90, 4 * kills):
-        run(story(0.013 * number))
+        run(history(0.013 * number))
 
 
 @pytest.mark.parametrize("fault", list(Fault))
 def test_a_commit_that_fails_in_any_way_loses_and_doubles_nothing(fault: Fault) -> None:
-    async def story(place: int) -> None:
+    async def history(place: int) -> None:
         stage = RunStage()
         await stage.worker.open()
         stage.broker.faults.extend([None] * place + [fault])
@@ -112,7 +112,7 @@ def test_a_commit_that_fails_in_any_way_loses_and_doubles_nothing(fault: Fault) 
         assert len(stage.steps("step")) == 4
 
     for place in range(0, 18, 3):
-        run(story(place))
+        run(history(place))
 
 
 def test_a_tool_that_is_silent_is_called_again_and_then_timed_out() -> None:
@@ -246,7 +246,7 @@ def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
     run(main())
 
 
-def test_a_denied_call_is_told_to_the_model_and_never_runs() -> None:
+def test_a_denied_call_is_shown_to_the_model_and_never_runs() -> None:
     async def main() -> None:
         stage = RunStage(PAYS)
         await stage.worker.open()
@@ -293,7 +293,7 @@ def test_a_model_that_never_ends_must_finish_in_its_last_step() -> None:
     run(main())
 
 
-def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_told_or_published() -> None:
+def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_shown_or_published() -> None:
     async def main() -> None:
         thinking = (actions(thinks("CANARY")),)
         stage = RunStage((actions(thinks("CANARY"), call()), *thinking))
@@ -360,7 +360,7 @@ def test_a_run_without_a_budget_has_that_of_its_agent() -> None:
     run(main())
 
 
-def test_a_result_that_came_while_no_worker_was_there_is_heard_before_its_time_is_over() -> None:
+def test_a_result_that_came_while_no_worker_was_there_is_applied_before_its_time_is_over() -> None:
     async def main() -> None:
         slow = [(10.0, {"kind": "ok", "value": "done"})]
         stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)

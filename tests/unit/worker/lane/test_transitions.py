@@ -30,7 +30,7 @@ WITHOUT_CALLS = {
 ENDS_BEFORE = {State.RESUMING}  # its commit has a limit of its own
 
 
-class Scene(Stage):
+class TransitionStage(Stage):
     """A lane that is brought into a state, and to which something happens then."""
 
     def __init__(self, *, is_idle: bool = False, call_s: float = CALL_S) -> None:
@@ -148,7 +148,7 @@ class Scene(Stage):
 def test_a_lane_that_comes_to_a_row_ends_well(pair: Pair) -> None:
     async def main() -> None:
         state, event = pair
-        scene = Scene(is_idle=pair in WITHOUT_CALLS)
+        scene = TransitionStage(is_idle=pair in WITHOUT_CALLS)
         with noted() as met:
             await scene.enter(state)
             await scene.happens(event)
@@ -167,7 +167,7 @@ def test_a_lane_that_comes_to_a_row_ends_well(pair: Pair) -> None:
 )
 def test_no_state_lasts_longer_than_it_may(state: State) -> None:
     async def main() -> None:
-        scene = Scene(call_s=NEVER_S)
+        scene = TransitionStage(call_s=NEVER_S)
         limit_s = STAY_S_MAX.get(state, DRAIN_S) + HANDOVER_S
         with noted() as met:
             await scene.enter(state)
@@ -184,9 +184,9 @@ def test_an_opening_that_hangs_for_ever_is_begun_anew() -> None:
         stage.broker.hangs = True
         stage.worker.assign(0)
         await until(lambda: len(stage.worker.shards) == 1)
-        deaf = stage.worker.shards[0]
-        deaf._broker = Broker()  # it will never hear of the other
-        deaf._broker.hangs = True
+        ignores_cancellation = stage.worker.shards[0]
+        ignores_cancellation._broker = Broker()  # it will never hear of the other
+        ignores_cancellation._broker.hangs = True
         stage.broker.hangs = False
         await stage.worker.until(State.OPEN, STAY_S_MAX[State.OPENING] + HANDOVER_S + 1)
         await stage.end()

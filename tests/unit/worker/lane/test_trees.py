@@ -40,13 +40,13 @@ def test_a_thousand_trees_stay_within_their_budgets(limit: int, children: int) -
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_tree_of_sixty_four_outlives_its_workers(seed: int) -> None:
+def test_a_tree_of_sixty_four_ends_although_workers_are_killed(seed: int) -> None:
     run(grown(seed))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
-def test_twenty_trees_of_sixty_four_outlive_their_workers(seed: int) -> None:
+def test_twenty_trees_of_sixty_four_end_although_workers_are_killed(seed: int) -> None:
     run(grown(seed))
 
 

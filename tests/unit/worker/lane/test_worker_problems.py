@@ -83,7 +83,7 @@ def test_a_bug_in_taking_a_record_in_leaves_no_gap() -> None:
     run(main())
 
 
-def test_a_lane_that_stayed_calm_suspects_nobody() -> None:
+def test_a_lane_without_crashes_has_no_suspects() -> None:
     """Restarts in a row while there was nothing to do are no request's fault."""
 
     async def main() -> None:
@@ -104,7 +104,7 @@ def test_a_lane_that_stayed_calm_suspects_nobody() -> None:
     run(main())
 
 
-def test_state_that_nobody_understands_keeps_the_lane_shut_and_says_so() -> None:
+def test_unreadable_state_keeps_the_lane_closed_and_says_so() -> None:
     async def main() -> None:
         stage = Stage()
         stage.broker.log(RETRIES).append(b"r-9", b"{}", (), stage.broker.clock.now())
@@ -255,7 +255,7 @@ def test_deadlines_are_kept_by_those_that_wait_for_whatever_reason() -> None:
     run(main())
 
 
-def test_a_provider_that_cancels_its_own_call_blocks_nobody() -> None:
+def test_a_provider_that_cancels_its_own_call_blocks_no_other() -> None:
     async def main() -> None:
         stage = Stage(
             FakeProvider(lambda _, n: (1.0, asyncio.CancelledError() if n == 1 else answered()))

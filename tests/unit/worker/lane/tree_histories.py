@@ -16,7 +16,7 @@ from tests.unit.worker.lane.delegating import (
     finish,
     wrapped,
 )
-from tests.unit.worker.lane.troubled_histories import bad_reply, lived_through
+from tests.unit.worker.lane.faulty_histories import bad_reply, end_with_faults
 from tests.unit.worker.lane.virtual import EverythingWaitsError, run
 from tests.unit.worker.lane.world import done, events, final_account, terminals, until
 
@@ -25,7 +25,7 @@ KILLS_APART_S = 1.2
 PER_LEVEL = (3, 4, 4)  # 1 + 3 + 12 + 48 requests
 
 
-class MoodyProvider(DelegatingProvider):
+class UnreliableProvider(DelegatingProvider):
     """Children are slow, wrong, throttled or away, as a number says."""
 
     random: Random
@@ -39,8 +39,8 @@ class MoodyProvider(DelegatingProvider):
         return await super().ask(prompt, timeout_s=timeout_s)
 
 
-def moody(stage: DelegatingStage, random: Random) -> None:
-    provider = MoodyProvider(steps=stage.provider.steps, fallback=stage.provider.fallback)
+def unreliable(stage: DelegatingStage, random: Random) -> None:
+    provider = UnreliableProvider(steps=stage.provider.steps, fallback=stage.provider.fallback)
     provider.random = random
     stage.provider = provider
     stage.worker._leave()
@@ -57,8 +57,8 @@ async def squeezed(limit: int, children: int, seed: int, ttl_s: int = 3_000) -> 
     split = random.choice(["pool", "pool", "equal"])
     agent = {"parallel_max": random.choice([1, half, 32]) if half < 32 else 32}
     stage = DelegatingStage(steps, agent=agent, children_max=64, split=split)
-    moody(stage, random)
-    await lived_through(stage, random, KILLS_APART_S, budget={"attempts": limit}, ttl_s=ttl_s)
+    unreliable(stage, random)
+    await end_with_faults(stage, random, KILLS_APART_S, budget={"attempts": limit}, ttl_s=ttl_s)
     check_tree(stage)
 
     spent = final_account(stage.broker)["spent"]["attempts"]
@@ -92,7 +92,7 @@ async def grown(seed: int) -> None:
 
     stage = DelegatingStage((asked(0), actions(says("Joined."))), children_max=64)
     stage.provider.fallback = answer
-    await lived_through(stage, random, KILLS_APART_S)
+    await end_with_faults(stage, random, KILLS_APART_S)
     check_tree(stage)
 
     assert len(stage.children()) == 63

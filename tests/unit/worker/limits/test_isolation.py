@@ -54,7 +54,7 @@ def test_calls_go_on_side_by_side_with_the_trial_of_one_lane() -> None:
     run(main())
 
 
-def test_one_that_bears_nobody_waits_for_the_others_and_they_for_it() -> None:
+def test_an_exclusive_call_waits_for_the_others_and_they_for_it() -> None:
     async def main() -> None:
         calls = Calls()
         first = asyncio.create_task(calls.call(SHARED, 5.0))
@@ -68,7 +68,7 @@ def test_one_that_bears_nobody_waits_for_the_others_and_they_for_it() -> None:
     run(main())
 
 
-def test_the_less_suspect_go_first_and_keep_nobody_else_waiting() -> None:
+def test_the_less_suspect_go_first_and_delay_no_other() -> None:
     async def main() -> None:
         calls = Calls()
         companies = [trial(1), alone(2, 9), trial(3, 3), SHARED, alone(4, 5)]
@@ -78,7 +78,7 @@ def test_the_less_suspect_go_first_and_keep_nobody_else_waiting() -> None:
     run(main())
 
 
-def test_who_gives_up_waiting_keeps_nobody_else_waiting() -> None:
+def test_a_cancelled_waiter_delays_no_other() -> None:
     async def main() -> None:
         calls = Calls()
         first = asyncio.create_task(calls.call(SHARED, 100.0))
@@ -96,7 +96,7 @@ def test_who_gives_up_waiting_keeps_nobody_else_waiting() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_everybody_calls_in_the_end(seed: int) -> None:
+def test_whatever_happens_each_makes_its_call_in_the_end(seed: int) -> None:
     chance = random.Random(seed)
 
     async def main() -> None:

@@ -207,7 +207,7 @@ def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
     run(main())
 
 
-def test_a_sick_profile_says_so_until_it_is_served() -> None:
+def test_an_unhealthy_profile_says_so_until_it_is_served() -> None:
     async def main() -> None:
         limiter = ProfileLimiter(2)
         limiter.report(Rejected("profile", 401, "invalid_api_key"), 0.0, Reservation())
@@ -321,7 +321,7 @@ def test_a_probe_that_is_not_answered_but_served_lets_others_through(reply: Repl
     run(main())
 
 
-def test_answers_of_calls_that_began_before_let_nobody_run_into_the_wall() -> None:
+def test_answers_of_calls_that_began_before_a_refusal_do_not_raise_the_limit() -> None:
     async def main() -> None:
         limiter, calls = ProfileLimiter(100), []
 

@@ -68,7 +68,7 @@ def test_slots_are_kept_busy_while_spends_are_committed(limit: int, call_s: floa
 
 
 @pytest.mark.parametrize(("limit", "call_s"), [(1, 60.0), (10, 30.0), (100, 60.0)])
-def test_nobody_waits_long_with_a_permit_that_ages(limit: int, call_s: float) -> None:
+def test_no_call_waits_long_with_an_aging_permit(limit: int, call_s: float) -> None:
     meter, _ = measured(limit, limit * 20, call_s)
 
     assert max(meter.waited_with_permit_s) < 1.0

@@ -22,7 +22,7 @@ def served(line: "WaiterQueue[str]", waiters: list[Waiter[str]], count: int) -> 
     return order
 
 
-def test_a_crowd_of_one_key_keeps_nobody_waiting() -> None:
+def test_many_waiters_of_one_key_delay_no_other_key() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
         waiters = [line.join("crowd", 0) for _ in range(1_000)]

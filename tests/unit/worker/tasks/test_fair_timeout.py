@@ -73,7 +73,7 @@ async def test_an_answer_that_takes_more_than_one_reading_has_its_turns() -> Non
         assert await reading == b"paid"
 
 
-async def test_without_an_answer_the_grace_ends() -> None:
+async def test_without_an_answer_the_extension_ends() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     loop.call_later(0.01, time.sleep, STALL_S)
@@ -126,7 +126,7 @@ def stand_still(theirs: socket.socket) -> None:
     time.sleep(STALL_S)
 
 
-async def test_tasks_are_waited_for_with_the_same_grace() -> None:
+async def test_tasks_are_waited_for_with_the_same_extension() -> None:
     async with connection() as (reader, theirs):
         reading = asyncio.create_task(in_hops(reader))
         asyncio.get_running_loop().call_later(0.01, stand_still, theirs)
@@ -141,7 +141,7 @@ async def test_tasks_are_waited_for_with_the_same_grace() -> None:
             await endless
 
 
-async def test_a_timer_gives_the_same_grace() -> None:
+async def test_a_timer_gives_the_same_extension() -> None:
     async with connection() as (reader, theirs):
         reading = asyncio.create_task(in_hops(reader))
         asyncio.get_running_loop().call_later(0.01, stand_still, theirs)
@@ -178,7 +178,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_that_was_stopped_reads_what_lies_in_its_socket() -> None:
+def test_a_process_that_was_stopped_reads_what_is_in_its_socket() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(

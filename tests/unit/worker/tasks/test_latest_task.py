@@ -39,7 +39,7 @@ def test_a_step_that_never_ends_keeps_no_lane_shut() -> None:
         began: list[float] = []
         now = asyncio.get_running_loop().time
 
-        async def deaf() -> None:
+        async def ignores_cancellation() -> None:
             while True:
                 try:
                     await asyncio.sleep(1_000_000)
@@ -51,7 +51,7 @@ def test_a_step_that_never_ends_keeps_no_lane_shut() -> None:
             began.append(now())
 
         steps = LatestTask()
-        steps.start(deaf)
+        steps.start(ignores_cancellation)
         stuck = steps.current
         await asyncio.sleep(1)
         steps.start(next_one)
@@ -67,7 +67,7 @@ def test_a_step_that_never_ends_keeps_no_lane_shut() -> None:
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, RuntimeError])
-def test_a_step_that_ends_without_having_been_told_to_is_done_again(
+def test_a_step_that_ends_by_itself_is_done_again(
     error: type[BaseException],
 ) -> None:
     async def play() -> int:

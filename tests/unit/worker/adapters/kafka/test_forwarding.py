@@ -20,7 +20,7 @@ from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, 
 BEYOND = PARTITIONS + 3
 HOME = 3
 REQUESTS_COUNT = 1_500
-RUBBISH = 20
+UNDECODABLE = 20
 FAULTS = [
     *([fault] for fault in Fault),
     [None, Fault.HANGS_AND_HAPPENS, None, Fault.REFUSED, Fault.ANSWER_LOST, Fault.HANGS],
@@ -45,7 +45,7 @@ def published(broker: Broker) -> set[str]:
         names.add(f"r-{number}")
         asked = body(f"r-{number}", workflow_of(number % PARTITIONS))
         broker.publish(json.dumps(asked).encode(), BEYOND)
-        if number % (REQUESTS_COUNT // RUBBISH) == 0:
+        if number % (REQUESTS_COUNT // UNDECODABLE) == 0:
             broker.publish(b"rubbish %d" % number, BEYOND)
     return names
 
@@ -59,9 +59,9 @@ def assert_all_left_once(broker: Broker, names: Iterable[str]) -> None:
     assert copies(broker) == dict.fromkeys(names, 1)
     letters = events(broker, DEAD_LETTERS, partition=HOME)
     assert Counter(letter["dead_letter_id"] for letter in letters).most_common(1)[0][1] == 1
-    assert len(letters) == RUBBISH
+    assert len(letters) == UNDECODABLE
     closed = Counter(event["closes"] for event in events(broker, LEDGER, partition=HOME))
-    assert len(closed) == REQUESTS_COUNT + RUBBISH
+    assert len(closed) == REQUESTS_COUNT + UNDECODABLE
     assert set(closed.values()) == {1}
     assert events(broker, LEDGER, DEAD_LETTERS, partition=BEYOND) == []
 

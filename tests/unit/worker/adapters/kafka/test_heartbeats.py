@@ -9,7 +9,7 @@ from services.worker.adapters.kafka.subscription import heartbeat_ms
 @pytest.mark.parametrize(
     ("session_ms", "heartbeat"), [(1_000, 200), (6_000, 1_000), (45_000, 1_000), (1_800_000, 1_000)]
 )
-def test_a_member_hears_within_a_second_that_another_has_come(
+def test_a_member_learns_within_a_second_that_another_has_joined(
     session_ms: int, heartbeat: int
 ) -> None:
     """Its answer is awaited by all others, which may begin nothing until it has joined again."""

@@ -162,7 +162,7 @@ def test_a_partition_without_a_leader_hides_no_other() -> None:
     run(main())
 
 
-def test_a_worker_whose_only_partition_has_no_leader_is_told_so() -> None:
+def test_a_worker_whose_only_partition_has_no_leader_reports_it() -> None:
     async def main() -> None:
         reading = ReadMonitor()
         consumer = Leaderless({1: 9}, 4, topics=(TOPIC,))
@@ -191,7 +191,7 @@ def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
     run(main())
 
 
-def test_a_topic_that_is_missing_is_told() -> None:
+def test_a_topic_that_is_missing_is_reported() -> None:
     async def main() -> None:
         with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
             await check_positions(FakeConsumer({}, topics=()), TOPIC, {}, ReadMonitor())

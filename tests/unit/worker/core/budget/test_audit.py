@@ -43,7 +43,7 @@ def test_the_hash_covers_every_field() -> None:
     assert attempt_hash(Attempt.model_validate_json(attempt.model_dump_json())) == attempt.hash
 
 
-def test_a_call_that_nobody_can_answer_for_is_charged_whole() -> None:
+def test_a_call_with_an_unknown_end_is_charged_whole() -> None:
     ledger = Ledger()
 
     attempt = write_off(ledger, spent(ledger, tokens=50), after(5), "me")

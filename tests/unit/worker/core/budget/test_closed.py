@@ -113,7 +113,7 @@ def test_what_is_closed_is_known_however_it_was_written_and_read(seed: int) -> N
         assert ids.get("r-200") is None
 
 
-def test_an_id_is_forgotten_when_its_time_is_over_and_the_ledger_forgets_it_too() -> None:
+def test_an_id_expires_in_memory_and_in_the_ledger() -> None:
     lane = Lane()
     for n in range(50):
         lane.close(closed(f"r-{n}", after(n), n))

@@ -97,7 +97,7 @@ def test_reported_usage_takes_the_place_of_the_worst_case() -> None:
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input_tokens=2), Usage(output_tokens=2)])
-def test_what_nobody_reported_stays_at_its_worst_case(usage: Usage) -> None:
+def test_what_was_not_reported_stays_at_its_worst_case(usage: Usage) -> None:
     ledger = Ledger()
 
     ledger.settle(spent(ledger), usage, NOW, counted=True)
@@ -162,7 +162,7 @@ def test_closing_ends_the_count_of_attempts() -> None:
     assert not known.has_body("sha256:" + "1" * 64)
 
 
-def test_ids_are_forgotten_after_a_day() -> None:
+def test_ids_expire_after_a_day() -> None:
     ledger = Ledger()
     close(ledger, "old", NOW, offset=1)
     close(ledger, "young", after(3600), offset=2)
@@ -186,7 +186,7 @@ def test_what_may_be_delivered_again_is_known_however_long_the_lane_was_shut() -
     assert ledger.known("r-1") is None
 
 
-def test_accounts_are_forgotten_when_they_have_rested_for_a_week() -> None:
+def test_accounts_expire_a_week_after_their_last_event() -> None:
     ledger = Ledger()
     ledger.settle(spent(ledger), Usage(), NOW, counted=True)
     ledger.account(request("r-2", "busy"), NOW + ACCOUNT_MEMORY)
@@ -196,7 +196,7 @@ def test_accounts_are_forgotten_when_they_have_rested_for_a_week() -> None:
     assert list(ledger.accounts) == ["busy"]
 
 
-def test_an_account_with_a_call_in_flight_is_never_forgotten() -> None:
+def test_an_account_with_a_call_in_flight_never_expires() -> None:
     ledger = Ledger()
     spent(ledger)
 

@@ -289,7 +289,9 @@ def test_no_validator_recurses_for_ever_in_what_is_taken(
         ({"$schema": "http://127.0.0.1/x"}, HostileSchema),
     ],
 )
-def test_what_leads_out_is_told_from_what_attacks(schema: Any, kind: type) -> None:
+def test_references_out_of_the_document_are_distinguished_from_attacks(
+    schema: Any, kind: type
+) -> None:
     refused = compile_schema(schema)
 
     assert type(refused) is kind

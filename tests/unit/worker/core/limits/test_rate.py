@@ -60,7 +60,9 @@ def test_what_was_not_used_can_be_used_by_others() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.floats(0, 30)), max_size=60))
-def test_a_wait_that_was_told_is_enough(steps: list[tuple[int, float]]) -> None:
+def test_a_request_fits_after_the_wait_that_the_bucket_names(
+    steps: list[tuple[int, float]],
+) -> None:
     bucket, now = TokenBucket(1_000), 0.0
     for cost, pause_s in steps:
         now += bucket.wait_s(cost, now)

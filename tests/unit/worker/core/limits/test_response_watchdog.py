@@ -39,7 +39,7 @@ def test_it_goes_on_between_one_timeout_and_the_next_try() -> None:
     assert silence.lasts_s(21.0, calls=True) == 21.0
 
 
-def test_it_is_forgotten_when_nobody_tries_any_more() -> None:
+def test_it_expires_after_the_last_try() -> None:
     silence = ResponseWatchdog()
     silence.called(0.0, others=False)
     silence.missed(5.0)

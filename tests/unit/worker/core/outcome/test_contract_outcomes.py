@@ -61,7 +61,7 @@ def published(of: Call, answer: object, *, spent: int = 1) -> JsonValue:
 
 
 @pytest.mark.parametrize("answer", [CALL, [CALL], {"actions": [CALL]}])
-def test_an_action_is_published_in_one_form_whichever_way_it_was_told(answer: object) -> None:
+def test_an_action_is_published_in_one_form_whichever_way_it_was_written(answer: object) -> None:
     assert published(case_of(AGENT_ACTION.ref), answer) == {"actions": [CALL]}
 
 
@@ -167,7 +167,9 @@ def test_a_refusing_variant_ends_as_a_refusal_and_counts() -> None:
         (SPECIALIST.ref, {"output": None, "success": False, "notes": [], "failure_reason": "no"}),
     ],
 )
-def test_an_honest_no_of_other_contracts_is_a_result(ref: SchemaRef, answer: JsonValue) -> None:
+def test_a_refusing_answer_of_other_contracts_is_a_result(
+    ref: SchemaRef, answer: JsonValue
+) -> None:
     made = published(case_of(ref), answer)
 
     assert isinstance(made, dict)
@@ -247,7 +249,7 @@ SECRET = "the auditor alone may read this"
         json.dumps(["kind", {"rationale": SECRET}]),
     ],
 )
-def test_no_piece_of_a_rationale_is_told_of_an_answer_that_cannot_be_read(
+def test_no_piece_of_a_rationale_is_shown_of_an_unreadable_answer(
     dialect: DialectName, content: str
 ) -> None:
     """Neither in what the next prompt is made of, nor in what operators and readers see."""
@@ -264,7 +266,7 @@ def test_no_piece_of_a_rationale_is_told_of_an_answer_that_cannot_be_read(
         assert SECRET not in made.model_dump_json()
 
 
-def test_an_answer_without_audit_only_fields_is_told_by_an_excerpt() -> None:
+def test_an_answer_without_audit_only_fields_is_shown_by_an_excerpt() -> None:
     retry = outcome(case_of(SELECTION.ref), "Sure! {}")
 
     assert isinstance(retry, RetryRequest)

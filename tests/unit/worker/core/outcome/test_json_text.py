@@ -129,7 +129,7 @@ def test_the_next_prompt_shows_it_and_says_what_was_wrong_first(dialect: Dialect
         (AGENT_ACTION.ref, call("city=s3cret")),
     ],
 )
-def test_nothing_of_it_is_told_where_some_may_be_for_auditors_alone(
+def test_nothing_of_it_is_shown_where_some_may_be_for_auditors_alone(
     dialect: DialectName, ref: SchemaRef, answer: JsonValue
 ) -> None:
     reported = outcome(case_of(ref, dialect), answer)
@@ -148,7 +148,7 @@ def test_nothing_of_it_is_told_where_some_may_be_for_auditors_alone(
         assert "s3cret" not in made.model_dump_json()
 
 
-def test_who_may_not_see_answers_is_told_what_was_wrong_without_a_word_of_them() -> None:
+def test_a_person_who_may_not_see_answers_is_shown_problems_without_their_content() -> None:
     made = outcome(case_of(AGENT_ACTION.ref, "openai"), call("city=s3cret"))
     problem = the_problem(made)
     assert isinstance(made, RetryRequest)

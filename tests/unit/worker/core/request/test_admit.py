@@ -68,7 +68,7 @@ def closing_place(arrived: Arrival) -> Ledger:
     return ledger
 
 
-def test_a_request_for_this_partition_is_admitted_with_the_fields_nobody_knows() -> None:
+def test_a_request_for_this_partition_is_admitted_with_its_unknown_fields() -> None:
     value = body("r-1", OURS, budgte={"attempts": 9})
 
     assert verdict(arrival(value)) == Admitted(builders.request("r-1", OURS), ("/budgte",))

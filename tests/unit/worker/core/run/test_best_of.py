@@ -74,7 +74,7 @@ def test_nothing_else_is_a_choice(reply: object) -> None:
     assert not isinstance(schema().read(reply), Accepted)  # type: ignore[arg-type]
 
 
-def test_a_long_proposal_is_told_by_its_beginning() -> None:
+def test_a_long_proposal_is_shown_by_its_beginning() -> None:
     request, run = asked(), Run(definition(transcript_bytes_max=2_048))
     facts = choosing(request, run, CANDIDATES).context.facts[-2:]
 

@@ -51,7 +51,7 @@ def test_arguments_have_64_kib_at_most(over: int, kinds: list[str]) -> None:
     assert bool(asked.args) == (over == 0), "what is too large is not written down either"
 
 
-def test_a_step_has_32_calls_at_most_and_the_others_are_told_so() -> None:
+def test_a_step_has_32_calls_at_most_and_the_others_end_as_not_run() -> None:
     many = (call(order_id=str(number)) for number in range(STEP_CALLS_MAX + 2))
     change = taken(Run(definition(parallel_max=STEP_CALLS_MAX)), *many)
 

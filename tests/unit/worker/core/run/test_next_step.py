@@ -47,7 +47,7 @@ def texts(run: Run, *, finish: bool = False) -> list[str]:
     return [f"{message.role} {message.trust}: {message.content}" for message in messages]
 
 
-def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> None:
+def test_each_step_is_shown_as_words_of_the_model_and_each_result_as_data() -> None:
     reported = texts(grown(Run(definition()), 1))
 
     assert reported == [
@@ -60,7 +60,7 @@ def test_each_step_is_told_as_the_models_own_words_and_each_result_as_data() -> 
     ]
 
 
-def test_a_run_with_a_schema_is_told_to_end_with_finish() -> None:
+def test_a_run_with_a_schema_is_asked_to_end_with_finish() -> None:
     typed = asked(answer_schema={"kind": "contract", "name": "selection", "version": 1})
     run = grown(Run(definition()), 1)
     (*_, last) = next_step_request(typed, run, must_finish=False).context.messages
@@ -73,7 +73,7 @@ def test_no_thought_is_in_a_later_prompt_unless_the_agent_remembers_them() -> No
     assert "CANARY" in "".join(texts(grown(Run(definition(remember_thoughts=True)), 3)))
 
 
-def test_what_was_told_stays_and_what_is_new_comes_behind_it() -> None:
+def test_what_was_shown_stays_and_what_is_new_comes_behind_it() -> None:
     run = Run(definition())
     before: list[str] = []
     for _ in range(6):
@@ -90,7 +90,7 @@ def test_the_last_step_says_so() -> None:
     assert "last step" in texts(run, finish=True)[-1]
 
 
-def test_old_results_are_told_by_size_and_digest_and_stay_so() -> None:
+def test_old_results_are_shown_by_size_and_digest_and_stay_so() -> None:
     run = Run(definition(transcript_bytes_max=10_000, steps_max=100))
     gone: set[int] = set()
     for _ in range(20):
@@ -167,7 +167,7 @@ def test_a_request_can_only_leave_tools_out() -> None:
     assert AGENTS.freeze(other, TOOLS) == UnknownAgent()
 
 
-def test_who_is_not_known_is_told() -> None:
+def test_who_is_not_known_is_reported() -> None:
     assert AGENTS.freeze(AgentRef(name="nobody"), TOOLS) == UnknownAgent()
     assert AGENTS.freeze(AgentRef(name="support", version=3), TOOLS) == UnknownAgent()
 

@@ -158,7 +158,7 @@ def test_only_who_could_read_the_call_can_end_it(forged: dict[str, str]) -> None
     assert transitions.result_came(change.run, result(sent(change)[0], **forged), inputs()) is None
 
 
-def test_a_result_that_is_too_large_is_told_by_its_beginning() -> None:
+def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
     change = called()
     large = result(sent(change)[0], "x" * TOOL_RESULT_BYTES_MAX)
 
@@ -167,7 +167,7 @@ def test_a_result_that_is_too_large_is_told_by_its_beginning() -> None:
     ]
 
 
-def test_a_failure_of_a_tool_is_told_with_its_code() -> None:
+def test_a_failure_of_a_tool_is_shown_with_its_code() -> None:
     change = called()
     outcome = {"kind": "error", "code": "not_found", "message": "no"}
     failed = result(sent(change)[0], outcome=outcome)
@@ -306,11 +306,11 @@ def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() ->
 
 # What holds after anything.
 
-HAPPENINGS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=24)
+EVENTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), max_size=24)
 TOOLS = (tool("orders.get"), tool("orders.pay", delivery="at_most_once", approval="always"))
 
 
-class Story:
+class Model:
     """A run to which anything happens, and all that was written of it."""
 
     def __init__(self) -> None:
@@ -349,9 +349,9 @@ class Story:
 
 
 @settings(max_examples=150)
-@given(HAPPENINGS)
+@given(EVENTS)
 def test_whatever_happens_the_promises_of_a_run_hold(happenings: list[tuple[int, int]]) -> None:
-    story = Story()
+    story = Model()
     for what, which in happenings:
         story.happen(what, which)
         assert sum(one.is_called for one in story.run.open) <= 2
@@ -379,7 +379,7 @@ def _assert_chain(chain: list[Step | ToolEnded]) -> None:
         before = event.hash
 
 
-def _assert_recovered(story: Story) -> None:
+def _assert_recovered(story: Model) -> None:
     """What the private records say is the very run."""
     found = RecoveredRuns()
     for event in story.written:

@@ -86,7 +86,7 @@ def resolved(ref: SchemaRef) -> ResolvedSchema:
     return found
 
 
-def told(ref: SchemaRef, answer: JsonValue) -> Checked:
+def rejection_of(ref: SchemaRef, answer: JsonValue) -> Checked:
     """What the dialect `prompted` makes of an answer."""
     asked = resolved(ref)
     return check(json.dumps(answer), asked, prompted.compile_schema(asked))
@@ -109,12 +109,12 @@ def test_an_object_whose_only_member_is_the_name_of_a_variant_is_that_variant(
     loose: JsonValue = {"run": {"command": "ls"}}
     strict: JsonValue = {"op": "run", "command": "ls"}
     for schema, of in ((union, lambda x: x), (at_root(union), lambda x: {"step": x})):
-        found = told(inline(schema), of(loose))
+        found = rejection_of(inline(schema), of(loose))
         assert isinstance(found, Accepted)
         assert found.answer == of(strict)
 
     wrapped: dict[str, JsonValue] = {"success": True, "notes": [], "failure_reason": None}
-    found = told(inline(union, wrapped=True), {**wrapped, "output": loose})
+    found = rejection_of(inline(union, wrapped=True), {**wrapped, "output": loose})
     assert isinstance(found, Accepted)
     assert found.answer == {**wrapped, "output": strict}
 
@@ -138,7 +138,7 @@ def test_an_object_whose_only_member_is_the_name_of_a_variant_is_that_variant(
 def test_what_may_mean_something_else_is_asked_again(
     union: dict[str, Any], answer: JsonValue
 ) -> None:
-    assert isinstance(told(inline(union), answer), failure.Invalid)
+    assert isinstance(rejection_of(inline(union), answer), failure.Invalid)
 
 
 @pytest.mark.parametrize(
@@ -150,17 +150,17 @@ def test_what_may_mean_something_else_is_asked_again(
         {"actions": [{"tool_call": {"kind": "tool_call", **CALL}}]},
     ],
 )
-def test_an_action_may_be_told_by_its_name(answer: JsonValue) -> None:
-    found = told(AGENT_ACTION.ref, answer)
+def test_an_action_may_be_chosen_by_its_name(answer: JsonValue) -> None:
+    found = rejection_of(AGENT_ACTION.ref, answer)
 
     assert isinstance(found, Accepted)
     assert found.answer == {"actions": [{"kind": "tool_call", **CALL}]}
 
 
-def test_a_union_of_a_contract_at_the_root_may_be_told_by_the_name_of_its_variant() -> None:
+def test_a_union_of_a_contract_at_the_root_may_be_chosen_by_the_name_of_its_variant() -> None:
     refusal: dict[str, JsonValue] = {"reason": "out_of_scope", "detail": "x"}
 
-    found = told(PLAN_PROPOSAL.ref, {"refuse": refusal | {"rationale": "r"}})
+    found = rejection_of(PLAN_PROPOSAL.ref, {"refuse": refusal | {"rationale": "r"}})
 
     assert isinstance(found, Accepted)
     assert found.answer == {"kind": "refuse", **refusal}
@@ -195,10 +195,12 @@ def test_where_a_provider_enforces_the_schema_no_other_form_is_read() -> None:
 
 
 @EACH
-def test_of_a_union_without_its_tag_it_is_told_which_tags_there_are(union: dict[str, Any]) -> None:
+def test_a_union_without_its_tag_is_reported_with_the_tags_that_there_are(
+    union: dict[str, Any],
+) -> None:
     bare: JsonValue = {"command": "ls"}
     for schema, answer, place in ((union, bare, ""), (at_root(union), {"step": bare}, "/step")):
-        found = told(inline(schema), answer)
+        found = rejection_of(inline(schema), answer)
         assert isinstance(found, failure.Invalid)
         (problem,) = found.problems
         assert (problem.path, problem.code) == (place, "tag")
@@ -206,8 +208,8 @@ def test_of_a_union_without_its_tag_it_is_told_which_tags_there_are(union: dict[
         assert problem.expected == 'a member `op` that is one of "read", "run"'
 
 
-def test_the_same_is_told_of_a_contract() -> None:
-    found = told(
+def test_the_same_is_reported_for_a_contract() -> None:
+    found = rejection_of(
         AGENT_ACTION.ref, {"actions": [{"kind": "thought", "content": "x"}, {"content": "x"}]}
     )
 
@@ -219,13 +221,13 @@ def test_the_same_is_told_of_a_contract() -> None:
     )
 
 
-def test_other_faults_are_told_beside_it() -> None:
+def test_other_faults_are_reported_beside_it() -> None:
     schema = {
         "type": "object",
         "properties": {"a": BY_CONST, "b": {"type": "integer"}, "c": BY_CONST},
     }
 
-    found = told(inline(schema), {"a": {"path": "x"}, "b": "x", "c": {"op": "jump"}})
+    found = rejection_of(inline(schema), {"a": {"path": "x"}, "b": "x", "c": {"op": "jump"}})
 
     assert isinstance(found, failure.Invalid)
     assert {(p.path, p.found) for p in found.problems} == {

@@ -183,7 +183,7 @@ def test_nothing_is_fetched_and_no_id_is_taken_for_another_schema() -> None:
     assert mine.problems(0)
 
 
-def test_a_schema_that_calls_itself_the_metaschema_harms_nobody() -> None:
+def test_a_schema_with_the_id_of_the_metaschema_harms_no_other() -> None:
     authority({"$id": "https://json-schema.org/draft/2020-12/schema", "type": "null"})
 
     assert problems({"type": "string"}, "honest") == []

@@ -24,7 +24,7 @@ def test_what_was_released_is_not_due() -> None:
     assert list(held.due(after(2))) == []
 
 
-def test_moments_of_released_tickets_are_forgotten() -> None:
+def test_moments_of_released_tickets_are_removed() -> None:
     """A run of many steps holds and releases its ticket for each of them."""
     held, one = HeldTickets(), ticket("a")
     for number in range(10 * RELEASED_MAX):
@@ -34,7 +34,7 @@ def test_moments_of_released_tickets_are_forgotten() -> None:
     assert len(held._heap) <= RELEASED_MAX + 2
 
 
-def test_earlier_moments_of_a_held_ticket_are_forgotten() -> None:
+def test_earlier_moments_of_a_held_ticket_are_removed() -> None:
     """Each sign of life of a tool moves the moment at which its time is over."""
     held, one = HeldTickets(), ticket("a")
     for number in range(10 * RELEASED_MAX):

@@ -160,7 +160,7 @@ def test_a_permit_that_was_not_used_goes_back() -> None:
     assert called(lane, ticket).spend.attempt == 2
 
 
-def test_a_burial_needs_no_call_and_no_account_before() -> None:
+def test_a_dead_letter_needs_no_call_and_no_account_before() -> None:
     lane = lane_state()
     ticket = running(lane)
 

@@ -102,7 +102,7 @@ def test_a_successor_that_runs_already_is_not_started_twice() -> None:
     assert taken(queue) == [third]
 
 
-def test_a_deadline_that_passed_during_a_call_is_not_forgotten() -> None:
+def test_a_deadline_that_passed_during_a_call_still_counts() -> None:
     """The retry runs at once, however many others are ready before it."""
     queue = Queue()
     late = ticket("late", ttl_s=5)
@@ -217,7 +217,7 @@ def test_a_run_that_keeps_its_floor_waits_behind_none_that_has_none() -> None:
     assert ids(taken(queue)) == ["poor-0"]
 
 
-def test_the_largest_workflow_is_known_and_what_is_beyond_a_crowd() -> None:
+def test_the_largest_workflow_is_known_and_its_excess() -> None:
     queue = Queue(workflow_share_max=3)
     for number in range(5):
         queue.put(ticket(f"big-{number}", "big", **UNORDERED))
@@ -354,7 +354,7 @@ def held_twice(queue: Queue) -> Ticket:
     return one
 
 
-def test_a_ticket_that_was_released_early_does_not_wake_by_its_old_moment() -> None:
+def test_a_ticket_that_was_released_early_is_not_due_at_its_old_moment() -> None:
     queue = Queue()
     one = held_twice(queue)
 

@@ -22,7 +22,7 @@ def test_the_first_loss_costs_no_time_and_those_that_follow_ever_more() -> None:
     assert backoff.pause_s(Event.PRODUCER_LOST) == 0.0
 
 
-def test_failures_are_forgotten_once_it_is_open() -> None:
+def test_failures_are_reset_once_it_is_open() -> None:
     backoff = ReopenBackoff()
     assert [backoff.pause_s(Event.OPENING_FAILED) for _ in range(2)] == [0.2, 0.4]
     backoff.opened()

@@ -20,7 +20,9 @@ KILLS = 10
 LANE = LaneRecord(partitions=1, openings_without_progress=1, worker="w", at=NOW)
 
 
-def lived_through(suspects: Suspects, poison: set[str], can_spare: Callable[[str], bool]) -> int:
+def crashes_until_found(
+    suspects: Suspects, poison: set[str], can_spare: Callable[[str], bool]
+) -> int:
     """Crashes until no suspect is left but those that were given up; only poison crashes."""
     crashes = 0
     while left := [i for i in suspects.found if suspects.given_up(i) is None]:
@@ -51,7 +53,7 @@ def test_only_poison_is_given_up_after_a_bounded_number_of_crashes(
     for _ in range(2):
         suspects.blame(None, set(names))
 
-    crashes = 2 + lived_through(suspects, bad, lambda name: int(name[2:]) not in poor)
+    crashes = 2 + crashes_until_found(suspects, bad, lambda name: int(name[2:]) not in poor)
 
     assert set(suspects.found) == bad
     assert all((suspects.given_up(name) or 0) > KILLS for name in bad)
@@ -172,7 +174,7 @@ def _started(waiting: Iterable[str], suspects: Suspects) -> list[str]:
     return running
 
 
-def test_records_without_suspects_are_read_and_closed_ones_are_forgotten() -> None:
+def test_records_without_suspects_are_read_and_closed_ones_are_removed() -> None:
     old = (
         b'{"kind":"lane","v":1,"partitions":12,"openings_without_progress":3,"worker":"w",'
         b'"at":"2026-11-21T10:00:00.000Z"}'

@@ -31,7 +31,7 @@ def bad_reply(random: Random, one_of: int) -> Reply | None:
             return None
 
 
-async def lived_through(stage: RunStage, random: Random, apart_s: float, **more: Any) -> int:
+async def end_with_faults(stage: RunStage, random: Random, apart_s: float, **more: Any) -> int:
     """The run `r-1`, a commit that may fail, and kills at most `apart_s` apart; gives how many."""
     await stage.worker.open()
     if random.random() < FAULT_SHARE:

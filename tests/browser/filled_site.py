@@ -34,7 +34,7 @@ APPROVED = 22  # the step whose refund a person approved
 BEGAN_MS = NOON_MS - 8 * MINUTE_MS
 
 
-def crowd() -> list[Stored]:
+def many_records() -> list[Stored]:
     """All of it, in the order of its time."""
     found = [*_traffic(), *_operated(), *_of_runs([*_long_run(), *_open_runs()])]
     return sorted(found, key=lambda one: one.at_ms)
@@ -45,7 +45,7 @@ def long_run() -> list[Stored]:
     return list(_of_runs(list(_long_run())))
 
 
-def crowd_in(here: Site) -> None:
+def fill_site(here: Site) -> None:
     """What the broker says of it."""
     polled = here.context.poller.results
     polled.lag = {lane: lane % 7 for lane in range(LANES)}

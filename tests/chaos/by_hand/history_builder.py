@@ -19,7 +19,7 @@ WORST_TOKENS = 100  # what a call costs whose usage nobody reported
 
 
 @dataclass
-class Story:
+class HistoryBuilder:
     """Each step takes the moment and the offset that come next; `changes` is what it gets wrong."""
 
     partitions: int = 1

@@ -6,7 +6,7 @@ from typing import Any
 from tests.chaos.audit.canonical import digest
 from tests.chaos.by_hand import made
 from tests.chaos.by_hand.made import Json
-from tests.chaos.by_hand.run_story import RunStory
+from tests.chaos.by_hand.run_history_builder import RunHistoryBuilder
 
 RUN, PLACE = "r", "1.0"
 CHILD = f"{RUN}.call.{PLACE}"
@@ -19,7 +19,7 @@ def _allowed() -> Json:
 
 
 @dataclass
-class TreeStory(RunStory):
+class TreeHistoryBuilder(RunHistoryBuilder):
     """The run `r` asks one child in its first step."""
 
     allowed: Json = field(default_factory=_allowed)

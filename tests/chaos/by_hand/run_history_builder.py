@@ -10,8 +10,8 @@ from typing import Any
 from tests.chaos.audit.canonical import digest
 from tests.chaos.audit.history import Deed, History
 from tests.chaos.by_hand import made
+from tests.chaos.by_hand.history_builder import HistoryBuilder
 from tests.chaos.by_hand.made import Json
-from tests.chaos.by_hand.story import Story
 
 ARGS = {"order_id": "4711"}
 GET, PAY = "orders.get", "orders.pay"
@@ -26,7 +26,7 @@ OK = {"kind": "ok", "value": "done"}
 
 
 @dataclass
-class RunStory(Story):
+class RunHistoryBuilder(HistoryBuilder):
     """Each step takes the moment that comes next; `changes` is what it gets wrong."""
 
     deeds: list[Deed] = field(default_factory=list)
