@@ -45,7 +45,7 @@ def _known(table: type[Wire]) -> BeforeValidator:
 
 
 class AgentSettings(Section):
-    """`[agents.NAME]`: what an agent is told, which tools it has, and how far it may go.
+    """`[agents.NAME]`: its instructions, which tools it has, and how far it may go.
 
     `tools` is all that exists for it. `approvals` are rules for some of them that take the place of
     those on their cards; `pins` fix the digest of the card of a toolset that some of them are of.
@@ -102,7 +102,7 @@ class AgentSettings(Section):
 def unknown_names(agents: Mapping[str, AgentSettings], profiles: Collection[str]) -> Iterator[str]:
     """In a sentence each, the names in `delegate` and `best_of` of agents and profiles to ask.
 
-    Such a one is never asked: a model that chooses it is told so, and a selection ends its run.
+    Such a one is never asked: a model that chooses it is shown that, and a selection ends its run.
     """
     for name, agent in sorted(agents.items()):
         delegate, best_of = agent.delegate or Delegation(), agent.best_of or BestOf()

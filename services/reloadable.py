@@ -15,7 +15,7 @@ _OF_OTHERS = "console"  # the console's own, which no worker reads
 
 
 def digest_of(settings: Settings) -> str:
-    """Of all that is taken while a worker runs: alike on workers whose settings are alike."""
+    """The digest of all settings that may change while a worker runs."""
     live = settings.model_dump(mode="json", include={*LIVE_SECTIONS})
     limits = settings.worker.model_dump(mode="json", include={*LIVE_OF_WORKER})
     return canonical_digest({**live, "worker": limits})

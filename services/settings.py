@@ -214,7 +214,7 @@ def from_environment(path: Path | None) -> Settings:
 
 def secret(variable: str | None) -> str | None:
     """The value of the variable that a setting names, if it is set and not empty."""
-    return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets live there
+    return os.environ.get(variable) or None if variable else None  # noqa: TID251 - secrets are there
 
 
 def otlp_endpoint(settings: TelemetrySettings) -> str | None:

@@ -144,7 +144,7 @@ def _names(kind: str, definitions: Mapping[str, Any], schemas: Schema) -> dict[s
 def _placed(schema: Any, names: Mapping[str, str]) -> Any:
     """A schema in AsyncAPI's words: draft 07, and what it refers to is in the document.
 
-    A tag of a union is told by each variant's constant, and a discriminator is another thing there.
+    Each variant's constant gives the tag of a union, and a discriminator is another thing there.
     """
     match schema:
         case {"$ref": str(reference), **more}:

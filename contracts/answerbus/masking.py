@@ -39,7 +39,7 @@ def is_secret(text: str | None) -> bool:
 class Mask:
     """Replaces secrets by `***`: each run of 8 characters of one, however a text spells it.
 
-    What counts as a spelling is told in readings.py; capitals and small letters are alike.
+    What counts as a spelling is defined in readings.py; capitals and small letters are alike.
     """
 
     def __init__(self, secrets: Iterable[str | None]) -> None:

@@ -99,7 +99,7 @@ class Fact(Wire):
 
 
 class Context(Wire):
-    """What the model is told: instructions (trusted), conversation and facts."""
+    """What the model is shown: instructions (trusted), conversation and facts."""
 
     instructions: Annotated[str, Field(min_length=1)]
     messages: Annotated[tuple[Message, ...], Field(max_length=limits.MESSAGES_MAX)] = ()
@@ -184,7 +184,7 @@ class Request(Wire):
     def account_id(self) -> str:
         """The account that this request is charged to: its workflow's, or the replay's own.
 
-        It is derived, never taken from `replay.account`, which anybody may have written.
+        It is derived, never taken from `replay.account`, which any publisher may have written.
         """
         if self.replay is None:
             return workflow_account(self.workflow_id)

@@ -41,7 +41,7 @@ ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 class ToolResult(Wire):
     """What came of a call, written to the place that the call names, with its token.
 
-    Anybody's tool server writes it: call, workflow, token and outcome must be there.
+    Any tool server may write it: call, workflow, token and outcome must be there.
     """
 
     kind: Literal["tool_result"] = "tool_result"

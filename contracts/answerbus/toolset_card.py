@@ -34,7 +34,7 @@ class ToolCard(Wire):
 class ToolsetCard(Wire):
     """The tools that one service serves. `written_by`: its own code, or a foreign MCP server.
 
-    Anybody's tool server writes it: names and schemas must be there.
+    Any tool server may write it: names and schemas must be there.
     """
 
     kind: Literal["toolset"] = "toolset"

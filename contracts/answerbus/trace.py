@@ -61,7 +61,7 @@ def new_trace(seed: str, name: str) -> Trace:
 
 
 def span_id(trace_id: str, name: str) -> str:
-    """The id of the span of that name; also what was told before a restart keeps its place."""
+    """The id of the span of that name; spans that were sent before a restart keep their place."""
     return hashlib.sha256(f"{trace_id}/{name}".encode()).hexdigest()[:16]
 
 

@@ -32,7 +32,7 @@ def _found() -> Path | None:
 
 
 def _playwrights() -> Path | None:
-    """Where Playwright keeps its own, if it was told to fetch it."""
+    """Where Playwright keeps its own, if it has fetched it."""
     folder = os.getenv("PLAYWRIGHT_BROWSERS_PATH") or Path.home() / ".cache" / "ms-playwright"
     return next(iter(sorted(Path(folder).glob("chromium-*/chrome-linux*/chrome"))), None)
 

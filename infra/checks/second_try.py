@@ -15,7 +15,7 @@ TESTS_TRIED_AGAIN_MAX = 2  # more than that is no accident
 
 
 def second_report(report: Path) -> Path:
-    """Where the second try of a step is told."""
+    """Where the second try of a step is reported."""
     return report.with_name(f"{report.stem}-second-try.xml")
 
 

@@ -81,7 +81,7 @@ def start_broker(
 ) -> Broker:
     """Start a broker on `data` (made if absent) and return it once it answers requests.
 
-    `port` 0 takes a free one; `properties` override the broker's; `say` is told each step;
+    `port` 0 takes a free one; `properties` override the broker's; `say` gets each step;
     `cluster_id` is that of the cluster it belongs to, by default one of its own; `java` is what
     runs a class of Kafka, by default `java_command()`.
     `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need

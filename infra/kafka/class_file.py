@@ -1,6 +1,6 @@
 """Kafka's classes in one file, as Java has them in memory: a broker starts in half the time.
 
-Java writes it when a broker ends that was told so. That takes ten seconds, once, so that it is for
+Java writes it when a broker is ended. That takes ten seconds, once, so that it is for
 those who start many brokers, such as the tests.
 """
 

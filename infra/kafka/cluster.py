@@ -87,12 +87,12 @@ class Cluster:
             broker.kill()
 
     def end(self, number: int) -> None:
-        """End one in good order: it hands what it leads to the others first."""
+        """End one in good order: it moves its leaderships to the others first."""
         if broker := self._brokers.pop(number, None):
             broker.stop()
 
     def stop(self) -> None:
-        """End all, side by side: the last of a quorum can hand nothing over."""
+        """End all, side by side: the last of a quorum has no successor."""
         brokers, self._brokers = list(self._brokers.values()), {}
         with ThreadPoolExecutor(self.size) as stopping:
             list(stopping.map(Broker.stop, brokers))

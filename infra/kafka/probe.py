@@ -8,11 +8,11 @@ from infra.ports import LOOPBACK
 _LIMIT_S = 5.0
 # Metadata v1 (api 3) without topics: size, api, version, correlation id, no client id, 0 topics.
 _METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)
-_HEAD = struct.Struct(">iii")  # of the answer: size, correlation id, number of live brokers
+_HEAD = struct.Struct(">iii")  # of the answer: size, correlation id, number of running brokers
 
 
 def answers(port: int) -> bool:
-    """Whether a broker on this machine answers and counts itself among the live ones."""
+    """Whether a broker on this machine answers and counts itself among the running ones."""
     try:
         with (
             socket.create_connection((LOOPBACK, port), _LIMIT_S) as connection,

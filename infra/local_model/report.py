@@ -15,7 +15,7 @@ from rich.progress import (
 
 
 class Report(Protocol):
-    """Who is told."""
+    """Reports the steps."""
 
     def say(self, line: str) -> None:
         """Take a remark."""

@@ -20,7 +20,7 @@ def write(file: Path, text: str) -> None:
 
 
 def digest(file: Path) -> str:
-    """Of all that users write: the addresses follow what runs, and are left out."""
+    """The digest of what users write; the addresses, which follow what runs, are left out."""
     return hashlib.sha256(_OWN.sub(r"\1", _read(file) or "").encode()).hexdigest()
 
 

@@ -13,7 +13,7 @@ from infra.stack import commands, settings_file
 from infra.stack.kept import Kept, find
 from infra.stack.place import Place
 
-PARTITIONS = 12  # as many as `answerbus topics apply` makes unless it is told otherwise
+PARTITIONS = 12  # as many as `answerbus topics apply` makes unless an option says otherwise
 MODEL_STOP_LIMIT_S = 10.0
 WORKER_STOP_LIMIT_S = 40.0  # it finishes its calls in flight
 TOOLS_STOP_LIMIT_S = 10.0
@@ -43,7 +43,7 @@ class Stack:
         return f"http://{LOOPBACK}:{self.model.port}/v1" if self.model else "(no model)"
 
     def stop(self) -> None:
-        """Stop all of it, workers first, even if one of them makes trouble."""
+        """Stop all of it, workers first, even if stopping one of them fails."""
         with ExitStack() as ending:  # last in, first out
             if self.broker:
                 ending.callback(self.broker.stop)

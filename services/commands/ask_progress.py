@@ -49,7 +49,7 @@ async def waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIt
             yield
         finally:
             progress_task.cancel()
-            with suppress(asyncio.CancelledError, BusUnavailable):  # it only ever told of progress
+            with suppress(asyncio.CancelledError, BusUnavailable):  # it only printed progress
                 await progress_task
 
 

@@ -10,7 +10,7 @@ from services.command_line import stderr
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """To be told how many more are done."""
+    """Called with how many more are done."""
     console = stderr()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)

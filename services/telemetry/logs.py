@@ -84,7 +84,7 @@ class RepeatLimitingHandler(logging.StreamHandler[TextIO]):
         self._closed = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write what is to be told now."""
+        """Write what is due now."""
         record.about = LOG_CONTEXT.get()
         self._write(self._repeats.admit(record, self._clock()))
 
@@ -118,7 +118,7 @@ def _about(record: logging.LogRecord) -> Mapping[str, object]:
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Of those who may quote, what is sure to be their own: the text before anything is put in."""
+    """The message; of libraries that may quote content, the text without its arguments."""
     if record.name.partition(".")[0] not in _VERBOSE:
         return record.getMessage()
     if record.name == "py.warnings":

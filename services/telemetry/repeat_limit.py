@@ -19,7 +19,7 @@ class _Repeated:
 
 
 class RepeatLimit:
-    """Decides which records are told; `repeated` on a record counts those since the last line."""
+    """Decides which records to write; `repeated` on a record counts those since the last line."""
 
     def __init__(self) -> None:
         self._recent: dict[_Key, _Repeated] = {}  # in the order in which the windows began
@@ -43,11 +43,11 @@ class RepeatLimit:
 
     @property
     def keeps_any(self) -> bool:
-        """Whether something was kept back and is not told yet."""
+        """Whether something was kept back and is not written yet."""
         return any(entry.kept_back for entry in self._recent.values())
 
     def rest(self) -> list[logging.LogRecord]:
-        """What was kept back and is not told yet, for the end."""
+        """What was kept back and is not written yet, for the end."""
         found = [_counted(entry) for entry in self._recent.values() if entry.kept_back]
         self._recent.clear()
         return found

@@ -15,7 +15,7 @@ from services.worker.core.request.ticket import Ticket
 
 
 class Observer(Protocol):
-    """Told of what happened; must return at once and must not raise."""
+    """Called after each event; must return at once and must not raise."""
 
     def taken(self, ticket: Ticket) -> None:
         """A request was admitted."""

@@ -233,7 +233,7 @@ class Planner:
         )
 
     async def prepare_agents(self) -> None:
-        """Compile what the agents may do next, in each dialect, before anybody asks them."""
+        """Compile what the agents may do next, in each dialect, before they are asked."""
         for ref in self.agents.refs():
             definition = self.agents.freeze(ref, self.tools)
             if not isinstance(definition, AgentDefinition):

@@ -24,7 +24,7 @@ class MeasuredClock(Clock, Protocol):
 
     @property
     def is_measured(self) -> bool:
-        """Whether the broker has told its time well enough to decide by it."""
+        """Whether the broker's time is known well enough to decide by it."""
         ...
 
     def steady_s(self) -> float:
@@ -38,7 +38,7 @@ class MeasuredClock(Clock, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The provider can serve its profile; `software` is what serves it, where that is told."""
+    """The provider can serve its profile; `software` is what serves it, where that is known."""
 
     software: str | None = None
 

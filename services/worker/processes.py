@@ -84,7 +84,7 @@ class Processes:
                 args=(self._settings, self._file, self._level, part, self._joined),
                 name=f"worker-{number}",
             )
-            # Blocked, the signal waits until the process can hear it, and does not end it.
+            # Blocked, the signal waits until the process has a handler, and does not end it.
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
             process.start()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})

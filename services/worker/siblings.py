@@ -25,7 +25,7 @@ class Siblings:
             self.settled.set()
 
     def has_share(self) -> None:
-        """The process was told which partitions it has, maybe none: it is a member of the group."""
+        """The process was assigned its partitions, maybe none: it is a member of the group."""
         if self._count and not self._has_joined:
             self._has_joined = True
             with self._joined.get_lock():

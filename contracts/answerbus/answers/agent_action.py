@@ -68,7 +68,7 @@ def _from_loose(value: JsonValue) -> JsonValue:
 
 
 def _tagged(action: JsonValue) -> JsonValue:
-    """A tool call is told by its members alone; `content` may be said or thought: no guess."""
+    """A tool call is known by its members alone; `content` may be a text or a thought."""
     if isinstance(action, dict) and action.keys() == {"name", "args"}:
         return {"kind": "tool_call", **action}
     return action

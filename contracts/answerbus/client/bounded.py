@@ -77,7 +77,7 @@ def was_cancelled(error: BaseException) -> bool:
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:
-    """Cancel, and wait a moment; what is deaf to it goes on without us."""
+    """Cancel, and wait a moment; a task that ignores its cancellation goes on without us."""
     task.cancel()
     await asyncio.wait([task], timeout=CLEAN_UP_S)
 

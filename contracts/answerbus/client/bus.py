@@ -141,7 +141,7 @@ class Bus:
 
         Before its first lane was opened, and where the ledger may not be read, the topic with the
         fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few,
-        LanesDisagree if that cannot be told.
+        LanesDisagree if they contradict each other.
         """
         there = await self._counts()
         counts = self._of(there, topics)

@@ -87,7 +87,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def describe_error_for_log(error: BaseException) -> str:
-    """The same where nothing of a request may be told: errors that are not Kafka's may quote it."""
+    """The same where no content may be shown: errors that are not Kafka's may quote it."""
     return (
         describe_error(error) if isinstance(error, KafkaError | OSError) else type(error).__name__
     )

@@ -69,7 +69,7 @@ class OpenRequests:
         return await self._decide(asked, "approved", by, reason)
 
     async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
-        """Refuse a call that awaits approval; the run goes on and is told."""
+        """Refuse a call that awaits approval; the run goes on, and its model is shown it."""
         return await self._decide(asked, "denied", by, reason)
 
     async def effect_of(

@@ -34,7 +34,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A published request has had no outcome so far; told every second."""
+    """A published request has had no outcome so far; reported every second."""
 
     request_id: str
     waited_s: float

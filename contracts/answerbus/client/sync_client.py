@@ -194,7 +194,7 @@ class SyncClient(SyncOpenRequests):
     def _with_progress(
         self, work: Callable[[Tell | None], Coroutine[Any, Any, T]], on_progress: Tell | None
     ) -> T:
-        """The result of the work, whose progress is told in this thread."""
+        """The result of the work, whose progress is reported in this thread."""
         if on_progress is None:
             return self._thread.call(work(None))
         queue: SimpleQueue[Progress | None] = SimpleQueue()

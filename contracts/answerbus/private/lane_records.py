@@ -58,7 +58,7 @@ class Agreement:
     """`layout` is what most lanes say, None where none says anything that can be.
 
     `wrong` says of each other lane what is wrong with its record. `is_tied`: as many say one number
-    as another, so that it cannot be told which is right; then all of them are in `wrong`.
+    as another, so that none is known to be right; then all of them are in `wrong`.
     """
 
     layout: Layout | None

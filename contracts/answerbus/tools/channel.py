@@ -41,7 +41,7 @@ class Answer:
 
 
 class Assignments(Protocol):
-    """Who is told which partitions the server has."""
+    """Gets the partitions of the server at each assignment."""
 
     def assigned(self, committed: Mapping[int, Position]) -> None:
         """These are the server's from now on, from what is committed."""

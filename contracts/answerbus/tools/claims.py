@@ -12,7 +12,7 @@ RecordPlace = tuple[PartitionPositions, int]
 
 
 class Claims:
-    """Which records are done, as the broker is told: see `PartitionPositions`."""
+    """Which records are done, as they are committed: see `PartitionPositions`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

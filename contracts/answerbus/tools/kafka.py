@@ -49,7 +49,7 @@ class KafkaChannel:
         self._results = TOOL_RESULTS.full_name(bus.prefix)
 
     def follow(self, assignments: Assignments) -> None:
-        """Join the group; `assignments` is told what the server has."""
+        """Join the group; `assignments` gets the partitions of the server."""
         listener = _Rebalances(self, assignments)
         self._consumer.subscribe([self._calls.full_name(self._bus.prefix)], listener=listener)
 
@@ -120,7 +120,7 @@ class KafkaChannel:
 async def kafka_channel(
     bus: Bus, toolset: str, session_ms: int = SESSION_MS
 ) -> AsyncIterator[KafkaChannel]:
-    """A channel, connected; it joins its group when it is told to follow. Raises BusUnavailable."""
+    """A channel, connected; it joins its group when it begins to follow. Raises BusUnavailable."""
     consumer = bus.consumer(
         group_id=f"{bus.prefix}.tools.{toolset}",
         auto_offset_reset="earliest",

@@ -75,7 +75,7 @@ class Replies:
 
 
 class ProgressWriter:
-    """Tells the latest progress of one call, one record at a time, and renews its time limit."""
+    """Writes the latest progress of one call, one record at a time, and renews its time limit."""
 
     def __init__(self, replies: Replies, record: ToolCallRecord, limit: TimeLimit) -> None:
         self._replies, self._record, self._limit = replies, record, limit
@@ -85,7 +85,7 @@ class ProgressWriter:
         self._is_closed = False
 
     def tell(self, text: str) -> None:
-        """On the loop. Of what comes while a record is on its way, the last is told."""
+        """On the loop. While a record is on its way, only the latest text is kept."""
         if self._is_closed:
             return
         self._limit.renew()
@@ -94,7 +94,7 @@ class ProgressWriter:
             self._writing = asyncio.create_task(self._tell())
 
     async def close(self) -> None:
-        """Tell no more, and let what is on its way arrive: no progress follows a result."""
+        """Write no more, and let what is on its way arrive: no progress follows a result."""
         self._is_closed = True
         if self._writing is not None:
             await asyncio.wait([self._writing])

@@ -63,7 +63,7 @@ async def run(tool: Tool, args: object, call: ToolCall, limit: TimeLimit) -> Run
 
 
 async def _late(work: "asyncio.Future[Outcome]", tool: Tool, limit: TimeLimit) -> RunEnded:
-    """A task may be deaf to its cancellation, and nothing can end a thread."""
+    """A task may ignore its cancellation, and nothing can end a thread."""
     _end(work)
     if isinstance(work, asyncio.Task):
         await asyncio.wait([work], timeout=CLEAN_UP_S)

@@ -47,7 +47,7 @@ async def serve_on(
     session_ms: int = SESSION_MS,
     on_ready: Callable[[ToolServer], None] | None = None,
 ) -> None:
-    """As `serve`, on a running event loop; `on_ready` is told when the first calls are read."""
+    """As `serve`, on a running event loop; `on_ready` is called when the first calls are read."""
     await create_missing(bus, toolset.name)
     name = f"{socket.gethostname()}-{os.getpid()}"
     offered = Offered(toolset.name, toolset.tools, TOOL_RESULTS.full_name(bus.prefix))

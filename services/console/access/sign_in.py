@@ -34,7 +34,7 @@ class SignIn:
 
     @property
     def challenge(self) -> str:
-        """The digest of the verifier, which the issuer is told first."""
+        """The digest of the verifier, which the issuer gets first."""
         return _base64(hashlib.sha256(self.verifier.encode()).digest())
 
     def _derived(self, name: str) -> str:

@@ -94,17 +94,17 @@ class Minute:
 
     @property
     def calls(self) -> int:
-        """Of all profiles."""
+        """The calls of all profiles."""
         return sum(counts.calls for counts in self.spend.values())
 
     @property
     def tokens(self) -> int:
-        """Of all calls."""
+        """The tokens of all calls."""
         return sum(counts.tokens for counts in self.spend.values())
 
     @property
     def micro_usd(self) -> int:
-        """Of all calls."""
+        """The cost of all calls."""
         return sum(counts.micro_usd for counts in self.spend.values())
 
     def add(self, other: "Minute") -> None:

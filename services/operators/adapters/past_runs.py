@@ -68,7 +68,7 @@ class PastRuns:
 
 @asynccontextmanager
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
-    """Of these dead letters; where none is of a run, nothing is read. Raises BusUnavailable."""
+    """The runs of these dead letters; reads nothing if none is of a run. Raises BusUnavailable."""
     runs = runs_to_read(
         letter.request_id for letter in letters if letter.agent and letter.request_id
     )

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 
 async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verified:
-    """All accounts, or those of a workflow; `progress` is told (records read, of about how many).
+    """All accounts, or those of a workflow; `progress` gets (records read, of about how many).
 
     Holds what is known of the accounts of one partition at a time, and the ids of all replays;
     where a move has left accounts in several (`answerbus topics move`), of all of them, and their

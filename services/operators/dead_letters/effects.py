@@ -23,8 +23,8 @@ def effects_of(
 ) -> tuple[ResumedCall, ...]:
     """Calls of tools that are called at most once; of one without a card nothing better is known.
 
-    What a child did is told by its own steps, among `below`. A child with an agent of which there
-    are none may have called anything: then it is told itself.
+    What a child did is shown by its own steps, among `below`. A child with an agent of which there
+    are none may have called anything: then it is listed itself.
     """
     calls = [call for step in resumed.steps for call in step.calls] if resumed else []
     beside = list(_calls(below))

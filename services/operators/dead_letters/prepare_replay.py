@@ -94,7 +94,7 @@ def prepare_replay(
 ) -> PreparedReplay | Rejection:
     """The dead letter's request, edited, as another request; a run goes on from its `past`.
 
-    What earlier attempts came to is handed on, so that the model is told, unless the order says
+    What earlier attempts came to is handed on, so that the model is shown it, unless the order says
     otherwise or the request would become too large with it.
     """
     request = letter.request

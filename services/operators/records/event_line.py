@@ -46,7 +46,7 @@ STYLES: Mapping[str, str] = MappingProxyType(
     }
 )
 _KIND_WIDTH = max(map(len, STYLES))
-SECONDS_MAX = 120  # a longer wait is told in minutes
+SECONDS_MAX = 120  # a longer wait is shown in minutes
 _BAR_MAX = 12  # attempts that a bar can show
 
 

@@ -104,5 +104,5 @@ def _event(stored: Stored) -> EventSummary | RetryEnded | UndecodableRecord:
         event = EVENT_SUMMARY.decode(_utf_8(stored.value))
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return UNDECODABLE
-    # Anybody may claim to be a result.
+    # Any record may claim to be a result.
     return event if TOPIC_OF_KIND.get(event.kind) is stored.topic else UNDECODABLE

@@ -20,7 +20,7 @@ from services.operators.records.stored import RetryEnded
 from services.operators.runs.spending import spent_by_attempt, spent_since, total
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
 
-NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: anybody may say so
+NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: any may claim it
 
 
 @dataclass(slots=True)

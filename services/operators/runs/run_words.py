@@ -17,7 +17,7 @@ from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
 ARGS_CHARS_MAX = 200
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
-MILLISECONDS_MAX = 1_000  # what takes longer is told in seconds
+MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
 _MICRO = 1_000_000
 _WAITING: Mapping[CallStatus, str] = MappingProxyType(
     {
@@ -32,7 +32,7 @@ _WAITING: Mapping[CallStatus, str] = MappingProxyType(
 def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
     """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`.
 
-    What it cost is told with all below it; then what it took itself, if something is below it.
+    What it cost is shown with all below it; then what it took itself, if something is below it.
     Times are those of `zone`, or of this machine.
     """
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]

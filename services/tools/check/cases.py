@@ -75,7 +75,7 @@ class CaseBuilder:
     def with_sample(
         self, sample: Sample, *, wrong_args: dict[str, JsonValue] | None, needs_approval: bool
     ) -> Sequence[Case]:
-        """Of these the sample alone may run, and its second delivery where its answer is new."""
+        """Cases in which only the sample may run, and its repeat if its answer is new."""
         first = self._sample("sample", sample)
         expired = self._sample("expired", sample, expires_s=EXPIRED_S)
         aborted = self._sample("aborted", sample)

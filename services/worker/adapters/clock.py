@@ -34,7 +34,7 @@ class BrokerClock:
     """The broker's time, counted on by a clock that is never set; see ports.MeasuredClock.
 
     Deadlines and ages count from when the broker appended a record, so that its clock decides. The
-    clock of this machine is used only until the broker has told its time for the first time.
+    clock of this machine is used only until the broker's time is known for the first time.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BrokerClock:
 
     @property
     def age_s(self) -> float:
-        """Since the broker last told its time."""
+        """Since the broker's time was last measured."""
         return self._steady() - self._distance.at_s if self._distance else float("inf")
 
     @property

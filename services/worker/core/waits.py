@@ -45,7 +45,7 @@ class Unread:
 class Silence:
     """Kafka does not say where a partition ends.
 
-    `cause` is None where it says nothing of any partition: that is told once for all of them.
+    `cause` is None where it says nothing of any partition: that is reported once for all of them.
     """
 
     since: float
@@ -90,7 +90,7 @@ class Waits:
         }
 
     def forgive(self) -> None:
-        """There is a new consumer: it is to blame for nothing that was before the next look."""
+        """There is a new consumer: nothing before the next look counts against it."""
         self.unread = {number: replace(it, blamed_since=inf) for number, it in self.unread.items()}
 
     def _waiting(self, partition: int, place: PartitionPosition, now: float) -> Unread:

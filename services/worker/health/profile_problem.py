@@ -8,7 +8,7 @@ from services.worker.plans import Backend
 
 
 def profile_problems(backends: Mapping[str, Backend], bound_s: float) -> dict[str, ProfileProblem]:
-    """Of those that have one; `bound_s` is how long a provider may say nothing."""
+    """The problem of each profile that has one; `bound_s` is how long a provider may be silent."""
     problems = {name: _problem(backend.limiter, bound_s) for name, backend in backends.items()}
     return {name: problem for name, problem in problems.items() if problem}
 

@@ -57,7 +57,7 @@ def judge(inputs: HealthInputs) -> Verdict:
 
 
 def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
-    """What an operator is told."""
+    """What an operator is shown."""
     context, lifecycles = inputs.context, inputs.membership.lifecycles.values()
     waiting = waiting_requests(lifecycle.lane for lifecycle in lifecycles)
     return {

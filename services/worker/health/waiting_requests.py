@@ -17,7 +17,7 @@ class WaitingRequests:
 
 
 def waiting_requests(lanes: Iterable[Lane]) -> dict[str, WaitingRequests]:
-    """By profile: all requests that are in the hands of open lanes."""
+    """By profile: all requests that open lanes hold."""
     found: dict[str, WaitingRequests] = {}
     for lane in lanes:
         if lane.state is not State.OPEN:

@@ -12,7 +12,7 @@ from typing import Any
 
 LATE_S = 0.1  # a timer that is later than this had to wait for a loop that stood still
 GRACE_S = 1.0  # for I/O to have its turn then, over many turns of the loop
-EXTENSIONS_MAX = 10  # a loop that stands still again and again must not make a time-out endless
+EXTENSIONS_MAX = 10  # a loop that is blocked again and again must not make a time-out endless
 
 
 @asynccontextmanager

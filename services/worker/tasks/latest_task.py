@@ -10,7 +10,7 @@ from answerbus.client.bounded import was_cancelled
 Work = Callable[[], Coroutine[None, None, None]]
 
 CLEAN_UP_S = 60.0  # for a step that was cancelled; what it waits for then is bounded by less
-AGAIN_S = 1.0  # until a step that ended without having been told to is done again
+AGAIN_S = 1.0  # until a step that ended by itself is done again
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Cancellation:
         self._cancelled: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def of(self, task: "asyncio.Task[None]") -> None:
-        """Tell the task to end, unless it was told before."""
+        """Cancel the task, unless it was cancelled here before."""
         if task not in self._cancelled:
             self._cancelled.add(task)
             task.cancel()

@@ -13,7 +13,7 @@ Apart = Callable[[Callable[[], Compiled]], Awaitable[Compiled]]
 
 
 async def at_once(job: Callable[[], Compiled]) -> Compiled:
-    """Not apart: where time is virtual."""
+    """Do the work in this thread, for tests with a virtual clock."""
     return job()
 
 

@@ -196,7 +196,7 @@ class BatchReader:
         )
 
     def rest(self, fault: Fault) -> Unreadable:
-        """All offsets that are left, of records that cannot be told apart."""
+        """All offsets that are left, of records that cannot be separated."""
         end, at = max(self.head.end, self._next + 1), self._next
         return stretch(self.place, at, end, fault, self.head.max_timestamp, self.batch)
 

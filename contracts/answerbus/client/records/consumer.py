@@ -86,7 +86,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         return found
 
     async def _is_fetched(self, limit_s: float) -> bool:
-        """Wait until something is; raises what the fetcher was told."""
+        """Wait until something is; raises the fetcher's error."""
         with self._subscription.fetch_context():
             waiter = self._fetcher._create_fetch_waiter()  # noqa: SLF001 - see the class
             done, _ = await asyncio.wait([waiter], timeout=limit_s)
@@ -97,7 +97,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         return not self._closed
 
     def leader_of(self, place: TopicPartition) -> int | None:
-        """The broker that leads a partition, as last heard: -1 if none does, None if unknown."""
+        """The leader of a partition, by the newest metadata: -1 if none does, None if unknown."""
         leader: int | None = self._client.cluster.leader_for_partition(place)
         return leader
 

@@ -22,7 +22,7 @@ class Unreadable:
     `extent` says how far the fault goes, and with it what `value` holds:
     "headers", "offset": no more than these of one record are broken; its own value.
     "record": one record; its bytes as they stand in the batch.
-    "batch": records that cannot be told apart; the bytes of the batch as the broker holds it.
+    "batch": records that cannot be separated; the bytes of the batch as the broker holds it.
     """
 
     topic: str

@@ -20,7 +20,7 @@ _CODE_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012
 
 
 class ToolError(Exception):
-    """Raised by a tool that cannot do what it was asked: the model is told code and message.
+    """Raised by a tool that cannot do what it was asked: the model is shown code and message.
 
     `retryable` says that the same call may succeed later.
     """

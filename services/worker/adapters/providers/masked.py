@@ -68,7 +68,7 @@ def masked(reply: Reply, mask: Mask) -> Reply:
 
 
 def _content(content: str, mask: Mask) -> str:
-    """Of an answer that no result may carry only the size is kept, which is all that is told."""
+    """Of an answer that no result may carry only the size is kept, and shown."""
     size = len(content.encode(errors="surrogatepass"))
     return " " * size if size > ANSWER_BYTES_MAX else mask(content)
 

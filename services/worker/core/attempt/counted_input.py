@@ -9,10 +9,10 @@ from services.worker.core.run.transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class CountedInput:
-    """What the same model was told before, in `tokens` as its provider has counted them.
+    """What the same model was shown before, in `tokens` as its provider has counted them.
 
     `frame` is the digest of its system text and schema (see Prompt); `fresh` are the messages that
-    are told now and were not told then.
+    are shown now and were not shown then.
     """
 
     tokens: int

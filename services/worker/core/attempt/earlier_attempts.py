@@ -21,7 +21,7 @@ _NOT_SHOWN = f"An earlier answer of yours {_REASONS}"
 def turns_of(prior: Sequence[Prior], fence: Fence) -> Iterator[Turn]:
     """The turns after those of the request, oldest first.
 
-    Attempts with the same faults one after the other are told as one, without the answer: small
+    Attempts with the same faults one after the other are shown as one, without the answer: small
     models copy an answer they see (docs/decisions/0015).
     """
     attempts = [entry for entry in prior if _feedback(entry.failure)]

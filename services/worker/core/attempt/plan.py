@@ -65,7 +65,7 @@ class Plan:
 
     `step` is asked in the place of a request that an agent works on (core/run/next_step.py); with
     `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
-    what the step before was told.
+    what the step before was shown.
     """
 
     profile: ProfileFacts
@@ -77,7 +77,7 @@ class Plan:
     counted: CountedInput | None = None
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
-        """What the model will be told after the attempts in `prior`."""
+        """What the model will be shown after the attempts in `prior`."""
         return build(
             self.step or request,
             self.wire,

@@ -31,7 +31,7 @@ _SCHEMA_FOLLOWS = "Your answer must satisfy this JSON Schema:\n"
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """All that a provider is told for one attempt.
+    """All that a provider gets for one attempt.
 
     `counted_max` is the most that it can have in tokens of input, where a beginning of it has been
     counted.

@@ -110,7 +110,7 @@ def retry(
 
 
 def _used(call: Call) -> Usage | None:
-    """What is told to a run: of its own attempts, or to that of which it is a child."""
+    """What goes to a run: its own attempts, or, of a child, to its parent."""
     is_told = call.ticket.run or call.request.parent
     return call.ticket.used.plus(call.usage) if is_told else None
 

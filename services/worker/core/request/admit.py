@@ -95,7 +95,7 @@ def admit(
     pending: Mapping[str, str],
     partitions: int,
 ) -> Admission:
-    """Judge a record. `pending` maps the ids in the lane's hands to the digests of their bodies."""
+    """Judge a record. `pending` maps the ids that the lane holds to the digests of their bodies."""
     handled = ledger.known_place(arrival.place_id)
     if handled and handled.has_body(arrival.digest):
         return Duplicate()  # the digest: a topic that was made anew has other records there

@@ -91,7 +91,7 @@ class ResolvedSchema:
     `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
     forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
     notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
-    such text at once. `shown` is what of an answer may be told again, beside audit-only fields.
+    such text at once. `shown` is what of an answer may be shown again, beside audit-only fields.
     `read_published` reads an answer once more after it was published, where that differs.
     `is_answer` is false where what a model writes is never the answer itself.
     """

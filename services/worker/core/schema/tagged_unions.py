@@ -109,7 +109,7 @@ def _alternatives(
 
 
 def _tags(document: Document, variant: JsonObject, member: str) -> list[str]:
-    """What the member of an object may say; empty if that is not told apart."""
+    """What the member of an object may say; empty if no tag is known."""
     properties = variant.get("properties")
     schema = properties.get(member) if isinstance(properties, dict) else None
     for _ in range(_NAMES_OF_TAGS_MAX):

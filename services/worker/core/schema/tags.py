@@ -62,7 +62,7 @@ def name_tags(
 ) -> tuple[Problem, ...]:
     """The problems, with the tags that there are wherever an object has none.
 
-    What else is wrong there depends on the tag, so that it is not told.
+    What else is wrong there depends on the tag, so that it is not reported.
     """
     kept = tuple(problems)
     try:

@@ -124,7 +124,7 @@ def compile_resolved(
 
 
 def _shown(schema: JsonObject, rules: Rules) -> JsonObject:
-    """The schema for the eyes of a model: the patterns of formats are long, and say nothing new."""
+    """The schema as a model is shown it: the patterns of formats are long, and say nothing new."""
     name = schema.get("format")
     known = rules.format_patterns.get(name) if isinstance(name, str) else None
     return {

@@ -146,7 +146,7 @@ def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
 
 
 def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[Ticket]:
-    """Not those whose outcome is being committed: nothing would end the record of that cancel."""
+    """Without requests whose outcome is being committed: nothing would end that cancel's record."""
     tickets = lane_state.queue.tickets
     if control.scope == "request":
         one = tickets.get(control.request_id or "")

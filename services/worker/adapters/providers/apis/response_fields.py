@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 
-RETRY_AFTER_S_MAX = 86_400.0  # no request lives longer than a day
+RETRY_AFTER_S_MAX = 86_400.0  # no request lasts longer than a day
 TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")

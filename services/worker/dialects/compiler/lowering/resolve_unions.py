@@ -32,7 +32,7 @@ def resolve_unions(shapes: Shapes, notes: Notes, *, verbatim: bool) -> None:
 
 
 def _note_overlaps(shapes: Shapes, notes: Notes) -> None:
-    """A provider is told `anyOf`; that no second alternative may hold is checked after."""
+    """A provider gets `anyOf`; that no second alternative may hold is checked after."""
     comparer = Comparer(shapes)
     for union in unions_in(shapes, shapes.root):
         if union.keyword == "oneOf" and not comparer.is_exclusive(union):

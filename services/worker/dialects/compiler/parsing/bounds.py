@@ -40,7 +40,7 @@ def bounds(kind: str, subschemas: Subschemas, rules: Rules, notes: Notes) -> Jso
 
 
 def _carried(kind: str, keyword: str, rules: Rules) -> bool:
-    """Whether a bound can be told; those of integers are written without the exclusive ones."""
+    """Whether a bound can be written; those of integers are written without the exclusive ones."""
     if kind == "number":
         return keyword in rules.number_bounds
     inclusive = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}

@@ -58,7 +58,7 @@ def _short(schema: JsonObject) -> str:
 
 
 def one_as_text(values: Sequence[JsonValue]) -> Text:
-    """The shape of one of several objects and lists, which are told if that takes few words."""
+    """The shape of one of several objects and lists, described if that takes few words."""
     types = frozenset[str]().union(*map(type_of, values))
     listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     which = f"; it must be one of these: {listed}" if len(listed) <= PACKED_CHARS_MAX else "."
@@ -85,7 +85,7 @@ def unpack(text: str) -> JsonValue | NoJsonText:
 
 
 def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -> JsonObject:
-    """What a provider is told of the member that carries all others.
+    """What a provider is shown of the member that carries all others.
 
     `described` are members with a place in it, each with its schema, if that is short to tell.
     """

@@ -48,7 +48,7 @@ def description(subschemas: Subschemas) -> str:
 
 
 def _text_rules(subschemas: Subschemas, rules: Rules, notes: Notes) -> JsonObject | None:
-    """What is told of a text; None if no text can be right."""
+    """The rules of a text; None if no text can be right."""
     found = _pattern(subschemas, rules, notes)
     found |= _format(subschemas, rules, notes, beside=found)
     limits = {} if found and rules.one_text_rule else rules.text_lengths

@@ -15,7 +15,7 @@ class Notes:
         self._texts: dict[str, None] = {}
 
     def not_enforced(self, keyword: str, path: str) -> None:
-        """A rule of the schema that the provider is not told, or will not obey."""
+        """A rule of the schema that the provider does not get, or does not enforce."""
         self._unenforced.setdefault(keyword, {})[path or "/"] = None
 
     def as_text(self, path: str) -> None:

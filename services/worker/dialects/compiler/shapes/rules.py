@@ -16,7 +16,7 @@ def no_pattern(_pattern: str) -> str | None:
 class Rules:
     """What a provider enforces as JSON Schema means it.
 
-    `format_patterns` are told beside formats that a provider knows not well enough.
+    `format_patterns` are sent beside formats that a provider does not know well enough.
     `pattern` writes a pattern as the provider takes it, None for one that it does not.
     `integer_bounds` and `number_bounds` are keywords; so are `text_lengths` and `list_sizes`, with
     the largest number that each may have. `enum_types` are the types that values to choose from may
@@ -25,7 +25,7 @@ class Rules:
     `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
     name of their own beside the others. Else such travel as JSON text. Who enforces this has room
     for everything, and follows references in circles.
-    `integer_max` is the largest integer that a provider lets be written, told as the other bound
+    `integer_max` is the largest integer that a provider allows, sent as the other bound
     where one alone is misread.
     `open_name_chars_max` bounds the names in one object that may have others beside them, where
     such travel as themselves.

@@ -17,7 +17,7 @@ TYPES = ("array", "boolean", "null", "number", "object", "string")
 class Plain:
     """A value that travels as it is: a scalar, one of a few, or where a provider lets it, anything.
 
-    `schema` is what the provider is told.
+    `schema` is what the provider gets.
     """
 
     schema: JsonObject
