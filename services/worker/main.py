@@ -26,6 +26,7 @@ from services.worker.adapters.agents import advice_on, complete, known_agents, p
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import broker_check
+from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
 from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
 from services.worker.adapters.kafka.coordinator import Coordinator
@@ -144,9 +145,9 @@ async def _serve(
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
-    coordinator = Coordinator(kafka)
-    watched = replace(watched, coordinator=coordinator, clock_ahead_s=lambda: clock.ahead_s)
-    health = _health(replace(watched, settings=monitor.settings_state), live, counts)
+    coordinator, brokers, state = Coordinator(kafka), BrokerMonitor(kafka), monitor.settings_state
+    watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
+    health = _health(replace(watched, clock_ahead_s=lambda: clock.ahead_s), live, counts)
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
@@ -160,10 +161,10 @@ async def _serve(
         await membership.drain(live.current.drain_s)
 
     address = await health.start()
-    asks = coordinator.run(lambda: membership.is_outside)
     profiles = ProfileMonitor(lambda: context.planner.backends).run()
-    settling = context.siblings.settle()
-    watches = (others.run(), watch_clock(kafka, clock), profiles, asks, monitor.run(), settling)
+    looks, settling = brokers.run(watched.kafka_is_in_trouble), context.siblings.settle()
+    own = (profiles, coordinator.run(lambda: membership.is_outside), looks, settling)
+    watches = (others.run(), watch_clock(kafka, clock), monitor.run(), *own)
     watching = [asyncio.create_task(watch) for watch in watches]
     watching += await _reading_for_runs(settings, context, tools, membership)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)

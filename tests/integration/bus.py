@@ -165,7 +165,7 @@ class Bus:
 
     async def publish(self, requests: Iterable[Mapping[str, Any]]) -> None:
         """Publish request bodies, each into the partition of its workflow."""
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap) as producer:
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all") as producer:
             for body in requests:
                 await producer.send(
                     self.topic(REQUESTS),

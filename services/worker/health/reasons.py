@@ -13,6 +13,7 @@ OPENING_S = 2.0  # most lanes open faster
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
     yield _recent_stall(inputs) or _kafka(inputs)
+    yield inputs.brokers.trouble
     yield _rebalances_often(inputs.membership)
     yield not_read(inputs)
     yield clock_problem(inputs.clock_ahead_s())

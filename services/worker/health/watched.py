@@ -78,5 +78,12 @@ class HealthInputs:
         default_factory=partial(ReadMonitor, inf)
     )  # by default there is no reader
     coordinator: HasProblem = NoProblem()
+    brokers: HasProblem = NoProblem()
     clock_ahead_s: Callable[[], float | None] = lambda: None
     settings: SettingsState = field(default_factory=SettingsState)
+
+    def kafka_is_in_trouble(self) -> bool:
+        """Whether something of it was not answered of late."""
+        lifecycles = self.membership.lifecycles.values()
+        are_stuck = any(lifecycle.stuck for lifecycle in lifecycles)
+        return are_stuck or bool(self.probe.trouble or self.coordinator.trouble)

@@ -1,0 +1,80 @@
+"""Which brokers take no connection: where a majority is away, the others only seem slow."""
+
+import asyncio
+from collections.abc import Callable
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import collect_hosts
+
+from answerbus.client.bounded import bounded, close
+from answerbus.client.bus import START_TIMEOUT_S
+from services.kafka import client_options
+from services.settings import KafkaSettings
+from services.worker.tasks.rounds import rounds
+
+LOOK_EVERY_S = 3.0
+CONNECT_LIMIT_S = 3.0
+
+Address = tuple[str, int]
+
+
+class BrokerMonitor:
+    """`trouble` names them; None if all take connections, or while there is no reason to try."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.trouble: str | None = None
+        self._settings = settings
+
+    async def run(self, is_in_trouble: Callable[[], bool]) -> None:
+        """Look for ever, while Kafka is in trouble: a connection costs each broker something."""
+
+        async def look() -> None:
+            if is_in_trouble():
+                await self.look()
+            else:
+                self.trouble = None
+
+        await rounds("the question which brokers take connections", look, LOOK_EVERY_S)
+
+    async def look(self) -> None:
+        """Try each once: those of the settings, and those that the cluster names."""
+        addresses = sorted({*self._set(), *await self._named()})
+        are_there = await asyncio.gather(*map(_takes_connections, addresses))
+        away = [
+            f"{host}:{port}"
+            for (host, port), is_there in zip(addresses, are_there, strict=True)
+            if not is_there
+        ]
+        what = "brokers take" if len(away) > 1 else "broker takes"
+        self.trouble = f"{len(away)} {what} no connection: {', '.join(away)}" if away else None
+
+    def _set(self) -> list[Address]:
+        hosts = collect_hosts(self._settings.bootstrap_servers, randomize=False)
+        return [(host, port) for host, port, _family in hosts]
+
+    async def _named(self) -> list[Address]:
+        """None where nobody answers."""
+        admin = AIOKafkaAdminClient(**client_options(self._settings))
+        try:
+            brokers = await bounded(_brokers(admin), START_TIMEOUT_S)
+        except Exception:  # what is wrong with the answer is told elsewhere
+            return []
+        finally:
+            await close(admin.close())
+        return brokers
+
+
+async def _brokers(admin: AIOKafkaAdminClient) -> list[Address]:
+    await admin.start()
+    cluster = await admin.describe_cluster()
+    return [(broker["host"], broker["port"]) for broker in cluster["brokers"]]
+
+
+async def _takes_connections(address: Address) -> bool:
+    try:
+        async with asyncio.timeout(CONNECT_LIMIT_S):
+            _reader, writer = await asyncio.open_connection(*address)
+    except OSError:  # TimeoutError is one
+        return False
+    writer.close()
+    return True
