@@ -2,6 +2,9 @@
 
 import pytest
 
+from answerbus.registry import Registry
+from services.worker.dialects.schema_cache import SchemaCache
+from tests.simulation.agents import setting
 from tests.simulation.judge import judge
 
 SEEDS = 24
@@ -15,8 +18,13 @@ def test_promises_hold_over_any_history_with_runs(first: int) -> None:
         assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
 
 
-def test_the_same_seed_makes_the_same_history() -> None:
-    assert str(judge(3, runs=True).timeline) == str(judge(3, runs=True).timeline)
+def test_the_same_seed_makes_the_same_history_alone_and_after_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seed in (3, 5):
+        monkeypatch.setattr(setting, "_SCHEMAS", SchemaCache(Registry()))
+        alone = str(judge(seed, runs=True).timeline)
+        assert str(judge(seed, runs=True).timeline) == alone
 
 
 def test_histories_come_to_all_that_runs_do() -> None:

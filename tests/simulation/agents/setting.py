@@ -1,7 +1,7 @@
 """What workers with agents have in histories: a few agents, and the tools of one toolset."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,9 @@ from answerbus.topics import TOOL_RESULTS, tool_calls
 from services.worker.adapters.agents import complete
 from services.worker.context import RunSetup
 from services.worker.core.run.agents import Agent, Agents
-from services.worker.dialects.schema_cache import SchemaCache
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable
+from services.worker.dialects.dispatch import DialectName
+from services.worker.dialects.schema_cache import Compiled, SchemaCache
 from services.worker.plans import Backend, Planner
 from services.worker.tasks.schema_compiler import SchemaCompiler, at_once
 from tests.unit.worker.core.run_builders import tool
@@ -62,10 +64,19 @@ AGENTS = Agents(
 _SCHEMAS = SchemaCache(Registry())
 
 
+class _CompilerWithoutTurns(SchemaCompiler):
+    """What was compiled in an earlier history takes as many turns of the loop as what was not."""
+
+    async def compiled(
+        self, text: str, resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
+    ) -> Compiled:
+        return self._cache.kept(text, resolved, dialect)
+
+
 def planner(backends: Mapping[str, Backend]) -> Planner:
     """Of one worker."""
     found = Planner(backends, Registry(), agents=AGENTS, tools=TOOLS)
-    found._schemas, found._compiler = _SCHEMAS, SchemaCompiler(_SCHEMAS, at_once)
+    found._schemas, found._compiler = _SCHEMAS, _CompilerWithoutTurns(_SCHEMAS, at_once)
     return found
 
 
