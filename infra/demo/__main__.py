@@ -23,7 +23,7 @@ from infra.demo.cases import cases
 from infra.demo.recorder import Recorder
 from infra.demo.screen import Screen, screen_for
 from infra.demo.traffic import Traffic
-from infra.demo.verdict import broken_promises
+from infra.demo.verdict import ANSWERS_LIMIT_S, broken_promises, late_text
 from infra.local_model.report import TerminalReport
 from infra.server_process import last_lines
 from infra.setup_error import SetupError
@@ -32,7 +32,6 @@ from infra.stack.stack import PARTITIONS
 from services.command_line import PlainConsole
 
 FOLDER = Path(".run/demo")
-ANSWERS_LIMIT_S = 300.0
 TAKEN_LIMIT_S = 30.0
 REVALIDATION_LIMIT_S = 60.0
 OUTPUT_TOKENS = 192
@@ -141,7 +140,7 @@ async def _run(traffic: Traffic, screen: Screen) -> tuple[list[Row], list[str]]:
             await traffic.until_taken()
     except TimeoutError:
         late = [row.case.name for row in rows if not row.is_done]
-        return rows, [f"no outcome in time: {', '.join(late) or 'offsets are not committed'}"]
+        return rows, [late_text(late)]
     everything = await traffic.everything()
     rows = reduce(fold, everything, published)
     screen.show(rows)

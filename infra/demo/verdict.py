@@ -7,6 +7,18 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from infra.demo.board import Row, belongs
 from services.operators.records.decoded import DecodedRecord
 
+ANSWERS_LIMIT_S = 300.0
+
+
+def late_text(late: Sequence[str]) -> str:
+    """Why the demo ended before all was done; `late` are the requests without an outcome."""
+    if not late:
+        return "the workers' offsets are not committed in time"
+    return (
+        f"no outcome within {ANSWERS_LIMIT_S:.0f} s: {', '.join(late)}. "
+        "Is this machine busy? The model shares its cores."
+    )
+
 
 def broken_promises(rows: Sequence[Row], everything: Iterable[DecodedRecord]) -> list[str]:
     """What is wrong with all that is in the topics of terminal events; empty if nothing is."""
@@ -17,8 +29,8 @@ def broken_promises(rows: Sequence[Row], everything: Iterable[DecodedRecord]) ->
         for row, count in counted
         if count != _due(row)
     ]
-    strangers = [seen for seen in terminals if not any(belongs(seen, row) for row in rows)]
-    return [*wrong, *(f"the {seen.kind} of {seen.subject} answers nothing" for seen in strangers)]
+    unknown = [seen for seen in terminals if not any(belongs(seen, row) for row in rows)]
+    return [*wrong, *(f"the {seen.kind} of {seen.subject} answers nothing" for seen in unknown)]
 
 
 def _due(row: Row) -> int:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from answerbus.budget import AccountState, Budget, Spent, Usage
 from answerbus.dead_letter import DeadLetter, HostileSchema
@@ -16,7 +18,8 @@ from answerbus.step import Step
 from answerbus.topics import TOPIC_OF_KIND
 from infra.demo.board import Row, fold, outcome_text, retry_text, seconds
 from infra.demo.cases import Case, cases
-from infra.demo.verdict import broken_promises
+from infra.demo.closing import summary
+from infra.demo.verdict import broken_promises, late_text
 from services.operators.records.decoded import DecodedRecord
 from tests.unit.operators.runs.events import event as example
 
@@ -129,10 +132,28 @@ def test_what_a_model_writes_cannot_command_the_terminal() -> None:
             ["the result of r-9 answers nothing"],
         ),
     ],
-    ids=["kept", "lost", "twice", "duplicate answered", "answer to nobody"],
+    ids=["kept", "lost", "twice", "duplicate answered", "answer to no request"],
 )
 def test_the_verdict_counts_terminal_events(events: Sequence[Event], wrong: list[str]) -> None:
     assert broken_promises(ROWS, map(seen, events)) == wrong
+
+
+def test_what_is_late_is_named_with_the_limit_and_a_likely_cause() -> None:
+    assert late_text(["first", "second"]) == (
+        "no outcome within 300 s: first, second. Is this machine busy? The model shares its cores."
+    )
+    assert late_text([]) == "the workers' offsets are not committed in time"
+
+
+def test_the_summary_counts_each_kind_of_outcome() -> None:
+    output = StringIO()
+    console = Console(file=output, width=200)
+    summary(console, board(result(), letter(0, 0)), [], 1.5)
+    counted = output.getvalue()
+
+    assert "3 records, 1 of them a duplicate: 1 result, 1 dead letter; " in counted
+    summary(console, board(result(), result()), [], 1.5)
+    assert "a duplicate: 2 results; " in output.getvalue()
 
 
 def test_the_demo_publishes_what_it_is_meant_to_show() -> None:

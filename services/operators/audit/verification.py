@@ -60,8 +60,7 @@ class Verification:
         self._claims = ClaimedSpending(workflow_id)
         self._chains: dict[str, AttemptChain] = {}
         self._balances: dict[str, Balance] | None = None
-        # Accounts of which the attempt that the ledger names as the last is not read yet.
-        self._unmatched: set[str] = set()
+        self._unread: set[str] = set()  # accounts whose head, as the ledger had it, is not read yet
         self._begins_at_ms: int | None = None
         self._verified = Verified()
         self._steps = StepVerification(STEPS in cut, workflow_id)
@@ -88,7 +87,7 @@ class Verification:
     def is_settled(self) -> bool:
         """Whether everything that was claimed has been met; if not, more may be about to come."""
         self._known_balances()
-        is_met = not self._unmatched and not any(self._unanswered())
+        is_met = not self._unread and not any(self._unanswered())
         return is_met and self._steps.is_settled()
 
     def end(self) -> Verified:
@@ -100,7 +99,7 @@ class Verification:
         self._verified.passed_by = self._claims.passed_by
         if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
             self._verified.replays.ignore(DEAD_LETTERS)
-        for account_id in sorted(self._unmatched):
+        for account_id in sorted(self._unread):
             self._head_is_missing(account_id, balances[account_id])
         for request_id, ended in self._unanswered():
             event_id = f"{request_id}.attempt.{ended.attempt}"
@@ -122,7 +121,7 @@ class Verification:
     def _known_balances(self) -> dict[str, Balance]:
         if self._balances is None:
             self._balances = self._claims.balances()
-            self._unmatched = {name for name, it in self._balances.items() if it.head is not None}
+            self._unread = {name for name, it in self._balances.items() if it.head is not None}
             for name, balance in self._balances.items():
                 used = balance.spent.attempts + len(balance.in_flight)
                 if used > balance.attempts_max:
@@ -145,10 +144,10 @@ class Verification:
             asked_anew=self._claims.has_letter(attempt.request_id),
         )
         fault = fault or self._ended_otherwise(attempt, chain)
-        if balance and attempt.account_id in self._unmatched:
+        if balance and attempt.account_id in self._unread:
             fault = fault or _balance_fault(attempt, chain, balance)
             if balance.head == attempt.hash:
-                self._unmatched.discard(attempt.account_id)
+                self._unread.discard(attempt.account_id)
         if fault:
             self._fault(attempt.account_id, fault[0], attempt.event_id, stored.place, fault[1])
 
@@ -157,8 +156,7 @@ class Verification:
             return None
         ended = self._claims.answered(attempt.request_id, attempt.outcome, attempt.attempt)
         if ended is None:
-            # Otherwise the attempt may have come after the terminals were read.
-            is_past = attempt.account_id in self._unmatched
+            is_past = attempt.account_id in self._unread  # or it came after the terminals were read
             was_kept = TOPIC_OF_KIND[attempt.outcome] not in self._cut
             text = f"the {attempt.outcome} of {attempt.request_id}"
             return ("no_terminal", text) if is_past and was_kept else None
@@ -203,7 +201,7 @@ class Verification:
             self._note(AuditFinding(kind, account_id, event_id, place, expected))
         if account_id and chain:
             chain.is_broken = True
-            self._unmatched.discard(account_id)
+            self._unread.discard(account_id)
 
     def _note(self, found: AuditFinding) -> None:
         self._verified.breaks.append(found)
