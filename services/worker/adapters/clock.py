@@ -1,15 +1,14 @@
 """The only clock of the worker: an estimate of the broker's time."""
 
+import math
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from services.worker.core.broker_time import ClockOffset, measured, narrowed
 
 PRECISE_S = 1.0  # a slower answer than this tells the time too vaguely to decide by it
 HELD_S_MAX = 1.0  # a correction backwards is waited out; what is more is a clock that was set
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _steady_s() -> float:
@@ -45,12 +44,15 @@ class BrokerClock:
         self._last_s = 0.0
 
     def now(self) -> datetime:
-        """It does not go back for a correction: what was over must not be to come again."""
+        """In whole milliseconds, as records have them, rounded down: nothing is due too soon.
+
+        It does not go back for a correction: what was over must not be to come again.
+        """
         distance = self._distance
         seconds = self._wall() if distance is None else self._steady() + distance.middle_s
         is_correction = 0 < self._last_s - seconds < HELD_S_MAX
         self._last_s = self._last_s if is_correction else seconds
-        return _EPOCH + timedelta(seconds=self._last_s)
+        return datetime.fromtimestamp(math.floor(self._last_s * 1000) / 1000, UTC)
 
     def steady_s(self) -> float:
         return self._steady()

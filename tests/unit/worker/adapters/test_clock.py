@@ -82,3 +82,12 @@ def test_only_a_clock_that_is_far_off_is_a_problem() -> None:
     assert behind.startswith("the clock of this machine is 93,600 s behind the broker's, and 300 s")
     assert ahead is not None
     assert "691,200 s ahead of the broker's" in ahead
+
+
+def test_it_tells_whole_milliseconds_and_never_one_that_has_not_begun() -> None:
+    """Events have no more: each would be cut again, and written out again, for every record."""
+    machine = Machine(BROKER_S)
+    began = datetime.fromtimestamp(BROKER_S, UTC)
+    for passed_s, told_ms in ((0.0, 0), (0.000_9, 0), (0.001_5, 1), (0.999_9, 999), (1.0, 1_000)):
+        machine.wall_s = BROKER_S + passed_s
+        assert machine.clock.now() == began + timedelta(milliseconds=told_ms)
