@@ -90,7 +90,7 @@ async def test_filters_of_an_address(query: str, count: int) -> None:
         groups = await text_of(here, f"/letters?{query.replace('&sort=newest', '')}")
         listed = await text_of(here, f"/letters/list?{query}")
 
-    assert f"<b>{count}</b> dead letters" in groups
+    assert f"<b>{count}</b> dead letter{'' if count == 1 else 's'}" in groups
     assert f"All {count}: edit" in listed
 
 
