@@ -1,4 +1,4 @@
-"""Ledgers of versions that knew no chunks are read, and those versions do not guess at chunks."""
+"""Private records of earlier versions are read; versions without chunks do not guess at chunks."""
 
 import json
 import os
@@ -8,13 +8,15 @@ import tarfile
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from io import BytesIO
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from answerbus.envelope import encode
-from answerbus.topics import LEDGER, RETRIES
+from answerbus.topics import LEDGER, RETRIES, RUNS
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.opening import RecoveredState
@@ -23,6 +25,7 @@ from tests.unit.worker.builders import NOW
 
 ROOT = Path(__file__).parents[4]
 LEDGERS = sorted((ROOT / "tests/cases/ledgers").glob("*.jsonl"))
+TOPICS = {topic.name: topic for topic in (LEDGER, RETRIES, RUNS)}
 OLD = ("a2f2ce1", "e56c6d3")  # versions that knew no chunks, as the history has them
 _SAID_BY_OLD = """
 import sys
@@ -54,11 +57,12 @@ def recovered_from(lane: list[dict[str, Any]]) -> RecoveredState:
     recovered = RecoveredState()
     for record in lane:
         value = None if record["value"] is None else record["value"].encode()
-        topic = LEDGER if record["topic"] == "ledger" else RETRIES
         at = datetime.fromisoformat(record["at"])
         key, place = record["key"].encode(), record["offset"]
         headers = tuple((name, text.encode()) for name, text in record["headers"])
-        recovered.take(StoredRecord(topic, key, value, headers, place, appended_at=at))
+        recovered.take(
+            StoredRecord(TOPICS[record["topic"]], key, value, headers, place, appended_at=at)
+        )
     recovered.settle()
     return recovered
 
@@ -87,11 +91,48 @@ def test_an_old_ledger_says_to_this_version_what_it_said_to_its_own(path: Path) 
         for name, account in ledger.accounts.items():
             assert account.spent.model_dump(mode="json") == accounts[name]["spent"]
             assert len(account.in_flight) == len(accounts[name]["in_flight"])
-        assert {ticket.request.request_id for ticket in recovered.tickets()} == listed
+        begun = {one["request"]["request_id"] for one in (*of(last, "run"), *of(last, "run_child"))}
+        tickets = {ticket.request.request_id for ticket in recovered.tickets()}
+        assert tickets == listed | begun
+
+
+@old_ledgers
+def test_old_runs_go_on_where_their_own_version_left_them(path: Path) -> None:
+    for lane in lanes(path):
+        last = {(r["topic"], r["key"]): r["value"] for r in lane}
+        runs = {ticket.request.request_id: ticket.run for ticket in recovered_from(lane).tickets()}
+        steps, calls = of(last, "run_step"), of(last, "run_call")
+
+        for head in of(last, "run"):
+            name = head["request"]["request_id"]
+            run = runs[name]
+            assert run is not None
+            assert keeps(run.definition, head["definition"])
+            mine = sorted((one for one in steps if one["request_id"] == name), key=itemgetter("n"))
+            assert all(keeps(*pair) for pair in zip(run.steps, mine, strict=True))
+            made = {(call.n, call.place): call for call in run.calls.values()}
+            noted = {(one["n"], one["place"]): one for one in calls if one["request_id"] == name}
+            assert made.keys() == noted.keys()
+            assert all(keeps(made[place], noted[place]) for place in noted)
+
+
+def keeps(record: BaseModel, written: dict[str, Any]) -> bool:
+    """Whether all that was written is there; a later version may know more."""
+    read = record.model_dump(mode="json")
+    return {**read, **written} == read
+
+
+def of(last: dict[tuple[str, str], str | None], kind: str) -> list[dict[str, Any]]:
+    """The last records of a kind, as JSON."""
+    found = [json.loads(value) for value in last.values() if value]
+    return [record for record in found if record["kind"] == kind]
 
 
 def test_there_are_old_ledgers_to_be_read() -> None:
-    assert len(LEDGERS) >= 2
+    assert len(LEDGERS) >= 3
+    records = [record for path in LEDGERS for lane in lanes(path) for record in lane]
+    kinds = {json.loads(record["value"])["kind"] for record in records if record["value"]}
+    assert kinds >= {"run", "run_step", "run_call", "run_child", "run_cancel"}
     assert all(len(lane) > 3 for path in LEDGERS for lane in lanes(path))
 
 
