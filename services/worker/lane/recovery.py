@@ -216,7 +216,7 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
                 ticket.not_before = ticket.deadline  # until its children are gone
             lane_state.queue.put(ticket)
             lane_state.runs.watch(ticket)
-    lane_state.queue.children.put_all()
+    lane_state.queue.children.put_all(lane_state.ledger.accounts)
     lane_state.runs.cancels = cancels
     for ticket in lane_state.queue.tickets.values():
         lane_state.runs.mark(ticket)

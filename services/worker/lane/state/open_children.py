@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from answerbus.budget import Spent
 from services.worker.core.budget.account import Account, Charged
 from services.worker.core.budget.allowance import UNBOUND, Allowance, Cap
+from services.worker.core.budget.remaining_budget import exceeded
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.children import may_ask
 from services.worker.core.run.composition import Funds
@@ -37,8 +38,8 @@ class OpenChildren:
     def _put(self, ticket: Ticket, above: Ticket) -> None:
         self._of.setdefault(above.request.request_id, {})[ticket.request.request_id] = ticket
 
-    def put_all(self) -> None:
-        """Take in the children among all tickets, in any order.
+    def put_all(self, accounts: Mapping[str, Account]) -> None:
+        """Take in the children among all tickets, in any order, and the floors of runs.
 
         They are what an opening found: each was a child, though its call may have ended since.
         """
@@ -47,8 +48,22 @@ class OpenChildren:
             above = self.tickets.get(parent.request_id) if parent else None
             if above and above.run and above.request.account_id == ticket.request.account_id:
                 self._put(ticket, above)
-            if ticket.keeps_floor or (ticket.run and ticket.run.steps):
-                self.keep(ticket, floor=True)
+        unsure = []
+        for ticket in self.tickets.values():
+            account = accounts.get(ticket.request.account_id)
+            if ticket.keeps_floor or account is None or not _has_spent(ticket, account):
+                self.keep(ticket, floor=ticket.keeps_floor or bool(ticket.run and ticket.run.steps))
+            else:
+                unsure.append((ticket, account))
+        for ticket, account in unsure:
+            self.keep(ticket, floor=self._is_left(ticket, account))
+
+    def _is_left(self, ticket: Ticket, account: Account) -> bool:
+        """Whether a floor is there beside those of others: a crash may have cost what was kept."""
+        kept = [_floor(run) for run in self._keeping.get(account.id, {}).values()]
+        pending = [(1, spend.tokens, spend.micro_usd) for spend in account.in_flight.values()]
+        needed = _sum([account.charged, *pending, *kept, _floor(ticket)])
+        return exceeded(account.limit, needed) is None
 
     def keep(self, ticket: Ticket, *, floor: bool) -> None:
         """Whether others have to leave a run what one step more may cost."""
@@ -149,6 +164,13 @@ class OpenChildren:
             sum(account.in_flight_of(one.request.request_id) for one in within),
             sum(one is not spends and one.request.request_id in keeping for one in within),
         )
+
+
+def _has_spent(ticket: Ticket, account: Account) -> bool:
+    """Whether a run has made an attempt since its last step: with it, its floor may be used."""
+    if ticket.run is None or not ticket.run.steps:
+        return False
+    return account.open.get(ticket.request.request_id, 0) > ticket.run.steps[-1].attempt
 
 
 def _floor(ticket: Ticket) -> Charged:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from answerbus.topics import DEAD_LETTERS
 from services.worker.core.attempt.reply import Throttled
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import done, terminals, until
+from tests.unit.worker.lane.world import done, events, terminals, until
 
 
 def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
@@ -75,5 +76,32 @@ def test_runs_that_keep_too_little_for_their_next_step_do_not_wait_for_each_othe
         assert sorted(ended.values()) == ["dead_letter", "result"]
         (letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
         assert cause(stage, letter) == "budget_exhausted"
+
+    run(main())
+
+
+def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> None:
+    """The call is counted, since it may have been made: nothing is kept for that run any more."""
+
+    async def main() -> None:
+        late = {"r-1": 0.02, "r-2": 30.0}
+        stage = RunStage(
+            (actions(call()), actions(says("Well."))),
+            lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
+        )
+        await stage.worker.open()
+        several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
+        stage.publish(*late, **several)
+        await until(lambda: len(stage.tools.ran) == len(late))
+        stage.provider.call_s = 5.0
+        await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
+        await stage.crash()
+        await stage.worker.open()
+        stage.provider.call_s = 0.05
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
+        (letter,) = events(stage.broker, DEAD_LETTERS)
+        assert letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
 
     run(main())
