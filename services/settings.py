@@ -113,6 +113,16 @@ class IdSettings(Section):
     remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 86_400.0
 
 
+class AccountSettings(Section):
+    """`[accounts]`: how long a workflow's account is known after its last event.
+
+    A workflow that goes on later has a fresh budget. Where each request is a workflow of its own,
+    this says what accounts cost (docs/guarantees.md); the ledger keeps nothing beyond 7 days.
+    """
+
+    remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 604_800.0
+
+
 class TelemetrySettings(Section):
     """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there."""
 
@@ -125,6 +135,7 @@ class Settings(Section):
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
     ids: IdSettings = IdSettings()
+    accounts: AccountSettings = AccountSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}

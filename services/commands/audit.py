@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated
 
 import typer
@@ -36,8 +37,9 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
 
     Exit code 0: all is whole; 1: something is not, and the first break of each account is named.
     """
-    settings = from_environment(config).kafka
-    found = asyncio.run(_verified(settings, workflow))
+    whole = from_environment(config)
+    settings, account_memory = whole.kafka, timedelta(seconds=whole.accounts.remember_s)
+    found = asyncio.run(_verified(settings, workflow, account_memory))
     if as_json:
         typer.echo(json_lines(as_data(found, settings.topic_prefix)))
     else:
@@ -48,7 +50,9 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
         raise typer.Exit(EXIT_BROKEN)
 
 
-async def _verified(settings: KafkaSettings, workflow: str | None) -> Verified:
+async def _verified(
+    settings: KafkaSettings, workflow: str | None, account_memory: timedelta
+) -> Verified:
     columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = stderr()
     with Progress(
@@ -59,6 +63,7 @@ async def _verified(settings: KafkaSettings, workflow: str | None) -> Verified:
             bus_of(settings),
             workflow,
             lambda read, total: bar.update(task, completed=read, total=total),
+            account_memory,
         )
 
 

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from answerbus.client.bus import Bus
@@ -92,7 +93,7 @@ def _context(
         feed=feed,
         poller=Poller(bus, kafka.worker_group, chosen.workers),
         topic_poller=TopicPoller(bus),
-        audits=Audits(bus, time.time),
+        audits=Audits(bus, time.time, timedelta(seconds=settings.accounts.remember_s)),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
         controls=ControlWriter(bus),

@@ -4,9 +4,11 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from answerbus.topics import TOOL_RESULTS
 from services.worker.core.budget.closed import IdMemory
+from services.worker.core.budget.ledger import ACCOUNT_MEMORY
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
@@ -28,6 +30,7 @@ class Limits:
     lane_bytes_max: int
     handover_s: float = 30.0  # for the calls of a predecessor that is still alive
     id_memory: IdMemory = field(default_factory=IdMemory)
+    account_memory: timedelta = ACCOUNT_MEMORY
 
 
 def _as_it_is(admitted: Admitted) -> Admitted:

@@ -238,6 +238,7 @@ def _context(
             lane_bytes_max=worker.lane_bytes_max,
             handover_s=settings.drain_s,
             id_memory=IdMemory.lasting(timedelta(seconds=settings.ids.remember_s)),
+            account_memory=timedelta(seconds=settings.accounts.remember_s),
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,

@@ -5,9 +5,10 @@
 Requests of all kinds come at an even rate: answers, retries that use their budget up, a provider
 that refuses for a moment, copies, records that are none. One worker lasts; a second one comes,
 is killed or stopped, and comes again. Every few seconds memory, open files and tasks of the first
-are noted, and the bytes of the ledger. Closed ids are remembered for ten minutes instead of a day
-and Kafka compacts segments of two minutes instead of an hour: so memory and ledger are full long
-before the middle third, and what grows from there on grows without end.
+are noted, and the bytes of the ledger. Closed ids and accounts are remembered for ten minutes
+instead of a day and a week, and Kafka compacts segments of two minutes instead of an hour: so
+memory and ledger are full long before the middle third, and what grows from there on grows without
+end.
 Exit codes: 0 all of it is flat, 1 something grows.
 """
 
@@ -46,12 +47,12 @@ LOOK_EVERY_S = 5.0
 RESTART_EVERY_S = 90.0
 REFUSE_EVERY_S = 60.0
 REFUSED_S = 3.0
-REMEMBER_S = 600.0  # closed ids; a day by default
+REMEMBER_S = 600.0  # closed ids and accounts; a day and a week by default
 SEGMENT_S = 120.0  # of the ledger; an hour by default
 QUIET = 0.25  # of all moments
 GROWTH_MAX = 0.10  # from the middle third to the last, at such a moment
 OUT = Path(__file__).parents[2] / "docs/soak"
-SETTINGS = f"[ids]\nremember_s = {REMEMBER_S}\n"
+SETTINGS = f"[ids]\nremember_s = {REMEMBER_S}\n[accounts]\nremember_s = {REMEMBER_S}\n"
 UNITS = {"memory": "MiB", "open files": "", "tasks": "", "ledger": "KiB"}
 
 app = typer.Typer(add_completion=False)

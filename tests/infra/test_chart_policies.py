@@ -1,6 +1,7 @@
 """What every manifest of the chart keeps to, with all values."""
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -355,9 +356,12 @@ def test_a_drain_that_is_shorter_than_a_call_is_refused() -> None:
 
 
 def test_memory_follows_from_the_load() -> None:
-    """300 MB, 2.1 MB for each request a second, and the lanes of two of three workers, full."""
-    (one,) = containers(workers("static"))
-    assert one["resources"]["limits"] == {"memory": f"{300 + 210 + 6 * 32}Mi"}
+    """300 MB, 2.1 MB for each request a second, accounts, and the lanes of two of three workers."""
+    accounts = 400 * 604_800 / 1_048_576
+    (found,) = containers(workers("static"))
+    assert found["resources"]["limits"] == {
+        "memory": f"{math.ceil(300 + 210 + accounts + 6 * 32)}Mi"
+    }
 
 
 def test_the_chart_has_the_version_of_what_it_installs() -> None:

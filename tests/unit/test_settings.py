@@ -371,6 +371,7 @@ def test_a_name_that_is_recorded_is_a_plain_one(name: str) -> None:
         "worker.drain_s = {}",
         "worker.stuck_after_s = {}",
         "ids.remember_s = {}",
+        "accounts.remember_s = {}",
         "profiles.default.timeout_s = {}",
         "profiles.default.price = {{input_usd = {}, output_usd = 1.0}}",
         "profiles.default.price = {{input_usd = 1.0, output_usd = {}}}",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
@@ -27,10 +28,13 @@ class AuditRun:
 
 
 class Audits:
-    """One at a time; `last` is the one that goes on, or the last one that ended."""
+    """One at a time; `last` is the one that goes on, or the last one that ended.
 
-    def __init__(self, bus: Bus, now: Callable[[], float]) -> None:
-        self._bus, self._now = bus, now
+    `account_memory` is how long workers know an account after its last event.
+    """
+
+    def __init__(self, bus: Bus, now: Callable[[], float], account_memory: timedelta) -> None:
+        self._bus, self._now, self._account_memory = bus, now, account_memory
         self.last: AuditRun | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -52,7 +56,7 @@ class Audits:
             audit.read, audit.total = read, total
 
         try:
-            audit.verified = await verify(self._bus, None, progress)
+            audit.verified = await verify(self._bus, None, progress, self._account_memory)
         except (BusUnavailable, TimeoutError) as error:
             audit.trouble = str(error) or "Kafka took too long: try again."
         except Exception as error:

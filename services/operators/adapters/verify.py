@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import timedelta
 
 from answerbus.client.bus import Bus
 from answerbus.topics import (
@@ -29,8 +30,12 @@ _OF_A_PLACE = re.compile(r"-\d+-\d+\.dead-letter\Z")  # such a letter may stand 
 Progress = Callable[[int, int], None]
 
 
-async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verified:
+async def verify(
+    bus: Bus, workflow_id: str | None, progress: Progress, account_memory: timedelta
+) -> Verified:
     """All accounts, or those of a workflow; `progress` gets (records read, of about how many).
+
+    `account_memory` is how long workers know an account after its last event.
 
     Holds what is known of the accounts of one partition at a time, and the ids of all replays;
     where a move has left accounts in several (`answerbus topics move`), of all of them, and their
@@ -43,7 +48,13 @@ async def verify(bus: Bus, workflow_id: str | None, progress: Progress) -> Verif
         report = _ProgressReport(progress, await reader.left())
         each = [[partition] for partition in reader.partitions]
         for partitions in [reader.partitions] if was_moved else each:
-            total.add(await _together(reader, partitions, workflow_id, report))
+            cut = [await reader.cut(partition) for partition in partitions]
+            verification = Verification(
+                cut=frozenset[Topic]().union(*cut),
+                workflow_id=workflow_id,
+                account_memory=account_memory,
+            )
+            total.add(await _together(reader, partitions, verification, report))
         await _replays(reader, total, whole=workflow_id is None)
     return total
 
@@ -75,11 +86,12 @@ class _ProgressReport:
 
 
 async def _together(
-    reader: Reader, partitions: Sequence[int], workflow_id: str | None, report: _ProgressReport
+    reader: Reader,
+    partitions: Sequence[int],
+    verification: Verification,
+    report: _ProgressReport,
 ) -> Verified:
     """The verdict on partitions that share no account with others."""
-    cut = frozenset[Topic]().union(*[await reader.cut(partition) for partition in partitions])
-    verification = Verification(cut=cut, workflow_id=workflow_id)
     for topics in (PRIVATE, TERMINALS):
         async for stored in _read(reader, topics, partitions, report):
             verification.claim(stored)

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 
 from answerbus.attempt import Attempt
-from answerbus.topics import LEDGER
 from services.operators.audit.findings import FindingKind
 
-ACCOUNT_MEMORY_MS = LEDGER.retention_ms or 0  # an account that rested for longer begins anew
 ENDING = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
 _PRINT_BYTES = 8  # of each hash, enough to know one again
 
@@ -36,9 +34,11 @@ class Total:
 class AttemptChain:
     """What is known of an account after the attempts so far; of those themselves, little is kept.
 
-    `is_whole` tells whether the first attempt is there: totals mean nothing without it.
+    `is_whole` tells whether the first attempt is there: totals mean nothing without it. An account
+    without an event for longer than `memory_ms` begins anew.
     """
 
+    memory_ms: float
     is_whole: bool = True
     head: str | None = None
     attempts: int = 0
@@ -88,7 +88,7 @@ class AttemptChain:
             return "twice", "this very attempt once"
         if attempt.previous == self.head:
             return None
-        if attempt.previous is None and at_ms - self._at_ms > ACCOUNT_MEMORY_MS:
+        if attempt.previous is None and at_ms - self._at_ms > self.memory_ms:
             self._begin_anew()
             return None
         if self.head is None and was_cut:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from pydantic import ValidationError
 
@@ -9,7 +10,7 @@ from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
 from answerbus.private.ledger import Skipped
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, STEPS, TOPIC_OF_KIND, Topic
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
 from services.digest import record_digest
 from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
 from services.operators.audit.claims import Balance, ClaimedSpending, Ended
@@ -17,6 +18,8 @@ from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.replay_links import ReplayLinks
 from services.operators.audit.step_verification import StepVerification
 from services.operators.records.stored import Place, Stored
+
+ACCOUNT_MEMORY = timedelta(milliseconds=LEDGER.retention_ms or 0)  # by default
 
 
 @dataclass(slots=True)
@@ -52,11 +55,19 @@ class Verification:
     """Takes what the ledger and the terminals claim first, then the attempts in their order.
 
     In that order nothing that is written meanwhile looks like a break: who claims an attempt has
-    been read before it. `cut` are the topics that no longer reach back to their beginning.
+    been read before it. `cut` are the topics that no longer reach back to their beginning, and
+    `account_memory` is how long workers know an account after its last event.
     """
 
-    def __init__(self, *, cut: Collection[Topic], workflow_id: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        cut: Collection[Topic],
+        workflow_id: str | None = None,
+        account_memory: timedelta = ACCOUNT_MEMORY,
+    ) -> None:
         self._cut, self._workflow_id = cut, workflow_id
+        self._account_memory_ms = account_memory / timedelta(milliseconds=1)
         self._claims = ClaimedSpending(workflow_id)
         self._chains: dict[str, AttemptChain] = {}
         self._balances: dict[str, Balance] | None = None
@@ -133,7 +144,7 @@ class Verification:
         if attempt.outcome == "step":
             self._steps.became_step(attempt, stored)
         balance = self._known_balances().get(attempt.account_id)
-        chain = self._chains.setdefault(attempt.account_id, AttemptChain())
+        chain = self._chain(attempt.account_id)
         if chain.is_broken:
             return
         fault = _changed(attempt, computed) or _charged_elsewhere(attempt)
@@ -196,12 +207,15 @@ class Verification:
         expected: str,
     ) -> None:
         """Note a break, unless the account has one already: one makes many others."""
-        chain = self._chains.setdefault(account_id, AttemptChain()) if account_id else None
+        chain = self._chain(account_id) if account_id else None
         if chain is None or not chain.is_broken:
             self._note(AuditFinding(kind, account_id, event_id, place, expected))
         if account_id and chain:
             chain.is_broken = True
             self._unread.discard(account_id)
+
+    def _chain(self, account_id: str) -> AttemptChain:
+        return self._chains.setdefault(account_id, AttemptChain(self._account_memory_ms))
 
     def _note(self, found: AuditFinding) -> None:
         self._verified.breaks.append(found)

@@ -59,12 +59,13 @@ async def open_lane(
 
 async def _recovered(lane: Lane, shard: Shard) -> opening.RecoveredState:
     """What the lane's past says; what is read of it outlives an opening that Kafka fails."""
+    limits = lane.context.limits
     recovered = lane.recovered or opening.RecoveredState(
-        Ledger(ClosedIds(lane.context.limits.id_memory))
+        Ledger(ClosedIds(limits.id_memory), account_memory=limits.account_memory)
     )
     lane.recovered = None
     try:
-        handover_s = lane.context.limits.handover_s
+        handover_s = limits.handover_s
         ours = partial(_not_anothers, lane.context)
         lane.progress = recovered.progress
         worker, turn = lane.context.worker, lane.context.reading

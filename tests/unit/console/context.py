@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from aiohttp import ClientResponse, ClientSession, DummyCookieJar
 from aiohttp.test_utils import TestServer, unused_port
@@ -116,7 +117,7 @@ async def site(
         feed=feed,
         poller=Poller(NOWHERE, "group", ()),
         topic_poller=TopicPoller(NOWHERE),
-        audits=Audits(NOWHERE, lambda: NOON_MS / 1000),
+        audits=Audits(NOWHERE, lambda: NOON_MS / 1000, timedelta(days=7)),
         picker=Shelf(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         controls=NotedControls(),

@@ -1,5 +1,6 @@
 """Accounts, their spending, and closed requests: the state of one lane, without I/O."""
 
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -21,9 +22,11 @@ from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import Closed, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
 
-ACCOUNT_MEMORY = timedelta(days=7)
+ACCOUNT_MEMORY = timedelta(days=7)  # by default, since the last event of an account
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
 SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
+SWEEPS_MIN = 24  # while an account is remembered; where that is short, they come more often
+ENDED_MAX = 1_000  # accounts whose records one transaction ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,9 @@ class Ledger:
     closed: ClosedIds = field(default_factory=ClosedIds)
     accounts: dict[str, Account] = field(default_factory=dict)
     lane: LaneRecord | None = None
+    account_memory: timedelta = ACCOUNT_MEMORY
     _swept_at: datetime | None = None
+    _forgotten: deque[str] = field(default_factory=deque)  # accounts whose records stand
 
     def restore(self, record: LedgerRecord, appended_at: datetime | None = None) -> None:
         """Take one record of the ledger topic; later ones of a key win.
@@ -80,7 +85,7 @@ class Ledger:
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it and freezes its limit."""
         account = self.accounts.get(request.account_id)
-        if account is None or _forgotten(account, now):
+        if account is None or self._is_old(account, now):
             account = Account(
                 request.account_id, request.workflow_id, request.budget, updated_at=now
             )
@@ -158,15 +163,26 @@ class Ledger:
         return self.closed.get(place_id, is_place=True)
 
     def forget(self, now: datetime, committable: int) -> None:
-        """Bound the memory: closed ids, and accounts that have rested for 7 days.
+        """Bound the memory: closed ids, and accounts without an event for `account_memory`.
 
         `committable` is the first offset that may be delivered again.
         """
         self.closed.forget(now, committable)
-        if self._swept_at is None or now - self._swept_at >= SWEEP_EVERY:
+        every = min(SWEEP_EVERY, self.account_memory / SWEEPS_MIN)
+        if self._swept_at is None or now - self._swept_at >= every:
             self._swept_at = now
-            for account in [a for a in self.accounts.values() if _forgotten(a, now)]:
+            for account in [a for a in self.accounts.values() if self._is_old(a, now)]:
                 del self.accounts[account.id]
+                self._forgotten.append(account.id)
+
+    def take_forgotten(self) -> list[str]:
+        """Accounts whose records are to be ended now; one that has been opened anew has its own."""
+        taken = [self._forgotten.popleft() for _ in range(min(ENDED_MAX, len(self._forgotten)))]
+        return [account_id for account_id in taken if account_id not in self.accounts]
+
+    def _is_old(self, account: Account, now: datetime) -> bool:
+        is_open = account.in_flight or account.open
+        return not is_open and now - account.updated_at > self.account_memory
 
 
 def closed_record(
@@ -206,7 +222,3 @@ def _tokens(usage: Usage, worst: int) -> int:
     if usage.input_tokens is None or usage.output_tokens is None:
         return worst
     return usage.input_tokens + usage.output_tokens
-
-
-def _forgotten(account: Account, now: datetime) -> bool:
-    return not account.in_flight and now - account.updated_at > ACCOUNT_MEMORY

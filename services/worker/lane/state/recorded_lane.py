@@ -75,14 +75,20 @@ class RecordedLane(RecordAdmission):
         return self.ownership_record(now) if lane and now - lane.at > RENEWED_AFTER else None
 
     def pack_ids(self, now: datetime) -> LaneWrite | None:
-        """The next step by which closed ids that stand singly in the ledger become chunks there."""
+        """The next step by which closed ids that stand singly in the ledger become chunks there.
+
+        With it go the records of accounts and ids that are forgotten.
+        """
         self.ledger.forget(now, self.watermark.committable)
-        packed = self.ledger.closed.pack(now)
-        written = (
+        written = [
             records.ledger_tombstone(key, self.partition) if chunk is None else self._record(chunk)
-            for key, chunk in packed
-        )
-        return self.writing(*written) if packed else None
+            for key, chunk in self.ledger.closed.pack(now)
+        ]
+        written += [
+            records.ledger_tombstone(records.account_key(account_id), self.partition)
+            for account_id in self.ledger.take_forgotten()
+        ]
+        return self.writing(*written) if written else None
 
     def _account_of(self, account_id: str) -> LateRecord:
         return records.account_record(self.ledger.accounts[account_id], self.partition)

@@ -80,7 +80,7 @@ def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRec
 
 def account_record(account: Account, partition: int) -> LateRecord:
     """An account as it is now; of all that one transaction says of it, the last is enough."""
-    name = f"account:{account.id}"
+    name = account_key(account.id)
     headers = headers_of(
         "account",
         ce_id=name,
@@ -95,6 +95,11 @@ def account_record(account: Account, partition: int) -> LateRecord:
         ACCOUNT_BYTES + SPEND_BYTES * (len(account.in_flight) + len(account.open)),
         account.snapshot().json,
     )
+
+
+def account_key(account_id: str) -> str:
+    """Under which the ledger has an account."""
+    return f"account:{account_id}"
 
 
 def retry_tombstone(request_id: str, partition: int) -> OutRecord:

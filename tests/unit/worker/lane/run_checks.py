@@ -1,12 +1,14 @@
 """What holds of every history of runs in a lane, once it has come to rest."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, STEPS, Topic
 from services.operators.audit.findings import AuditFinding
-from services.operators.audit.verification import Verification
+from services.operators.audit.verification import ACCOUNT_MEMORY, Verification
 from services.operators.records.stored import Stored
 from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.world import audit, done, events, until
 
 
@@ -23,9 +25,11 @@ def check(stage: RunStage) -> None:
     assert breaks(stage) == [], "the audit of operators finds nothing"
 
 
-def breaks(stage: RunStage) -> list[AuditFinding]:
+def breaks(
+    stage: RunStage | Stage, account_memory: timedelta = ACCOUNT_MEMORY
+) -> list[AuditFinding]:
     """What `answerbus audit verify` says of accounts, steps and ends of calls."""
-    verification = Verification(cut=())
+    verification = Verification(cut=(), account_memory=account_memory)
     for stored in stored_in(stage, LEDGER, RESULTS, REFUSALS, DEAD_LETTERS):
         verification.claim(stored)
     for stored in stored_in(stage, ATTEMPTS):
@@ -35,7 +39,7 @@ def breaks(stage: RunStage) -> list[AuditFinding]:
     return verification.end().breaks
 
 
-def stored_in(stage: RunStage, *topics: Topic) -> Iterator[Stored]:
+def stored_in(stage: RunStage | Stage, *topics: Topic) -> Iterator[Stored]:
     """The records of topics, as operators read them."""
     for topic in topics:
         for record in stage.broker.log(topic).records:

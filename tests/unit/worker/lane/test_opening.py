@@ -115,6 +115,7 @@ def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: tim
     ledger = Ledger()
     ledger.settle(spent(ledger, "r-1"), Usage(), NOW + off, counted=True)
     closed = closed_record("r-1", "w-0", DIGEST, "result", 3, NOW + off)
+    ledger.close(closed, "w-0")
     recovered = RecoveredState()
     for event in (account_record(ledger.accounts["w-0"], 0), closed):
         recovered.take(replace(stored(event), appended_at=NOW))

@@ -17,6 +17,7 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.budget.closed import CLOSED_MEMORY
 from services.worker.core.budget.ledger import (
     ACCOUNT_MEMORY,
+    ENDED_MAX,
     OPEN_MAX,
     Ledger,
     Reserved,
@@ -57,6 +58,11 @@ def reread(ledger: Ledger) -> Ledger:
 
 def close(ledger: Ledger, closes: str, at: datetime, offset: int = 0) -> None:
     ledger.close(closed_record(closes, "w-0", DIGEST, "result", offset, at), "w-0")
+
+
+def with_a_closed_request(ledger: Ledger) -> None:
+    ledger.settle(spent(ledger), Usage(), NOW, counted=True)
+    close(ledger, "r-1", NOW)
 
 
 def test_the_first_request_freezes_the_limit() -> None:
@@ -188,12 +194,54 @@ def test_what_may_be_delivered_again_is_known_however_long_the_lane_was_shut() -
 
 def test_accounts_expire_a_week_after_their_last_event() -> None:
     ledger = Ledger()
-    ledger.settle(spent(ledger), Usage(), NOW, counted=True)
+    with_a_closed_request(ledger)
     ledger.account(request("r-2", "busy"), NOW + ACCOUNT_MEMORY)
 
     ledger.forget(NOW + ACCOUNT_MEMORY + timedelta(seconds=1), committable=0)
 
     assert list(ledger.accounts) == ["busy"]
+    assert ledger.take_forgotten() == ["w-0"], "what the ledger topic says of it is to be ended"
+    assert ledger.take_forgotten() == []
+
+
+def test_how_long_accounts_are_known_is_chosen() -> None:
+    ledger = Ledger(account_memory=timedelta(hours=1))
+    with_a_closed_request(ledger)
+
+    ledger.forget(NOW + timedelta(minutes=59), committable=0)
+    assert list(ledger.accounts) == ["w-0"]
+    ledger.forget(NOW + timedelta(minutes=62), committable=0)
+    assert not ledger.accounts, "they are looked through every 150 seconds then"
+
+
+def test_the_record_of_an_account_that_is_opened_anew_stays() -> None:
+    ledger = Ledger()
+    with_a_closed_request(ledger)
+    later = NOW + ACCOUNT_MEMORY + timedelta(seconds=1)
+    ledger.forget(later, committable=0)
+
+    ledger.account(request("r-2", "w-0"), later)
+
+    assert ledger.take_forgotten() == []
+
+
+def test_many_forgotten_accounts_are_ended_in_several_steps() -> None:
+    ledger = Ledger()
+    for n in range(ENDED_MAX + 1):
+        ledger.account(request("r", f"w-{n}"), NOW)
+    ledger.forget(NOW + 2 * ACCOUNT_MEMORY, committable=0)
+
+    assert [len(ledger.take_forgotten()) for _ in range(3)] == [ENDED_MAX, 1, 0]
+
+
+def test_an_account_with_an_open_request_never_expires() -> None:
+    """Its next attempt may be due after longer than that, and its budget counts those before."""
+    ledger = Ledger(account_memory=timedelta(minutes=1))
+    ledger.settle(spent(ledger), Usage(), NOW, counted=True)
+
+    ledger.forget(NOW + timedelta(hours=1), committable=0)
+
+    assert list(ledger.accounts) == ["w-0"]
 
 
 def test_an_account_with_a_call_in_flight_never_expires() -> None:

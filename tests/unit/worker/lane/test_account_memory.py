@@ -1,0 +1,52 @@
+"""An account that rests for longer than is remembered is forgotten, in the ledger too."""
+
+from datetime import timedelta
+
+from answerbus.topics import LEDGER
+from services.worker.context import Limits
+from services.worker.lane.state.records import account_key
+from tests.unit.worker.lane.run_checks import breaks
+from tests.unit.worker.lane.stage import Stage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, done, terminals, until
+
+MEMORY = timedelta(hours=1)
+LIMITS = Limits(100, 1_000, 1_000, 10_000_000, account_memory=MEMORY)
+REST_S = 1.1 * MEMORY.total_seconds()
+
+
+def last_of_the_account(stage: Stage) -> bytes | None:
+    """What the ledger says of it."""
+    key = account_key(OUR_WORKFLOW).encode()
+    return [record.value for record in stage.broker.log(LEDGER).records if record.key == key][-1]
+
+
+def test_a_workflow_that_rests_for_longer_than_is_remembered_begins_anew() -> None:
+    async def main() -> None:
+        stage = Stage(limits=LIMITS)
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 1})
+        await stage.all_done()
+        stage.publish("r-2")
+        await stage.all_done()
+        assert last_of_the_account(stage)
+
+        await until(lambda: last_of_the_account(stage) is None, REST_S, look_s=1.0)
+        await stage.worker.drain()
+        stage.worker = Worker(stage.broker, stage.context)
+        await stage.worker.open()
+        lane = stage.worker.lane.open
+        assert lane
+        assert not lane.lane_state.ledger.accounts
+        stage.publish("r-3", budget={"attempts": 1})
+        await stage.all_done()
+        await stage.worker.drain()
+
+        assert done(stage.broker, stage.names)
+        expected = {"r-1": "result", "r-2": "dead_letter", "r-3": "result"}
+        assert terminals(stage.broker) == expected, "the last has a budget of its own"
+        assert last_of_the_account(stage)
+        assert breaks(stage, MEMORY) == []
+        assert [found.kind for found in breaks(stage)] == ["link"], "others remember for longer"
+
+    run(main())
