@@ -92,15 +92,15 @@ def _after_its_end(runs: RunRecords, call_id: str, deliveries: list[Event]) -> I
 
 
 def _approved(runs: RunRecords, call_id: str, first: Event) -> Iterator[Violation]:
-    """An approval of these very arguments was applied before."""
+    """An approval of these very arguments was applied before, by the worker's own times."""
     moments = [
-        control.record.timestamp
+        moment(control.body["at"])
         for control in runs.controls
         if control.body["effect"] == "approved"
         and control.body["control"]["call_id"] == call_id
         and control.body["control"]["args_digest"] == first.body["args_digest"]
     ]
-    if not moments or first.record.timestamp < min(moments) - CLOCK_ERROR:
+    if not moments or moment(first.body["at"]) < min(moments):
         yield Violation("A5", call_id, "published without an approval of its arguments before")
 
 

@@ -166,6 +166,14 @@ def approval_of_other_arguments(builder: RunHistoryBuilder) -> None:
     ended(builder, PAY)
 
 
+@breaks_run("A5", "r.call.1.0", "without an approval")
+def approval_after_the_delivery(builder: RunHistoryBuilder) -> None:
+    begun(builder, PAY)
+    builder.deliver("r", "1.0", PAY)
+    builder.approve("r", "1.0")
+    ended(builder, PAY)
+
+
 @breaks_run("A6", "r.call.1.0", "is no tool of its agent")
 def tool_that_the_agent_has_not(builder: RunHistoryBuilder) -> None:
     begun(builder, "orders.rm")

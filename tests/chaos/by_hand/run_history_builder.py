@@ -86,7 +86,8 @@ class RunHistoryBuilder(HistoryBuilder):
         """A person's approval is applied."""
         control = made.event("control_applied")["control"]
         control |= {"call_id": f"{id_}.call.{place}", "args_digest": digest(ARGS), **changes}
-        self.write("control_applied", control=control, workflow_id="w", requests=[id_])
+        at = made.text(self.now)
+        self.write("control_applied", control=control, workflow_id="w", requests=[id_], at=at)
 
     def do(self, id_: str, place: str, tool: str = GET) -> None:
         """A tool runs."""
