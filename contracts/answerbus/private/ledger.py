@@ -47,12 +47,14 @@ def _is_zero(value: object) -> bool:
 class OpenRequest(Wire):
     """How many attempts a request without a terminal has used, so that numbers never repeat.
 
-    `uncounted` of them cost nothing: the provider did no work, or was not asked.
+    `uncounted` of them cost nothing: the provider did no work, or was not asked. `keeps_floor`: it
+    is a run, and others have to leave it what one step more may cost.
     """
 
     request_id: RequestId
     attempts: Count
     uncounted: Annotated[Count, Field(exclude_if=_is_zero)] = 0
+    keeps_floor: Annotated[bool, Field(exclude_if=_is_zero)] = False
 
 
 class AccountRecord(Wire):

@@ -46,7 +46,7 @@ class LaneState(RecordedLane):
             return spend
         if ticket.run:  # a run that may not spend ends, and needs its floor no more
             is_spent = isinstance(spend, Spend)
-            self.queue.children.keep(ticket, floor=is_spent and plan.may_go_on)
+            self.queue.children.keep(ticket, account, floor=is_spent and plan.may_go_on)
         self.queue.fund(ticket.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
@@ -76,7 +76,7 @@ class LaneState(RecordedLane):
         self.queue.fund(account.id)
         decision, written = self._outcome(call, decision, account, now)
         if not call.is_counted:
-            self.queue.children.uncounted(ticket)
+            self.queue.children.uncounted(ticket, account)
         elif self.suspects.clear(ticket.request.request_id):
             written.append(self._lane_record(now))
         outcome, trace = attempt_outcome(decision), call.trace(self.worker)
@@ -99,7 +99,7 @@ class LaneState(RecordedLane):
     def take_computed(self, ticket: Ticket, computed: ComputedStep, now: datetime) -> LaneWrite:
         """Write down a step without a call; its children leave the run what its last one costs."""
         account = self.ledger.account(ticket.request, now)
-        self.queue.children.keep(ticket, floor=True)
+        self.queue.children.keep(ticket, account, floor=True)
         taken = self.runs.take_computed(ticket, computed, account.state, now)
         return self.writing(*taken, *self._goes_on(ticket))
 
@@ -118,7 +118,8 @@ class LaneState(RecordedLane):
     def release(self, ticket: Ticket, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
-        self.queue.children.uncounted(ticket)
+        account = self.ledger.account(ticket.request, now)
+        self.queue.children.uncounted(ticket, account)
         self.queue.fund(spend.account_id)
         record = records.attempt_record(attempt, ticket.incoming_trace, self.partition)
         return self.writing(record, self._account(ticket))

@@ -10,6 +10,7 @@ from services.worker.core.budget.remaining_budget import exceeded
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.children import may_ask
 from services.worker.core.run.composition import Funds
+from services.worker.core.run.run import Run
 
 NO_FLOOR = Spent()
 
@@ -41,22 +42,28 @@ class OpenChildren:
     def put_all(self, accounts: Mapping[str, Account]) -> None:
         """Take in the children among all tickets, in any order, and the floors of runs.
 
-        They are what an opening found: each was a child, though its call may have ended since.
+        They are what an opening found: each was a child, though its call may have ended since. A
+        run that kept no floor had made its last attempt; if a crash has made that count, the run
+        needs another one, and keeps what is left beside the floors of others.
         """
         for ticket in self.tickets.values():
             parent = ticket.request.parent
             above = self.tickets.get(parent.request_id) if parent else None
             if above and above.run and above.request.account_id == ticket.request.account_id:
                 self._put(ticket, above)
-        unsure = []
+        spenders = []
         for ticket in self.tickets.values():
             account = accounts.get(ticket.request.account_id)
-            if ticket.keeps_floor or account is None or not _has_spent(ticket, account):
-                self.keep(ticket, floor=ticket.keeps_floor or bool(ticket.run and ticket.run.steps))
-            else:
-                unsure.append((ticket, account))
-        for ticket, account in unsure:
-            self.keep(ticket, floor=self._is_left(ticket, account))
+            if ticket.run is None or not (ticket.run.steps or account):
+                continue
+            if account is None:  # no model has been asked yet
+                self._keep(ticket, floor=True)
+            elif _kept_floor(ticket, ticket.run, account):
+                self.keep(ticket, account, floor=True)
+            elif ticket.run.steps:
+                spenders.append((ticket, account))
+        for ticket, account in spenders:
+            self.keep(ticket, account, floor=self._is_left(ticket, account))
 
     def _is_left(self, ticket: Ticket, account: Account) -> bool:
         """Whether a floor is there beside those of others: a crash may have cost what was kept."""
@@ -65,8 +72,12 @@ class OpenChildren:
         needed = _sum([account.charged, *pending, *kept, _floor(ticket)])
         return exceeded(account.limit, needed) is None
 
-    def keep(self, ticket: Ticket, *, floor: bool) -> None:
+    def keep(self, ticket: Ticket, account: Account, *, floor: bool) -> None:
         """Whether others have to leave a run what one step more may cost."""
+        account.keep_floor(ticket.request.request_id, floor=floor)
+        self._keep(ticket, floor=floor)
+
+    def _keep(self, ticket: Ticket, *, floor: bool) -> None:
         request, ticket.keeps_floor = ticket.request, floor
         keeping = self._keeping.setdefault(request.account_id, {})
         if floor:
@@ -76,15 +87,15 @@ class OpenChildren:
         if not keeping:
             del self._keeping[request.account_id]
 
-    def uncounted(self, ticket: Ticket) -> None:
+    def uncounted(self, ticket: Ticket, account: Account) -> None:
         """Its last spend came to nothing: a run that has taken steps has to ask that one again."""
         if ticket.run and ticket.run.steps:
-            self.keep(ticket, floor=True)
+            self.keep(ticket, account, floor=True)
 
     def end(self, ticket: Ticket) -> Ticket | None:
         """A ticket is gone; gives the run that was waiting for it and has no other child."""
         if ticket.request.account_id in self._keeping:
-            self.keep(ticket, floor=False)
+            self._keep(ticket, floor=False)
         above = self.parent_of(ticket)
         if above is None:
             return None
@@ -166,11 +177,12 @@ class OpenChildren:
         )
 
 
-def _has_spent(ticket: Ticket, account: Account) -> bool:
-    """Whether a run has made an attempt since its last step: with it, its floor may be used."""
-    if ticket.run is None or not ticket.run.steps:
-        return False
-    return account.open.get(ticket.request.request_id, 0) > ticket.run.steps[-1].attempt
+def _kept_floor(ticket: Ticket, run: Run, account: Account) -> bool:
+    """Whether a run kept its floor before an opening: its account says so, or it has not spent."""
+    request_id = ticket.request.request_id
+    if request_id in account.keeping:
+        return True
+    return bool(run.steps) and account.open.get(request_id, 0) <= run.steps[-1].attempt
 
 
 def _floor(ticket: Ticket) -> Charged:

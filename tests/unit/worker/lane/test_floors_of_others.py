@@ -2,13 +2,17 @@
 
 from typing import Any
 
-from answerbus.topics import DEAD_LETTERS
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS
 from services.worker.core.attempt.reply import Throttled
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, terminals, until
+
+
+def has_uncounted(stage: RunStage) -> bool:
+    return any(not attempt["counted"] for attempt in events(stage.broker, ATTEMPTS))
 
 
 def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
@@ -103,5 +107,32 @@ def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> 
         assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
         (letter,) = events(stage.broker, DEAD_LETTERS)
         assert letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
+
+    run(main())
+
+
+def test_a_run_that_was_refused_for_a_moment_keeps_its_floor_over_a_crash() -> None:
+    """What another run lost with the crash is not taken from it."""
+
+    async def main() -> None:
+        late = {"r-1": 0.02, "r-2": 0.5}
+        stage = RunStage(
+            (actions(call()), actions(says("Well."))),
+            lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
+        )
+        await stage.worker.open()
+        several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
+        stage.publish(*late, **several)
+        await until(lambda: len(stage.tools.ran) == len(late))
+        stage.provider.call_s = 5.0
+        await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
+        stage.provider.call_s, stage.provider.reply = 0.05, Throttled(retry_after_s=60.0)
+        await until(lambda: has_uncounted(stage))
+        await stage.crash()
+        await stage.worker.open()
+        stage.provider.reply = None
+        await finished(stage)
+
+        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
 
     run(main())
