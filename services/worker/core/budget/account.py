@@ -19,6 +19,7 @@ _V = TypeVar("_V")
 Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
+NO_RUNS: frozenset[str] = frozenset()  # each of its own would take 216 bytes
 
 
 def _nothing() -> Mapping[Any, Any]:
@@ -57,7 +58,7 @@ class Account:
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
-    keeping: frozenset[str] = frozenset()  # runs among these that keep a floor (OpenChildren)
+    keeping: frozenset[str] = NO_RUNS  # runs among these that keep a floor (OpenChildren)
 
     def __post_init__(self) -> None:
         self.limit = _shared(self.limit)
@@ -106,7 +107,7 @@ class Account:
     def keep_floor(self, request_id: str, *, floor: bool) -> None:
         """Note that a run keeps its floor, or does not any more."""
         if floor != (request_id in self.keeping):
-            self.keeping = self.keeping ^ {request_id}
+            self.keeping = self.keeping ^ {request_id} or NO_RUNS
 
     def end(self, request_id: str) -> None:
         """A request has had its terminal."""
@@ -197,7 +198,7 @@ def restored(record: AccountRecord) -> Account:
         uncounted={one.request_id: one.uncounted for one in record.open if one.uncounted}
         or NOTHING,
         packed_hash=_packed(record.last_attempt_hash) if record.last_attempt_hash else None,
-        keeping=frozenset(one.request_id for one in record.open if one.keeps_floor),
+        keeping=frozenset(one.request_id for one in record.open if one.keeps_floor) or NO_RUNS,
     )
 
 
