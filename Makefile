@@ -134,7 +134,7 @@ autoscaling: install  ## 1 to 4 to 1 workers under a wave of load, as the chart'
 group-limits: install  ## 600 requests a minute, with 1 to 4 to 1 workers, by the provider's own notes (5 minutes)
 	@$(RUN) -m tests.autoscaling.rates
 
-compose: install  ## docker-compose.yml without an engine: its own commands, and answers (2 minutes)
+compose: install  ## docker-compose.yml without an engine: its own commands, answers, spans, metrics (3 minutes; needs Go)
 	@$(RUN) -m tests.compose.run
 
 fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test

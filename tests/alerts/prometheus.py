@@ -90,13 +90,14 @@ def prometheus(folder: Path, rules: str, targets: Sequence[str]) -> Iterator[Pro
         marker=str(file),
     )
     try:
-        process.wait_until(lambda: _answers(own), START_LIMIT_S)
+        process.wait_until(lambda: answers(own), START_LIMIT_S)
         yield own
     finally:
         process.stop(10)
 
 
-def _answers(own: Prometheus) -> bool:
+def answers(own: Prometheus) -> bool:
+    """Whether it has read its rules."""
     try:
         return bool(own.ask("rules")["groups"])
     except (URLError, OSError):

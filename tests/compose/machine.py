@@ -12,6 +12,8 @@ from infra.kafka.broker import Broker, new_cluster_id, start_broker
 from infra.kafka.java import java_command
 from infra.ports import LOOPBACK
 from infra.server_process import ServerProcess
+from tests.alerts.prometheus import Prometheus
+from tests.compose import observing
 from tests.compose.places import places
 from tests.infra.compose import ROOT, Service, environment, of_profile, services
 
@@ -33,7 +35,7 @@ class Machine:
             and "KAFKA_NODE_ID" in environment(service)
         ]
         self.places = places(folder, brokers)
-        self._model_url = model_url
+        self._model_url, self._collector_url = model_url, ""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -70,6 +72,19 @@ class Machine:
         process = ServerProcess.start(self._command(service), log, name, self._variables(service))
         self._stack.callback(process.stop, STOP_S)
         return process
+
+    def start_collector(self) -> ServerProcess:
+        """The collector; what starts after it sends it spans."""
+        process, self._collector_url = observing.start_collector(self.places.folder)
+        self._stack.callback(process.stop, STOP_S)
+        return process
+
+    def start_prometheus(self) -> tuple[ServerProcess, Prometheus]:
+        """Prometheus, which scrapes the worker."""
+        scraped = f"{LOOPBACK}:{self.places.health}"
+        process, own = observing.start_prometheus(self.places.folder, scraped)
+        self._stack.callback(process.stop, STOP_S)
+        return process, own
 
     def is_healthy(self, name: str) -> bool:
         """What the service's own check says."""
@@ -132,6 +147,7 @@ class Machine:
             **self.places.variables(service, inherited),
             "ANSWERBUS_PROFILES__DEFAULT__BASE_URL": self._model_url,
             "ANSWERBUS_WORKER__HEALTH": f"{LOOPBACK}:{self.places.health}",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self._collector_url,
         }
 
 

@@ -3,6 +3,7 @@
 Its services' own commands and settings, as processes. `default`: a broker, the topics, a worker, a
 tool server. `cluster`: certificates, three brokers with TLS and passwords, rights, and the same
 programs as users of their own. In both a question is answered, and an agent that has a tool called.
+`observability`: `default`, a collector that takes its spans, and a Prometheus that scrapes it.
 Only places are others: ports, folders, the model.
 """
 
@@ -16,11 +17,15 @@ from rich.console import Console
 
 from tests.compose.machine import LIMIT_S, Machine
 from tests.compose.model import ANSWER, PHRASE, model
+from tests.compose.observing import log_of
 
 EXIT_SET_UP = 3
 CONFIG = ("--config", "answerbus.toml")
 QUESTION = ("ask", "Name an even number.", *CONFIG)
+SPAN = "answer request"
+ANSWERED = "answerbus_requests_taken_total > 0"
 RUN = ("ask", "Say it.", "--agent", "helper", *CONFIG)
+BROKERS_OF = {"observability": "default"}  # it has none of its own
 Say = Callable[[str], None]
 
 
@@ -53,6 +58,21 @@ def cluster(machine: Machine, say: Say) -> None:
     say("and no worker as that user")
 
 
+def observability(machine: Machine, say: Say) -> None:
+    """As `docker compose --profile default --profile observability up`."""
+    machine.start_brokers()
+    collector = machine.start_collector()
+    say("a broker and a collector")
+    start_programs(machine, say, prefix="")
+    prometheus, asked = machine.start_prometheus()
+    say("a Prometheus with our alerts")
+    ask(machine, "worker", QUESTION, ANSWER)
+    collector.wait_until(lambda: SPAN in log_of(collector), LIMIT_S)
+    say("spans of an answer, at the collector")
+    prometheus.wait_until(lambda: bool(asked.ask("query", query=ANSWERED)["result"]), LIMIT_S)
+    say("and its metrics, at Prometheus")
+
+
 def start_programs(machine: Machine, say: Say, prefix: str) -> None:
     """Topics, a tool server, and a worker, until that one's own check finds it healthy."""
     done = machine.run(f"{prefix}topics")
@@ -70,7 +90,7 @@ def ask(machine: Machine, name: str, words: tuple[str, ...], expected: str) -> N
     assert asked.stdout.strip() == expected, asked
 
 
-PROFILES = {"default": default, "cluster": cluster}
+PROFILES = {"default": default, "cluster": cluster, "observability": observability}
 
 
 def main(profiles: list[str], say: Say) -> None:
@@ -84,7 +104,7 @@ def main(profiles: list[str], say: Say) -> None:
         with (
             tempfile.TemporaryDirectory(prefix="compose-") as folder,
             model() as url,
-            Machine(profile, Path(folder), url) as machine,
+            Machine(BROKERS_OF.get(profile, profile), Path(folder), url) as machine,
         ):
             PROFILES[profile](machine, told)
 

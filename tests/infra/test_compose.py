@@ -198,3 +198,10 @@ def test_prometheus_and_the_collector_are_where_others_look_for_them() -> None:
     assert collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == "0.0.0.0:4318"
     for pipeline in collector["service"]["pipelines"].values():
         assert set(pipeline["exporters"]) <= collector["exporters"].keys()
+
+
+def test_the_collector_that_is_tried_has_the_version_of_its_image() -> None:
+    module = (ROOT / "tests/compose/collector/go.mod").read_text(encoding="utf-8")
+    (built,) = re.findall(r"collector/otelcol v(\S+)$", module, re.MULTILINE)
+
+    assert document()["services"]["collector"]["image"].endswith(f":{built}")
