@@ -18,16 +18,13 @@ from services.console_settings import ConsoleSettings
 from services.misspelt import first_unknown
 from services.profiles import Profile
 from services.section import (
-    COUNT_MAX,
-    DAY_S,
-    JSON_IN_VARIABLE,
     FileName,
-    Number,
     Section,
     Text,
     VariableText,
     Whole,
 )
+from services.worker_settings import AccountSettings, IdSettings, WorkerSettings
 
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
@@ -84,43 +81,6 @@ class KafkaSettings(Section):
     def join_limit_s(self) -> float:
         """How long a member that is dead, and one that is slow, may keep a new one waiting."""
         return CONNECT_LIMIT_S + (self.session_timeout_ms + self.rebalance_timeout_ms) / 1000
-
-
-class WorkerSettings(Section):
-    """`[worker]`: how much a worker does at once, and how long it waits."""
-
-    name: Text | None = None
-    max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 1_000
-    health: Text = "127.0.0.1:8080"
-    health_hosts: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=100)] = ()
-    held_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 10_000
-    lane_requests_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 2_000
-    lane_bytes_max: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] = 32 * 1024 * 1024
-    retry_first_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 1.0
-    retry_factor: Annotated[Number, Field(ge=1, le=1_000)] = 2.0
-    retry_max_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 60.0
-    drain_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 30.0
-    stuck_after_s: Annotated[Number, Field(ge=1, le=DAY_S)] = 45.0
-    prompt_secret_env: str | None = None
-
-
-class IdSettings(Section):
-    """`[ids]`: how long a request id that has had its outcome is known, so that a copy is dropped.
-
-    Each costs memory and disk (docs/guarantees.md); the ledger keeps nothing beyond 7 days.
-    """
-
-    remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 86_400.0
-
-
-class AccountSettings(Section):
-    """`[accounts]`: how long a workflow's account is known after its last event.
-
-    A workflow that goes on later has a fresh budget. Where each request is a workflow of its own,
-    this says what accounts cost (docs/guarantees.md); the ledger keeps nothing beyond 7 days.
-    """
-
-    remember_s: Annotated[Number, Field(ge=60, le=604_800)] = 604_800.0
 
 
 class TelemetrySettings(Section):

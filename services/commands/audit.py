@@ -13,7 +13,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.verify import verify as verify_topics
 from services.operators.audit.findings import MEANINGS, AuditFinding
-from services.operators.audit.verification import Verified
+from services.operators.audit.verified import Verified
 from services.settings import KafkaSettings, from_environment
 
 EXIT_BROKEN = 1

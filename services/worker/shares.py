@@ -1,7 +1,8 @@
 """Each process's share of limits that the settings state for all processes together."""
 
 from services.profiles import Profile
-from services.settings import KafkaSettings, Settings, SetUpError, WorkerSettings
+from services.settings import KafkaSettings, Settings, SetUpError
+from services.worker_settings import WorkerSettings
 
 
 def share(settings: Settings, number: int, processes: int) -> Settings:

@@ -12,8 +12,9 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from services.settings import WorkerSettings, load
+from services.settings import load
 from services.telemetry.metrics import METRICS
+from services.worker_settings import WorkerSettings
 from tests.infra.chart import (
     CHART,
     EXAMPLES,

@@ -18,14 +18,8 @@ from services.profiles import (
     ScriptedProfile,
 )
 from services.section import Section
-from services.settings import (
-    IdSettings,
-    KafkaSettings,
-    SetUpError,
-    TelemetrySettings,
-    WorkerSettings,
-    load,
-)
+from services.settings import KafkaSettings, SetUpError, TelemetrySettings, load
+from services.worker_settings import IdSettings, WorkerSettings
 
 OIDC = {"issuer": "https://h", "client_id": "c", "operators": ["o"]}
 PRICE = {"input_usd": 1, "output_usd": 1}

@@ -7,14 +7,9 @@ import pytest
 from services.console_settings import ConsoleSettings
 from services.profiles import OpenAIProfile, Price, ScriptedProfile
 from services.section import Section
-from services.settings import (
-    KafkaSettings,
-    Settings,
-    SetUpError,
-    WorkerSettings,
-    load,
-)
+from services.settings import KafkaSettings, Settings, SetUpError, load
 from services.settings_secrets import secrets_of
+from services.worker_settings import WorkerSettings
 
 FILE = """
 [kafka]

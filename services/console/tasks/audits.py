@@ -9,7 +9,7 @@ from datetime import timedelta
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from services.operators.adapters.verify import verify
-from services.operators.audit.verification import Verified
+from services.operators.audit.verified import Verified
 
 _log = logging.getLogger(__name__)
 

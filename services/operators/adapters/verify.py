@@ -18,7 +18,8 @@ from answerbus.topics import (
 )
 from services.operators.adapters.reader import Reader, reading
 from services.operators.audit.claims import ClaimedSpending
-from services.operators.audit.verification import Verification, Verified
+from services.operators.audit.verification import Verification
+from services.operators.audit.verified import Verified
 from services.operators.records.stored import Stored
 
 PRIVATE = (LEDGER, RETRIES)

@@ -1,7 +1,6 @@
 """Verifies that attempts, ledger and terminals of one partition agree; pure."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pydantic import ValidationError
@@ -9,46 +8,16 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
-from answerbus.private.ledger import Skipped
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
 from services.digest import record_digest
 from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
 from services.operators.audit.claims import Balance, ClaimedSpending, Ended
 from services.operators.audit.findings import AuditFinding, FindingKind
-from services.operators.audit.replay_links import ReplayLinks
 from services.operators.audit.step_verification import StepVerification
+from services.operators.audit.verified import Verified
 from services.operators.records.stored import Place, Stored
 
 ACCOUNT_MEMORY = timedelta(milliseconds=LEDGER.retention_ms or 0)  # by default
-
-
-@dataclass(slots=True)
-class Verified:
-    """What was looked at, and the first break of each account that has one."""
-
-    attempts: int = 0
-    accounts: int = 0
-    steps: int = 0
-    runs: int = 0
-    begun_in_the_middle: int = 0
-    without_ledger: int = 0
-    in_flight: int = 0
-    breaks: list[AuditFinding] = field(default_factory=list)
-    replays: ReplayLinks = field(default_factory=ReplayLinks)
-    passed_by: dict[Place, Skipped] = field(default_factory=dict)
-
-    def add(self, other: "Verified") -> None:
-        """Both together."""
-        self.attempts += other.attempts
-        self.accounts += other.accounts
-        self.steps += other.steps
-        self.runs += other.runs
-        self.begun_in_the_middle += other.begun_in_the_middle
-        self.without_ledger += other.without_ledger
-        self.in_flight += other.in_flight
-        self.breaks += other.breaks
-        self.replays.add(other.replays)
-        self.passed_by.update(other.passed_by)
 
 
 class Verification:

@@ -4,7 +4,7 @@ from answerbus.topics import RESULTS
 from services.console.tasks.audits import AuditRun
 from services.console.tasks.topic_polling import GroupStatus, TopicResults, TopicStatus
 from services.operators.audit.findings import AuditFinding
-from services.operators.audit.verification import Verified
+from services.operators.audit.verified import Verified
 from services.operators.records.stored import Place
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
