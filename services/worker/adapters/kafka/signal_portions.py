@@ -9,9 +9,9 @@ from answerbus.broker_time import moment
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.control import Approval, Cancel
-from answerbus.envelope import decode
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import Topic
+from services.worker.core.run.tool_report import read_report
 from services.worker.lane.state.signals import SignalRecord
 
 PORTION_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
@@ -57,7 +57,7 @@ def _size(record: Record) -> int:
 
 def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
     """A record as lanes take it; one that holds no signal is only passed by."""
-    event = None if isinstance(record, Unreadable) else decode(record.value)
+    event = None if isinstance(record, Unreadable) else read_report(record.value)
     signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)

@@ -1,4 +1,4 @@
-"""What a tool of a delegated run notes while it works reaches the outcome and the run that asked."""
+"""What a delegated run's tool notes reaches the run's outcome, and the run that asked."""
 
 import asyncio
 from collections.abc import Collection

@@ -1,0 +1,72 @@
+"""A tool server's report whose optional fields are not as they should be is read without them."""
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pydantic import JsonValue
+
+from answerbus import json_text
+from answerbus.envelope import Undecodable, decode
+from answerbus.event import Event
+from answerbus.failure import Problem
+from answerbus.limits import NOTES_MAX
+
+OPTIONAL = {
+    "tool_result": ("/duration_ms", "/server", "/notes"),
+    "tool_progress": ("/note", "/n"),
+}
+OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")
+_SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next
+
+
+def read_report(value: bytes | None) -> Event | Undecodable:
+    """The event, if it is one without what is wrong; a note tells readers of the outcome so.
+
+    The tool has done its work, and may not do it again: a wrong duration is no reason to wait.
+    """
+    found = decode(value)
+    for _ in range(_SEVERAL):
+        if not isinstance(found, Undecodable):
+            return found
+        parsed = json_text.parse(value or b"")
+        if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict):
+            return found
+        fields = _left_out(found.problems, parsed.value)
+        if not fields:
+            return found
+        value = json.dumps(_without(parsed.value, fields), ensure_ascii=False).encode()
+        found = decode(value)
+    return found
+
+
+def _left_out(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> frozenset[str]:
+    """The optional fields that are wrong; none where another one is wrong, too."""
+    optional = OPTIONAL.get(str(body.get("kind")), ())
+    if body.get("kind") == "tool_result" and _kind_of_outcome(body) == "error":
+        optional += OPTIONAL_OF_FAILURE
+    fields = set()
+    for problem in problems:
+        field = next((it for it in optional if f"{problem.path}/".startswith(f"{it}/")), None)
+        if field is None:
+            return frozenset()
+        fields.add(field)
+    return frozenset(fields)
+
+
+def _kind_of_outcome(body: Mapping[str, JsonValue]) -> JsonValue:
+    outcome = body.get("outcome")
+    return outcome.get("kind") if isinstance(outcome, dict) else None
+
+
+def _without(body: Mapping[str, JsonValue], fields: frozenset[str]) -> dict[str, JsonValue]:
+    kept = {name: value for name, value in body.items() if f"/{name}" not in fields}
+    outcome = kept.get("outcome")
+    if isinstance(outcome, dict):
+        kept["outcome"] = {
+            name: value for name, value in outcome.items() if f"/outcome/{name}" not in fields
+        }
+    notes = kept.get("notes", [])
+    if kept["kind"] == "tool_result" and isinstance(notes, list) and len(notes) < NOTES_MAX:
+        names = ", ".join(f"`{field}`" for field in sorted(fields))
+        kept["notes"] = [*notes, f"left out of a tool's result, since they were wrong: {names}"]
+    return kept

@@ -1,0 +1,90 @@
+"""What a tool has done is not lost because something beside it is wrong."""
+
+import json
+from typing import Any
+
+import pytest
+
+from answerbus.envelope import Undecodable, decode
+from answerbus.tool_result import ToolProgress, ToolResult
+from services.worker.core.run.tool_report import read_report
+
+FAILED = {"kind": "error", "code": "not_found"}
+
+
+def result(**fields: Any) -> dict[str, Any]:
+    return {
+        "kind": "tool_result",
+        "call_id": "r-1.call.1.0",
+        "workflow_id": "w-1",
+        "token": "MTIzNDU2Nzg5MDEyMzQ1Ng==",
+        "outcome": {"kind": "ok", "value": {"state": "shipped"}},
+        **fields,
+    }
+
+
+def read(body: dict[str, Any]) -> Any:
+    return read_report(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "names"),
+    [
+        ({"duration_ms": 12.5}, "`/duration_ms`"),
+        ({"duration_ms": -1, "server": None}, "`/duration_ms`, `/server`"),
+        ({"notes": "one"}, "`/notes`"),
+        ({"notes": [1] * 40}, "`/notes`"),
+        ({"notes": [1] * 20, "duration_ms": "x"}, "`/notes`"),
+    ],
+)
+def test_a_result_is_read_without_what_is_wrong_beside_it(wrong: Any, names: str) -> None:
+    found = read(result(**wrong))
+
+    assert isinstance(found, ToolResult)
+    assert found.outcome == decode(json.dumps(result()).encode()).outcome  # type: ignore[union-attr]
+    assert names in found.notes[0]
+    assert found.duration_ms is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"message": 7}, {"retryable": "maybe"}, {"problems": "x"}, {"problems": [{"p": 1}]}]
+)
+def test_a_failure_keeps_its_code(wrong: Any) -> None:
+    found = read(result(outcome={**FAILED, **wrong}))
+
+    assert isinstance(found, ToolResult)
+    assert found.outcome.model_dump(include={"kind", "code"}) == FAILED
+
+
+def test_progress_counts_without_its_note() -> None:
+    body = {**result(kind="tool_progress", note={"a": 1}, n=-1)}
+    del body["outcome"]
+
+    assert isinstance(read(body), ToolProgress)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        result(token="short", duration_ms=-1),
+        result(outcome={"kind": "ok"}),
+        result(outcome={"kind": "ok"}, duration_ms=-1),
+        result(outcome={"kind": "error", "message": 1}),
+        result(outcome=7),
+        {"kind": "tool_result"},
+        {"kind": "nothing", "duration_ms": -1},
+    ],
+)
+def test_what_must_be_there_is_not_guessed(body: dict[str, Any]) -> None:
+    assert isinstance(read(body), Undecodable)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"\xff", b'{"kind": "tool_result",'])
+def test_what_is_no_object_is_none(value: bytes | None) -> None:
+    assert isinstance(read_report(value), Undecodable)
+
+
+def test_a_right_result_is_as_it_came() -> None:
+    body = result(notes=["slow today"], duration_ms=12, server="s")
+
+    assert read(body) == decode(json.dumps(body).encode())
