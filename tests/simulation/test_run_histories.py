@@ -18,6 +18,12 @@ def test_promises_hold_over_any_history_with_runs(first: int) -> None:
         assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
 
 
+@pytest.mark.parametrize("seed", [68])  # a choice had timed out once before a crash
+def test_a_history_that_was_broken_once_is_clean(seed: int) -> None:
+    verdict = judge(seed, runs=True)
+    assert verdict.complaints == (), verdict.timeline
+
+
 def test_the_same_seed_makes_the_same_history_alone_and_after_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

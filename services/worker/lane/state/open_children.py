@@ -178,11 +178,9 @@ class OpenChildren:
 
 
 def _kept_floor(ticket: Ticket, run: Run, account: Account) -> bool:
-    """Whether a run kept its floor before an opening: its account says so, or it has not spent."""
+    """Whether a run kept its floor before an opening, as its account says from its first spend."""
     request_id = ticket.request.request_id
-    if request_id in account.keeping:
-        return True
-    return bool(run.steps) and account.open.get(request_id, 0) <= run.steps[-1].attempt
+    return request_id in account.keeping if request_id in account.open else bool(run.steps)
 
 
 def _floor(ticket: Ticket) -> Charged:
