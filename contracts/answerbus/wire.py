@@ -53,6 +53,16 @@ def to_utc_milliseconds(moment: datetime) -> datetime:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
+def _received(moment: datetime) -> datetime:
+    """Pydantic would let an OverflowError pass, and who reads any record would end by it."""
+    try:
+        return to_utc_milliseconds(moment)
+    except OverflowError:
+        raise PydanticCustomError(
+            "timestamp_range", "a time that lies in the years 1 to 9999 of UTC"
+        ) from None
+
+
 @lru_cache(FORMATTED_MAX)
 def format_timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC with milliseconds, such as `2026-11-21T10:00:00.000Z`."""
@@ -82,7 +92,7 @@ def clip(text: str, limit: int) -> str:
 
 Timestamp = Annotated[
     AwareDatetime,
-    AfterValidator(to_utc_milliseconds),
+    AfterValidator(_received),
     PlainSerializer(format_timestamp, return_type=str, when_used="json"),
 ]
 RequestId = Annotated[
