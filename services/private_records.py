@@ -4,8 +4,8 @@ Pure. Workers and operators' commands ask the same question here, and so get the
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, assert_never
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -20,13 +20,21 @@ from answerbus.private.ledger import (
     LedgerRecord,
     Skipped,
 )
-from answerbus.private.runs import RunsRecord
+from answerbus.private.runs import (
+    RunCallRecord,
+    RunCancelRecord,
+    RunChildRecord,
+    RunRecord,
+    RunsRecord,
+    RunStepRecord,
+)
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
 from services.digest import bytes_digest
 
 _TTL_MAX = timedelta(seconds=TTL_S_MAX)
 _EXCERPT_BYTES = 120
+_TOO_LATE = "a deadline beyond the year 9999"
 _RUNS_TOPIC: TypeAdapter[RunsRecord | Skipped] = TypeAdapter(
     Annotated[RunsRecord | Skipped, Field(discriminator="kind")]
 )
@@ -49,10 +57,11 @@ def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | F
 def runs_event(value: bytes) -> RunsRecord | Skipped | Fault:
     """What a record of an open run says, if it has a value."""
     try:
-        return _RUNS_TOPIC.validate_json(value)
+        event = _RUNS_TOPIC.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
+    return event if _can_be_waited_for(event) else Fault(_TOO_LATE)
 
 
 def passes_by(skipped: Skipped, offset: int, value: bytes | None) -> bool:
@@ -89,7 +98,7 @@ def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:
     event = decode(value)
     match event:
         case RetryRequest():
-            return event if _has_deadline(event) else Fault("a deadline beyond the year 9999")
+            return event if _has_deadline(event.origin.timestamp) else Fault(_TOO_LATE)
         case Skipped():
             return event
         case Undecodable():
@@ -98,9 +107,22 @@ def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:
             return Fault(f"a {event.kind}, which does not belong here")
 
 
-def _has_deadline(entry: RetryRequest) -> bool:
+def _can_be_waited_for(record: RunsRecord | Skipped) -> bool:
+    """Whether the deadline of a run, or the time of its tool call, is a date."""
+    match record:
+        case RunRecord() | RunChildRecord():
+            return _has_deadline(record.origin.timestamp)
+        case RunCallRecord():
+            return record.called_at is None or _has_deadline(record.called_at)
+        case RunStepRecord() | RunCancelRecord() | Skipped():
+            return True
+        case _:
+            assert_never(record)
+
+
+def _has_deadline(begins: datetime) -> bool:
     try:
-        entry.origin.timestamp + _TTL_MAX
+        begins + _TTL_MAX
     except OverflowError:
         return False
     return True

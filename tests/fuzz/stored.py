@@ -3,25 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from answerbus.topics import LEDGER, RETRIES
+from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.worker.lane.opening import RecoveredState, UnreadableState
 from services.worker.ports import StoredRecord
 from tests.fuzz.target import Target
 
 EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
-KINDS = ("account", "closed", "lane", "retry_request")
+TOPICS: dict[bytes, Topic] = {b"r": RETRIES, b"u": RUNS}  # all others: the ledger
+KINDS = {
+    b"l": ("account", "closed", "closed_ids", "lane", "skipped"),
+    b"r": ("retry_request",),
+    b"u": ("run", "run_call", "run_cancel", "run_child", "run_step"),
+}
 
 
 def check(data: bytes) -> None:
     """The first byte chooses the topic, and whether the value is null."""
     choice, value = data[:1], data[1:]
-    topic = RETRIES if choice == b"r" else LEDGER
+    topic = TOPICS.get(choice, LEDGER)
     record = StoredRecord(topic, b"key", None if choice == b"0" else value)
     recovered = RecoveredState()
     try:
         recovered.take(record)
         recovered.take(record)  # a record may be read twice
-        assert len(recovered.tickets()) <= 1
+        recovered.check()
+        assert len([ticket.deadline for ticket in recovered.tickets()]) <= 1
     except UnreadableState as error:
         reason = str(error)
     else:
@@ -31,8 +37,9 @@ def check(data: bytes) -> None:
 
 def seeds() -> Sequence[bytes]:
     found = [
-        (b"r" if kind == "retry_request" else b"l") + path.read_bytes()
-        for kind in KINDS
+        choice + path.read_bytes()
+        for choice, kinds in KINDS.items()
+        for kind in kinds
         for path in sorted((EXAMPLES / kind).glob("*.json"))
     ]
     return [*found, b"0"]
