@@ -12,11 +12,11 @@ from services.console.form import page_number
 from services.console.guard import session_of
 from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
+from services.console.state.letter_cache import Order, part_of
 from services.console.views.chips import chips_of
 from services.console.views.seen_ends import seen_ends
 from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
 from services.operators.dead_letters.row import STATUSES
-from services.operators.dead_letters.selection import Order, in_order
 
 _Name = TypeVar("_Name", bound=str)
 PAGE_LETTERS = 50
@@ -59,8 +59,8 @@ async def listed(request: web.Request) -> web.Response:
     """One page of the dead letters that the filters mean."""
     filters = filters_in(request, "page", "sort", "again")
     sort = _sort(request, LETTER_SORTS)
-    letters = request.app[CONTEXT].feed.state.dead_letters
-    found = filters.selection.of(letters)
+    state = request.app[CONTEXT].feed.state
+    found = state.letter_cache.of(filters)
     number, last = page_number(request, len(found), PAGE_LETTERS)
     again = [(name, value) for name, value in request.query.items() if name == "again"]
     beside = [("sort", sort), *again]
@@ -76,11 +76,11 @@ async def listed(request: web.Request) -> web.Response:
         sorts=LETTER_SORTS,
         sort=sort,
         count=len(found),
-        shown=in_order(found, sort, number * PAGE_LETTERS, PAGE_LETTERS),
-        seen=seen_ends(letters.ends),
+        shown=part_of(found, sort, number * PAGE_LETTERS, PAGE_LETTERS),
+        seen=seen_ends(state.dead_letters.ends),
         number=number,
         last=last,
-        outcome_of=letters.replay_outcome,
+        outcome_of=state.dead_letters.replay_outcome,
     )
 
 

@@ -11,6 +11,7 @@ from services.console.figures.spend_rows import by_model
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.render import page
 from services.console.pages.window import asked_time, lanes_now, unhealthy_now
+from services.console.views.filters import DeadLetterFilters
 from services.console.views.lane_grid import LEVEL_WORDS, longest_waiting
 from services.console.views.time_range import TITLES, span_pairs
 
@@ -31,7 +32,7 @@ async def overview(request: web.Request) -> web.Response:
         None if lag is None else sum(lag.values()),
         state.lanes.in_flight.total(),
         len(state.board.waits),
-        sum(letter.status == "open" for letter in state.dead_letters),
+        len(state.letter_cache.of(DeadLetterFilters())),
         span,
     )
     return page(

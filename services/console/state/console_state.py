@@ -6,6 +6,7 @@ from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.console.state.board import Board
 from services.console.state.group_cache import GroupCache
 from services.console.state.lanes import Lanes
+from services.console.state.letter_cache import LetterCache
 from services.console.state.open_runs import OpenRuns
 from services.console.state.request_times import RequestTimes
 from services.console.state.topic_counts import TopicCounts
@@ -31,6 +32,7 @@ class ConsoleState:
         self.lanes = Lanes()
         self.dead_letters = DeadLetterIndex()
         self.group_cache = GroupCache(self.dead_letters)
+        self.letter_cache = LetterCache(self.dead_letters)
         self.workflows = WorkflowIndex()
         self.open_runs = OpenRuns()
         self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
@@ -58,7 +60,8 @@ class ConsoleState:
         self.dead_letters.take(record)
         self._tail.append(record)
         if stored.topic is DEAD_LETTERS:
-            self.group_cache.clear()
+            self.group_cache.note(record)
+            self.letter_cache.note(record)
 
     def tail(self) -> list[RecordSummary]:
         """The newest records, the newest first; those of the ledger are left out."""

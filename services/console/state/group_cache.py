@@ -1,17 +1,22 @@
-"""Groups of letters, counted again only when letters have changed, since pages ask often; pure."""
+"""Groups of letters, kept up to date as letters come, since pages ask often; pure."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from services.console.views.filters import DeadLetterFilters
-from services.operators.dead_letters.groups import Group, Key, first_groups
+from services.operators.dead_letters.group_fold import GroupFold
+from services.operators.dead_letters.groups import Group, Key, first_groups, members
 from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.records.event_summary import DeadLetterSummary
+from services.operators.records.summary import RecordSummary
 
 KEPT = 16  # ways of grouping
+FOLDS_KEPT = 3  # of those to which letters are added: each knows all accounts
 GROUPS_MAX = 100  # of each way
 
-_Way = tuple[DeadLetterFilters, tuple[Key, ...], str]
+_Chosen = tuple[DeadLetterFilters, tuple[Key, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +28,74 @@ class Grouped:
     groups: Sequence[Group]
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A fold, and how many letters of the index it knows."""
+
+    fold: GroupFold
+    letters: int
+
+
 class GroupCache:
-    """Remembers the ways that were asked for last."""
+    """Remembers the ways that were asked for last.
+
+    All of 100,000 letters are counted when a way is asked for first, and after an action of an
+    operator, which changes letters. Those that come are added to what was counted.
+    """
 
     def __init__(self, letters: DeadLetterIndex) -> None:
         self._letters = letters
-        self._kept: OrderedDict[_Way, Grouped] = OrderedDict()
+        self._found: OrderedDict[tuple[_Chosen, str], Grouped] = OrderedDict()
+        self._folds: OrderedDict[_Chosen, _Kept] = OrderedDict()
 
-    def clear(self) -> None:
-        """The dead letters have changed."""
-        self._kept.clear()
+    def note(self, record: RecordSummary) -> None:
+        """The dead letters have changed: there is one more, or something was done about one."""
+        self._found.clear()
+        if not isinstance(record.event, DeadLetterSummary):
+            self._folds.clear()
 
     def of(self, filters: DeadLetterFilters, keys: Sequence[Key], order: str) -> Grouped:
         """The groups as they are now, in an order of ORDERS; no keys, no groups."""
-        way = (filters, tuple(keys), order)
-        if way not in self._kept:
-            admitted = filters.selection.of(self._letters)
-            first = first_groups(admitted if keys else (), keys, order, GROUPS_MAX)
-            self._kept[way] = Grouped(len(admitted), first.total, first.groups)
-        self._kept.move_to_end(way)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return self._kept[way]
+        chosen = (filters, tuple(keys))
+        way = (chosen, order)
+        if way not in self._found:
+            self._found[way] = self._added(chosen, order) or self._counted(chosen, order)
+        self._found.move_to_end(way)
+        if len(self._found) > KEPT:
+            self._found.popitem(last=False)
+        return self._found[way]
+
+    def _added(self, chosen: _Chosen, order: str) -> Grouped | None:
+        """What was counted, with the letters since; None where nothing was."""
+        (filters, keys), kept = chosen, self._folds.get(chosen)
+        if kept is None:
+            return None
+        self._folds.move_to_end(chosen)
+        count = len(self._letters)
+        newest = list(islice(self._letters.newest(), count - kept.letters))
+        kept.fold.add(members(filters.selection.of(reversed(newest)), keys))
+        kept.letters = count
+        return _grouped(kept.fold, order)
+
+    def _counted(self, chosen: _Chosen, order: str) -> Grouped:
+        filters, keys = chosen
+        admitted = filters.selection.of(self._letters)
+        found = members(admitted, keys) if keys else {}
+        if not found or len(found) > GROUPS_MAX or _needs_models(filters, keys):
+            first = first_groups(found, order, GROUPS_MAX)
+            return Grouped(len(admitted), first.total, first.groups)
+        kept = self._folds[chosen] = _Kept(GroupFold(), len(self._letters))
+        kept.fold.add(found)
+        if len(self._folds) > FOLDS_KEPT:
+            self._folds.popitem(last=False)
+        return _grouped(kept.fold, order)
+
+
+def _needs_models(filters: DeadLetterFilters, keys: Sequence[Key]) -> bool:
+    """Whether what decides on a letter's group may be read after it: who was asked."""
+    return filters.selection.needs_models or any(key.kind == "model" for key in keys)
+
+
+def _grouped(fold: GroupFold, order: str) -> Grouped:
+    first = fold.first(order, GROUPS_MAX)
+    return Grouped(fold.count, first.total, first.groups)

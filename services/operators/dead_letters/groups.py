@@ -92,20 +92,18 @@ class FirstGroups:
 
 def group(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> list[Group]:
     """All groups, largest first."""
-    return _in_order(_members(letters, keys).items(), ORDERS["letters"])
+    return _in_order(members(letters, keys).items(), ORDERS["letters"])
 
 
-def first_groups(
-    letters: Iterable[DeadLetterRow], keys: Sequence[Key], order: str, most: int
-) -> FirstGroups:
+def first_groups(found: Mapping[_Values, _Letters], order: str, most: int) -> FirstGroups:
     """Those that come first in one of ORDERS, at most so many.
 
     By a label that each letter has for itself there are as many groups as letters: only what is
     shown is added up, because someone waits.
     """
-    members, rank = _members(letters, keys), ORDERS[order]
-    chosen = nsmallest(most, members.items(), key=lambda found: rank(found[1]))
-    return FirstGroups(len(members), _in_order(chosen, rank))
+    rank = ORDERS[order]
+    chosen = nsmallest(most, found.items(), key=lambda one: rank(one[1]))
+    return FirstGroups(len(found), _in_order(chosen, rank))
 
 
 def _in_order(
@@ -119,14 +117,15 @@ def _in_order(
     return [_group(values, found) for _, _, values, found in ordered]
 
 
-def _members(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> Mapping[_Values, _Letters]:
+def members(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> Mapping[_Values, _Letters]:
+    """The letters of each group, by the values that they have in common."""
     ungrouped = list(letters)
     columns = [map(key.read, ungrouped) for key in keys]
     rows = zip(*columns, strict=True) if columns else repeat(())
-    members: defaultdict[_Values, list[DeadLetterRow]] = defaultdict(list)
+    found: defaultdict[_Values, list[DeadLetterRow]] = defaultdict(list)
     for letter, values in zip(ungrouped, rows, strict=False):
-        members[values].append(letter)
-    return members
+        found[values].append(letter)
+    return found
 
 
 def _group(values: _Values, letters: _Letters) -> Group:

@@ -1,15 +1,12 @@
 """A selection of dead letters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import nlargest, nsmallest
 from operator import attrgetter
-from typing import Literal, assert_never
 
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.row import DeadLetterRow, Status
 
-Order = Literal["oldest", "newest", "spent"]
 _age = attrgetter("at_ms", "place.partition", "place.offset")
 TEXT_CHARS_MAX = 1_024  # of a text to look for
 
@@ -64,25 +61,6 @@ class Selection:
 def select(letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadLetterRow]:
     """The dead letters that are meant, oldest first; the limit keeps the oldest."""
     return sorted(selection.of(letters), key=_age)[: selection.limit]
-
-
-def in_order(
-    letters: Sequence[DeadLetterRow], order: Order, start: int, count: int
-) -> list[DeadLetterRow]:
-    """A part of them, as if all were sorted; of 100,000 it sorts no more than it must."""
-    match order:
-        case "oldest":
-            return nsmallest(start + count, letters, _age)[start:]
-        case "newest":
-            return nlargest(start + count, letters, _age)[start:]
-        case "spent":
-            return nlargest(start + count, letters, _spent_micro_usd)[start:]
-        case _:
-            assert_never(order)
-
-
-def _spent_micro_usd(letter: DeadLetterRow) -> int:
-    return (letter.spent and letter.spent.micro_usd) or 0
 
 
 def _with_text(letters: list[DeadLetterRow], text: str) -> list[DeadLetterRow]:

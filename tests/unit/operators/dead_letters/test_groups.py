@@ -12,6 +12,7 @@ from services.operators.dead_letters.groups import (
     first_groups,
     group,
     key_of,
+    members,
 )
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import Funds
@@ -74,12 +75,12 @@ def test_the_first_groups_are_those_that_come_first_of_all(order: str, keys: lis
     ranks = [rank(found) for found in everything]
 
     for most in range(len(everything) + 2):
-        first = first_groups(letters, chosen, order, most)
+        first = first_groups(members(letters, chosen), order, most)
 
         assert first.total == len(everything)
         assert [rank(found) for found in first.groups] == ranks[:most]
         assert all(found in everything for found in first.groups)
-    assert first_groups([], chosen, order, 1) == FirstGroups(0, [])
+    assert first_groups({}, order, 1) == FirstGroups(0, [])
 
 
 @pytest.mark.parametrize(
