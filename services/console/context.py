@@ -15,6 +15,7 @@ from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.settings import Settings
@@ -30,6 +31,7 @@ class ConsoleContext:
     feed: Feed
     poller: Poller
     topic_poller: TopicPoller
+    topic_counter: TopicCounter
     audits: Audits
     picker: Picker
     jobs: Jobs

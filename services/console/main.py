@@ -29,6 +29,7 @@ from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.console_settings import ConsoleSettings
 from services.http_server import HttpServer
@@ -93,6 +94,7 @@ def _context(
         feed=feed,
         poller=Poller(bus, kafka.worker_group, chosen.workers),
         topic_poller=TopicPoller(bus),
+        topic_counter=TopicCounter(bus, time.time),
         audits=Audits(bus, time.time, timedelta(seconds=settings.accounts.remember_s)),
         picker=picker,
         jobs=Jobs(bus, feed, known, time.time),
@@ -111,8 +113,8 @@ async def _at_work(
     server = HttpServer(application(context))
     try:
         async with asyncio.TaskGroup() as group:  # the first that fails ends the console
-            works = (context.feed.run(), context.poller.run(), context.topic_poller.run())
-            tasks = [group.create_task(work) for work in works]
+            works = (context.feed, context.poller, context.topic_poller, context.topic_counter)
+            tasks = [group.create_task(work.run()) for work in works]
             await server.start(listener, certificate)
             yield
             for task in tasks:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerbus import limits
+from answerbus.client.topic_names import topic_named
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import key, request_of, workflow_of
 from answerbus.schema_export import event_models
@@ -163,3 +164,11 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
             assert key(event).partition("/")[0] == (request_of(event) or "")
         case "ledger":
             assert key(event).partition(":")[0] == event.kind
+
+
+def test_topics_are_known_by_their_names_on_the_broker() -> None:
+    for topic in (REQUESTS, TOOLSETS, tool_calls("orders")):
+        assert topic_named(topic.full_name("acme.dev"), "acme.dev") == topic
+        assert topic_named(topic.full_name("acme"), "acme.dev") is None
+    for name in ("acme.tools..v1", "acme.tools.Orders.v1", "acme.tools.a.b.v1", "acme.other.v1"):
+        assert topic_named(name, "acme") is None

@@ -22,6 +22,7 @@ from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, d
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.topic_names import topic_named
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.private.lane_records import Agreement, agreed
@@ -135,6 +136,19 @@ class Bus:
         """Those of the topics that are there: not every deployment has agents."""
         there = await self._counts()
         return tuple(topic for topic in topics if topic.full_name(self.prefix) in there)
+
+    async def deployed(self) -> Mapping[Topic, int]:
+        """How many partitions each of our topics has that is there, those of toolsets included.
+
+        BusUnavailable if one of TOPICS is missing.
+        """
+        there = await self._counts()
+        others = {
+            topic: there[name]
+            for name in sorted(there)
+            if (topic := topic_named(name, self.prefix)) is not None and topic not in TOPICS
+        }
+        return {**self._of(there, TOPICS), **others}
 
     async def layout(self, *topics: Topic) -> Layout:
         """How many partitions the deployment uses, of as many as its topics have or more.

@@ -8,10 +8,12 @@ from aiohttp import web
 
 from answerbus import asyncapi as bus_document
 from answerbus.contract import Contract
-from answerbus.topics import TOPICS
+from answerbus.topics import TOPICS, Topic
 from services.console.context import CONTEXT
 from services.console.figures.topic_rows import topic_rows
 from services.console.pages.render import page
+from services.console.state.topic_counts import TopicCounts
+from services.console.tasks.feed import FOLDED_TOPICS
 from services.console.views.schema_fields import SchemaField, schema_fields
 
 
@@ -49,15 +51,21 @@ async def topics(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     kafka, polled = context.settings.kafka, context.topic_poller.results
     prefix = kafka.topic_prefix
+    shown = {**dict.fromkeys(TOPICS), **polled.topics}
     settings = [
-        (topic, topic.full_name(prefix), sorted(topic.settings().items())) for topic in TOPICS
+        (topic, topic.full_name(prefix), sorted(topic.settings().items())) for topic in shown
     ]
-    counts, now_ms = context.feed.state.topic_counts, int(context.now() * 1000)
+
+    def counts_of(topic: Topic) -> TopicCounts | None:
+        if topic in FOLDED_TOPICS:
+            return context.feed.state.topic_counts
+        return context.topic_counter.counts if topic in context.topic_counter.topics else None
+
     return page(
         request,
         "topics.html",
         topics=settings,
-        rows=topic_rows(counts, dict(polled.topics), prefix, now_ms),
+        rows=topic_rows(shown, counts_of, prefix, int(context.now() * 1000)),
         polled=polled,
         prefix=prefix,
         worker_group=kafka.worker_group,

@@ -19,6 +19,9 @@ STEP_RECORDS = 100  # folded in one go: some milliseconds, and a page waits for 
 REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 
+AGENTS_TOPICS = (STEPS, CONTROLS)  # read where they are: not every deployment has agents
+FOLDED_TOPICS = (*TOPICS, *AGENTS_TOPICS)
+
 _log = logging.getLogger(__name__)
 
 
@@ -62,7 +65,7 @@ class Feed:
         """Read for ever. A broker that is away is tried again; the pages say so meanwhile."""
         while True:
             try:
-                async with reading(self._bus, TOPICS, optional=(STEPS, CONTROLS)) as reader:
+                async with reading(self._bus, TOPICS, optional=AGENTS_TOPICS) as reader:
                     await self._read(reader)
             except BusUnavailable as error:
                 _log.warning("reading the topics stopped, again in %g s: %s", AGAIN_S, error)

@@ -11,7 +11,7 @@ from aiokafka.errors import GroupAuthorizationFailedError
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.topics import TOPICS, Topic
+from answerbus.topics import Topic
 
 EVERY_S = 15.0
 GROUPS_MAX = 100  # that are asked about
@@ -40,7 +40,7 @@ class GroupStatus:
 class TopicResults:
     """The last answers; nothing is known before the first."""
 
-    topics: Mapping[str, TopicStatus] = field(default_factory=dict)
+    topics: Mapping[Topic, TopicStatus] = field(default_factory=dict)
     groups: Sequence[GroupStatus] = field(default_factory=tuple)
     trouble: str | None = None
 
@@ -78,8 +78,8 @@ class TopicPoller:
 
     async def _topics(
         self, consumer: RecordConsumer
-    ) -> tuple[Mapping[TopicPartition, tuple[Topic, int]], Mapping[str, TopicStatus]]:
-        counts = await self._bus.counts(*TOPICS)
+    ) -> tuple[Mapping[TopicPartition, tuple[Topic, int]], Mapping[Topic, TopicStatus]]:
+        counts = await self._bus.deployed()
         places = {
             self._bus.place(topic, number): topic
             for topic, count in counts.items()
@@ -88,7 +88,7 @@ class TopicPoller:
         starts = await consumer.beginning_offsets(list(places))
         ends = await consumer.end_offsets(list(places))
         found = {
-            topic.name: TopicStatus(
+            topic: TopicStatus(
                 count,
                 sum(ends[at] - starts[at] for at in places if places[at] is topic),
                 sum(ends[at] for at in places if places[at] is topic),

@@ -14,6 +14,7 @@ from answerbus.topics import (
     RESULTS,
     RETRIES,
     RUN_TOPICS,
+    RUNS,
     STEPS,
     TOOL_RESULTS,
     TOOLSETS,
@@ -144,6 +145,11 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
     yield from _acting(names, needed=False)
     yield from _guiding(names)
+    calls, why = f"{names.prefix}.tools.", "shows rates and sizes of topics, and lag"
+    for topic in (TOOL_RESULTS, TOOLSETS, RUNS):
+        yield _topic(topic, "Read", names, why, needed=False)
+    yield Right("topic", calls, "Read", why, is_prefix=True, needed=False)
+    yield Right("group", calls, "Describe", why, is_prefix=True, needed=False)
 
 
 def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:

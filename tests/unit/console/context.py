@@ -25,6 +25,7 @@ from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.operators.dead_letters.forecast import KnownNames
@@ -117,6 +118,7 @@ async def site(
         feed=feed,
         poller=Poller(NOWHERE, "group", ()),
         topic_poller=TopicPoller(NOWHERE),
+        topic_counter=TopicCounter(NOWHERE, lambda: NOON_MS / 1000),
         audits=Audits(NOWHERE, lambda: NOON_MS / 1000, timedelta(days=7)),
         picker=Shelf(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),

@@ -1,13 +1,17 @@
 """Topics with what the broker says of them, contracts with examples, the audit as a page."""
 
-from answerbus.topics import RESULTS
+import re
+
+from answerbus.topics import RESULTS, STEPS, TOPICS, Topic, tool_calls
 from services.console.tasks.audits import AuditRun
 from services.console.tasks.topic_polling import GroupStatus, TopicResults, TopicStatus
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.verified import Verified
-from services.operators.records.stored import Place
+from services.operators.records.stored import Place, Stored
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
-from tests.unit.operators.stored_examples import NOON_MS, stored
+from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, stored
+
+TOOLS = tool_calls("orders")
 
 
 async def text_of(here: Site, path: str, token: str = VIEWER) -> str:
@@ -20,7 +24,7 @@ async def text_of(here: Site, path: str, token: str = VIEWER) -> str:
 async def test_topics_have_their_sizes_and_groups_their_lag() -> None:
     async with site(stored("result/dep_bump")) as here:
         here.context.topic_poller.results = TopicResults(
-            {RESULTS.name: TopicStatus(12, 5_000, 9_000)},
+            {RESULTS: TopicStatus(12, 5_000, 9_000)},
             [GroupStatus("billing", RESULTS, 4_321, 12)],
         )
         text = await text_of(here, "/topics")
@@ -29,6 +33,33 @@ async def test_topics_have_their_sizes_and_groups_their_lag() -> None:
     assert "4,321" in text
     assert "5,000" in text
     assert "MiB" in text
+
+
+async def test_topics_of_runs_and_tools_have_their_figures_once_they_are_counted() -> None:
+    async with site() as here:
+        results = TopicResults(
+            dict.fromkeys((*TOPICS, STEPS, TOOLS), TopicStatus(12, 5_000, 9_000)),
+            [GroupStatus("answerbus.tools.orders", TOOLS, 77, 12)],
+        )
+        here.context.topic_poller.results = results
+        text = await text_of(here, "/topics")
+        assert row_of(text, STEPS) == ["0", "12", "5,000", "0 B", "0 B"]
+        assert row_of(text, TOOLS) == ["–", "12", "5,000", "–", "–"]
+
+        counter = here.context.topic_counter
+        counter.topics = frozenset((TOOLS,))
+        call = Stored(TOOLS, 0, 0, NOON_MS - MINUTE_MS, b"k", b"v" * 1_023, ())
+        counter.counts.take(call)
+        text = await text_of(here, "/topics")
+
+    assert row_of(text, TOOLS) == ["1", "12", "5,000", "1.0 KiB", "4.9 MiB"]
+    assert re.search(r"answerbus\.tools\.orders<.*?>77<", text, re.DOTALL)
+
+
+def row_of(text: str, topic: Topic) -> list[str]:
+    """The numbers in a topic's row."""
+    row = text.partition(f">{topic.full_name()}</a>")[2].partition("</tr>")[0]
+    return re.findall(r'<td class="n"[^>]*>([^<]*)</td>', row)
 
 
 async def test_contracts_have_examples_and_members() -> None:

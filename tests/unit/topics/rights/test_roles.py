@@ -102,6 +102,7 @@ def test_only_workers_can_fence_a_lane() -> None:
         ("worker", "acme.lane."),
         ("worker", "acme.tools."),
         ("admin", "acme.tools."),
+        ("console", "acme.tools."),  # which it reads, and whose groups it describes
     }
 
 
