@@ -21,6 +21,7 @@ from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import CONTROLS, STEPS, TOPICS
 from services.command_line import AsJson, Config, bus_of, screen, stderr, stdout
+from services.commands.terminal.timeline_rows import timeline_rows
 from services.commands.terminal.workflow_bars import bars
 from services.console.views.waterfall import waterfall
 from services.escaping import json_lines, plain_line
@@ -115,7 +116,14 @@ async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
 
 
 def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: bool) -> None:
-    """Each entry; with contents all of them, without them repeats are folded."""
+    """Each entry; with contents all of them, without them repeats are folded.
+
+    In files and pipes each line stands for itself, with the id of its request.
+    """
+    if console.is_terminal:
+        for row in timeline_rows(entries, _content if show_content else None):
+            console.print(row, soft_wrap=False)
+        return
     begin = entries[0].at if entries else None
     keys = [(entry.kind, entry.request_id, without_numbers(entry.text)) for entry in entries]
     for fold in folds(range(len(keys)) if show_content else keys):
