@@ -63,7 +63,7 @@ async def _top(settings: Settings, *, as_json: bool) -> None:
 
 async def _read(feed: Feed, poller: Poller) -> None:
     """Until the topics are read and all was asked once; or until it is known that it cannot be."""
-    while not feed.progress.caught_up and feed.progress.trouble is None:
+    while not feed.progress.caught_up and feed.progress.error is None:
         await asyncio.sleep(0.05)
     deadline = time.monotonic() + POLLED_WITHIN_S
     while poller.results.lag is None and time.monotonic() < deadline:

@@ -13,7 +13,7 @@ from services.console.strict_headers import strict_headers
 from services.console.views.live_parts import live_parts
 
 PERIOD_S = 2.0
-QUIET_S = 15.0  # after which a comment shows proxies and browsers that the stream is alive
+KEEPALIVE_S = 15.0  # after which a comment shows proxies and browsers that the stream is alive
 AGAIN_MS = 3_000  # before a browser connects again
 STREAMS_MAX = 60
 _MEDIA_TYPE = "text/event-stream"
@@ -72,7 +72,7 @@ class Streams:
             known = parts
             if changed:
                 await response.write(_event(changed))
-            elif time.monotonic() - sent_at < QUIET_S:
+            elif time.monotonic() - sent_at < KEEPALIVE_S:
                 continue
             else:
                 await response.write(b":\n\n")

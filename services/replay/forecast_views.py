@@ -25,8 +25,8 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
     if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
         table.add_row("", f"{more:,} more runs", "")
     for held in forecast.held_back.values():
-        forced = " (--force sends it)" if held.trouble.forcible else ""
-        message = f"held back, {held.trouble.code}: {held.trouble.text}{forced}"
+        forced = " (--force sends it)" if held.rejection.forcible else ""
+        message = f"held back, {held.rejection.code}: {held.rejection.text}{forced}"
         table.add_row(
             f"{held.count:,}",
             Text(plain_line(message)),
@@ -54,9 +54,9 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
         ],
         "held_back": [
             {
-                "code": held.trouble.code,
-                "text": held.trouble.text,
-                "forcible": held.trouble.forcible,
+                "code": held.rejection.code,
+                "text": held.rejection.text,
+                "forcible": held.rejection.forcible,
                 "count": held.count,
                 "sample": held.sample,
             }

@@ -77,7 +77,7 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
         await shot(page, "4-dry-run")
 
         await page.get_by_label("Another profile").fill("default")
-        await page.get_by_label("Why").fill("the profile was misspelt")
+        await page.get_by_label("Reason").fill("the profile was misspelt")
         await page.get_by_role("button", name="Dry run").click()
         sendable = page.locator(".tiles div").filter(has_text="Would be sent")
         await expect(sendable).to_contain_text(str(LETTERS))
@@ -131,7 +131,7 @@ async def test_the_pages_work_by_keyboard_and_without_scripts(bus: Bus, browser:
         await page.get_by_role("link", name="1 letters of").press("Enter")
         await page.get_by_role("checkbox", name="Choose odd").press("Space")
         await page.get_by_role("button", name="Those chosen below").press("Enter")
-        await page.get_by_label("Why").fill("nobody has that contract")
+        await page.get_by_label("Reason").fill("nobody has that contract")
         await page.get_by_role("button", name="Dismiss 1").press("Enter")
         async with asyncio.timeout(20):
             while not await page.get_by_text("Finished: 1 of 1.").is_visible():

@@ -147,7 +147,7 @@ async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Br
         await page.goto("/")
         await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         steps: list[tuple[str, ...]] = [("s", "g", "d"), ("n", "Enter"), ("n", "x", "Enter")]
-        headings = ["Dead letters", f"What to do with {BAD} letters", f"Dry run of {BAD} letters"]
+        headings = ["Dead letters", f"Replay or dismiss {BAD} letters", f"Dry run of {BAD} letters"]
         for keys, heading in zip(steps, headings, strict=True):
             for key in keys:
                 await page.keyboard.press(key)

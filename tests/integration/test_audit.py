@@ -154,8 +154,8 @@ async def the_story_is_told(bus: Bus) -> None:
         "closed",
     ]
     assert retried[0]["text"] == "asked for plan_proposal.v1 on profile default"
-    assert retried[1]["text"].startswith("attempt 1 by scripted became a retry after ")
-    assert retried[3]["text"].startswith("attempt 2 by scripted became a result after ")
+    assert retried[1]["text"].startswith("attempt 1 by scripted ended in a retry after ")
+    assert retried[3]["text"].startswith("attempt 2 by scripted ended in a result after ")
     assert {one["request_id"] for one in body} == {"r-retry", "r-refused", "r-invalid", "r-again"}
     human = await answerbus(bus.bootstrap, bus.prefix, "workflow", WORKFLOW)
     assert human.code == 0

@@ -114,9 +114,9 @@ async def shows(it: Setting) -> None:
     polling = asyncio.create_task(poller.run())
     try:
         found = poller.results
-        await until(lambda: found.lag is not None or found.trouble is not None, "it was asked")
-        if found.trouble:
-            raise BusUnavailable(found.trouble)
+        await until(lambda: found.lag is not None or found.error is not None, "it was asked")
+        if found.error:
+            raise BusUnavailable(found.error)
     finally:
         polling.cancel()
 

@@ -21,7 +21,7 @@ PAGE_RUNS = 30
 APPROVALS_SHOWN_MAX = 20
 APPROVALS_OPEN = 2  # of them; the arguments of the others are folded away
 
-_SAID = {
+_NOTICES = {
     "approved": "The approval is written; the run goes on once its worker has read it.",
     "denied": "The refusal is written; the run is told once its worker has read it.",
     "cancelled": "The cancellation is written; the run ends once its worker has read it.",
@@ -30,7 +30,7 @@ _SAID = {
 
 async def runs(request: web.Request) -> web.Response:
     """Those that are open, the oldest first, and what a person is to decide."""
-    known_names(request, "said", "page")
+    known_names(request, "notice", "page")
     context = request.app[CONTEXT]
     found = context.feed.state.open_runs.runs(int(context.now() * 1000))
     places = [place for run in found for place in run.awaiting.values()]
@@ -39,7 +39,7 @@ async def runs(request: web.Request) -> web.Response:
     return page(
         request,
         "runs.html",
-        said=_SAID.get(request.query.get("said", "")),
+        notice=_NOTICES.get(request.query.get("notice", "")),
         awaiting=awaiting,
         asked_count=len(awaiting) + len(places[APPROVALS_SHOWN_MAX:]),
         approvals_open=APPROVALS_OPEN,
@@ -123,4 +123,4 @@ def _now(context: ConsoleContext) -> datetime:
 
 
 def _back(notice: str) -> web.Response:
-    return web.Response(status=303, headers={"Location": f"/runs?said={notice}"})
+    return web.Response(status=303, headers={"Location": f"/runs?notice={notice}"})

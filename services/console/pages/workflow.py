@@ -63,7 +63,7 @@ class Entry:
     request_id: str | None
     place: str
     text: str | None
-    said: str | None
+    message: str | None
     body: str | None
 
 

@@ -37,11 +37,11 @@ afterPaint(() => {
   const status = document.getElementById("status");
   const title = document.title.replace(/^Red: .*? · /, "");
   const follow = () => {
-    const said = status.querySelector("[data-level]");
-    if (said === null) {
+    const shown = status.querySelector("[data-level]");
+    if (shown === null) {
       return;
     }
-    const { level, headline, icon } = said.dataset;
+    const { level, headline, icon } = shown.dataset;
     status.className = `status ${level}`;
     document.getElementById("icon").href = icon;
     document.title = level === "red" ? `Red: ${headline} · ${title}` : title;

@@ -24,7 +24,7 @@ class AuditRun:
     total: int = 0
     ended_ms: int | None = None
     verified: Verified | None = None
-    trouble: str | None = None
+    error: str | None = None
 
 
 class Audits:
@@ -58,9 +58,9 @@ class Audits:
         try:
             audit.verified = await verify(self._bus, None, progress, self._account_memory)
         except (BusUnavailable, TimeoutError) as error:
-            audit.trouble = str(error) or "Kafka took too long: try again."
+            audit.error = str(error) or "Kafka took too long: try again."
         except Exception as error:
-            audit.trouble = f"It failed ({type(error).__name__}); the log says where."
+            audit.error = f"It failed ({type(error).__name__}); the log says where."
             _log.exception("the audit failed")
         finally:
             audit.ended_ms = self._now_ms()

@@ -32,7 +32,7 @@ class Progress:
     left: int = 0
     total: int = 0
     caught_up: bool = False
-    trouble: str | None = None
+    error: str | None = None
 
     @property
     def percent(self) -> int:
@@ -69,7 +69,7 @@ class Feed:
                     await self._read(reader)
             except BusUnavailable as error:
                 _log.warning("reading the topics stopped, again in %g s: %s", AGAIN_S, error)
-                self.progress.trouble, self._reader = str(error), None
+                self.progress.error, self._reader = str(error), None
                 await asyncio.sleep(AGAIN_S)
 
     async def catch_up_with_dead_letters(self) -> None:

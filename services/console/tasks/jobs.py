@@ -37,7 +37,7 @@ class Job:
     replay_form: ReplayForm
     done: int = 0
     forecast: Forecast = field(default_factory=Forecast)
-    trouble: str | None = None
+    error: str | None = None
     finished: bool = False
 
 
@@ -83,9 +83,9 @@ class Jobs:
             try:
                 await self._work(job)
             except (BusUnavailable, Superseded, TimeoutError) as error:
-                job.trouble = str(error) or "Kafka took too long: try again."
+                job.error = str(error) or "Kafka took too long: try again."
             except Exception as error:
-                job.trouble = f"It failed ({type(error).__name__}); the log says where."
+                job.error = f"It failed ({type(error).__name__}); the log says where."
                 _log.exception("%s failed", job.action)
             finally:
                 job.finished = True

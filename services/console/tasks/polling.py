@@ -26,12 +26,12 @@ PartT = TypeVar("PartT", dict[str, Any], list[Any])
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What a worker's `/ready` said; `body` is None if it did not answer, and `trouble` why."""
+    """What a worker's `/ready` said; `body` is None if it did not answer, and `error` why."""
 
     address: str
     ready: bool
     body: Mapping[str, Any] | None
-    trouble: str | None = None
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class PollResults:
     lag: Mapping[int, int] | None = None
     committed: Mapping[int, int] = field(default_factory=dict)
     health: HealthHistory = field(default_factory=HealthHistory)
-    trouble: str | None = None
+    error: str | None = None
     lagging_since: float | None = None  # without a break, in loop time
     workers: Sequence[WorkerStatus] = field(default_factory=tuple)
 
@@ -71,7 +71,7 @@ class PollResults:
     def silent_workers(self) -> Sequence[str]:
         """Those that did not answer, and why."""
         return [
-            f"{worker.address}: {worker.trouble}" for worker in self.workers if worker.body is None
+            f"{worker.address}: {worker.error}" for worker in self.workers if worker.body is None
         ]
 
 
@@ -99,7 +99,7 @@ class Poller:
                 await self._poll_lag()
             except BusUnavailable as error:
                 # Once is nothing yet: a new broker first has to make itself a coordinator.
-                self.results.trouble = str(error) if self._failed else None
+                self.results.error = str(error) if self._failed else None
                 self.results.lag, self._failed = None, True
                 await asyncio.sleep(AGAIN_S)
 
@@ -125,7 +125,7 @@ class Poller:
                             for at in places
                         }
                         self._note_lag(sum(self.results.lag.values()))
-                        self.results.trouble, self._failed = None, False
+                        self.results.error, self._failed = None, False
                         await asyncio.sleep(EVERY_S)
                 finally:
                     await admin.close()
@@ -154,10 +154,10 @@ async def _ask(session: ClientSession, address: str) -> WorkerStatus:
         async with session.get(f"{address.rstrip('/')}/ready", allow_redirects=False) as response:
             if response.status == HTTPStatus.MISDIRECTED_REQUEST:
                 why = "it is not asked by that name: see `worker.health_hosts`"
-                return WorkerStatus(address, ready=False, body=None, trouble=why)
+                return WorkerStatus(address, ready=False, body=None, error=why)
             body = await response.json()
     except (ClientError, TimeoutError, ValueError) as error:
-        return WorkerStatus(address, ready=False, body=None, trouble=type(error).__name__)
+        return WorkerStatus(address, ready=False, body=None, error=type(error).__name__)
     if not isinstance(body, dict):
-        return WorkerStatus(address, ready=False, body=None, trouble="no object")
+        return WorkerStatus(address, ready=False, body=None, error="no object")
     return WorkerStatus(address, response.status == HTTPStatus.OK, body)

@@ -22,7 +22,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
     return bus_status(
         StatusFacts(
             now_ms=now_ms,
-            trouble=progress.trouble or results.trouble,
+            kafka_error=progress.error or results.error,
             percent=None if progress.caught_up else progress.percent,
             profiles=results.profiles,
             unanswered=[name for name in state.board.unhealthy(now_ms) if name not in unhealthy],

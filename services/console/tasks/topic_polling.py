@@ -42,7 +42,7 @@ class TopicResults:
 
     topics: Mapping[Topic, TopicStatus] = field(default_factory=dict)
     groups: Sequence[GroupStatus] = field(default_factory=tuple)
-    trouble: str | None = None
+    error: str | None = None
 
 
 class TopicPoller:
@@ -58,7 +58,7 @@ class TopicPoller:
             try:
                 await self._poll()
             except BusUnavailable as error:
-                self.results.trouble = str(error)
+                self.results.error = str(error)
             await asyncio.sleep(EVERY_S)
 
     async def _poll(self) -> None:

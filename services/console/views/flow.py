@@ -10,7 +10,7 @@ LEFT, RIGHT = 0, 1000  # across, in units of a drawing that is stretched
 _MIDDLE = (LEFT + RIGHT) // 2
 _HEIGHT_PX = 300
 _CHARS_SHOWN = 22  # of a name; see charts.html
-_MARGIN, _CHAR, _MARGIN_MAX = 4.0, 1.75, 42.0  # beside the ribbons, in percent across
+_CHAR_EM, _PADDING_EM = 0.56, 0.4  # of the text beside the ribbons, which is not stretched
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Flow:
     ribbons: tuple[Ribbon, ...]
 
     @property
-    def left(self) -> float:
-        """Where the ribbons begin, in percent across: beside the longest text of a source."""
-        return _margin(self.sources)
+    def sources_em(self) -> float:
+        """How wide the longest text of a source is, in widths of its font."""
+        return _width_em(self.sources)
 
     @property
-    def right(self) -> float:
-        """Where they end."""
-        return round(100 - _margin(self.endings), 2)
+    def endings_em(self) -> float:
+        """The same of an ending."""
+        return _width_em(self.endings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ def _nodes(
     return tuple(nodes)
 
 
-def _margin(nodes: Sequence[FlowNode]) -> float:
+def _width_em(nodes: Sequence[FlowNode]) -> float:
     chars = max((max(len(one.name), len(f"{one.count:,}")) for one in nodes), default=0)
-    return round(min(_MARGIN_MAX, _MARGIN + _CHAR * min(chars, _CHARS_SHOWN)), 2)
+    return round(_PADDING_EM + _CHAR_EM * min(chars, _CHARS_SHOWN), 2)
 
 
 def _ribbons(

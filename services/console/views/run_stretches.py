@@ -13,7 +13,7 @@ from services.operators.runs.tree import CallNode, RunNode, StepNode
 
 _MS = timedelta(milliseconds=1)
 _OPEN = MappingProxyType(
-    {"called": "runs", "waiting": "waits for its turn", "awaits_approval": "awaits approval"}
+    {"called": "runs", "waiting": "queued", "awaits_approval": "awaits approval"}
 )
 
 

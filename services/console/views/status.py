@@ -21,20 +21,20 @@ NAMES_MAX = 6
 _WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "no_connection": ("No connection to profile {}", "No connection to {} profiles"),
-        "rejected": ("The provider turns down profile {}", "Providers turn down {} profiles"),
+        "rejected": ("The provider rejects profile {}", "Providers reject {} profiles"),
         "check_failed": ("Profile {} cannot be used", "{} profiles cannot be used"),
         "failing": ("The provider of profile {} fails", "The providers of {} profiles fail"),
-        "silent": ("No word from profile {}", "No word from {} profiles"),
+        "silent": ("No reply from profile {}", "No reply from {} profiles"),
     }
 )
 # The same in a table, beside the name of the profile.
 _SHORT_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "no_connection": "no connection",
-        "rejected": "turned down by the provider",
+        "rejected": "rejected by the provider",
         "check_failed": "cannot be used",
         "failing": "the provider fails",
-        "silent": "no word",
+        "silent": "no reply",
     }
 )
 _UNANSWERED = ("Profile {} gives no answers", "{} profiles give no answers")
@@ -46,7 +46,7 @@ class StatusFacts:
     """What a status is drawn from: the state, and what broker and workers said last."""
 
     now_ms: int
-    trouble: str | None = None  # why Kafka cannot be read
+    kafka_error: str | None = None  # why Kafka cannot be read
     percent: int | None = None  # of the first reading, until it is over
     profiles: Sequence[ProfileStatus] = ()
     unanswered: Sequence[str] = ()  # profiles of which no recent call was answered, as attempts say
@@ -95,16 +95,16 @@ def bus_status(facts: StatusFacts) -> BusStatus:
 
 
 def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
-    if facts.trouble:
+    if facts.kafka_error:
         yield StatusFinding(
-            "red", "Kafka cannot be read", "; what you see may be old", (facts.trouble,)
+            "red", "Kafka cannot be read", "; what you see may be old", (facts.kafka_error,)
         )
     yield from _profiles(facts)
     if facts.unanswered:
         headline, names = _named(*_UNANSWERED, facts.unanswered)
-        yield StatusFinding("red", headline, f", as the attempts tell{names}")
+        yield StatusFinding("red", headline, f", according to the attempts{names}")
     yield from _workers(facts)
-    if facts.waiting and facts.standing_s >= STANDING_S and not facts.trouble:
+    if facts.waiting and facts.standing_s >= STANDING_S and not facts.kafka_error:
         message = f"; none ended for {age_text(facts.standing_s)}"
         yield StatusFinding("amber", f"{count_text(facts.waiting, 'record')} waiting", message)
     yield from _dead(facts)

@@ -23,10 +23,10 @@ class TailFilter:
         if not self.records.admits(record):
             return False
         needle = self.text.lower()
-        return not needle or any(needle in text.lower() for text in _said(record))
+        return not needle or any(needle in text.lower() for text in _searchable(record))
 
 
-def _said(record: RecordSummary) -> Iterator[str]:
+def _searchable(record: RecordSummary) -> Iterator[str]:
     yield from filter(None, (record.workflow_id, record.request_id, record.dead_letter_id))
     if isinstance(record.event, DeadLetterSummary):
         for name, value in record.event.labels.items():

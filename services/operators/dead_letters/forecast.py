@@ -75,7 +75,7 @@ def checked_replay(
 class RejectedGroup:
     """Dead letters that are held back for one reason, and one of them."""
 
-    trouble: Rejection
+    rejection: Rejection
     sample: str
     count: int = 0
 

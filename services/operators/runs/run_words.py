@@ -22,7 +22,7 @@ _MICRO = 1_000_000
 _WAITING: Mapping[CallStatus, str] = MappingProxyType(
     {
         "called": "called",
-        "waiting": "waits for its turn",
+        "waiting": "queued",
         "awaits_approval": "awaits approval",
         "ended": "ended",
     }

@@ -167,8 +167,8 @@ def _attempt(attempt: Attempt) -> str:
         case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry" | "step":
             model = "" if attempt.model is None else f" by {plain_line(attempt.model.model)}"
             article = "an" if attempt.outcome == "unvalidated_result" else "a"
-            became = f"{article} {attempt.outcome.replace('_', ' ')}"
-            ended = f"{name}{model} became {became}{took}{why}"
+            outcome = f"{article} {attempt.outcome.replace('_', ' ')}"
+            ended = f"{name}{model} ended in {outcome}{took}{why}"
         case "unknown":
             ended = f"{name} was lost with its worker, and is charged at its worst case"
         case "released":

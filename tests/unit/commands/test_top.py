@@ -32,7 +32,7 @@ AWAY = WorkerStatus(
         ((), [], "green"),
         (DEAD, [], "amber"),
         (DEAD, [AWAY], "red"),
-        ((), [AWAY, WorkerStatus("http://w:2", ready=False, body=None, trouble="x")], "red"),
+        ((), [AWAY, WorkerStatus("http://w:2", ready=False, body=None, error="x")], "red"),
     ],
 )
 async def test_top_and_the_console_say_the_same(

@@ -114,7 +114,7 @@ async def test_there_is_a_limit_on_streams(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_an_idle_stream_shows_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "QUIET_S", 0.0)
+    monkeypatch.setattr(streams, "KEEPALIVE_S", 0.0)
     async with site() as here, stream(here, "/lanes", await here.log_in(VIEWER)) as response:
         await event_of(response)
         async with asyncio.timeout(LIMIT_S):

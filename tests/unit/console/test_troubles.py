@@ -59,7 +59,7 @@ def lane_is_stuck(here: Site) -> None:
 
 
 def broker_goes_away(here: Site) -> None:
-    here.context.feed.progress.trouble = "Kafka at k:9092 cannot be used, it does not answer."
+    here.context.feed.progress.error = "Kafka at k:9092 cannot be used, it does not answer."
 
 
 TROUBLES: dict[str, tuple[Callable[[Site], None], list[str]]] = {

@@ -150,7 +150,7 @@ async def test_a_bulk_action_takes_no_letter_that_came_after_its_page(page: str)
         response = await here.post("/letters/jobs", sent, cookie)
         job = here.context.jobs.get(1)
 
-    assert "What to do with 3 letters" in plan
+    assert "Replay or dismiss 3 letters" in plan
     assert response.status == 303
     assert job is not None
     assert sorted(job.ids) == [f"bad-{n}.dead-letter" for n in range(3)]
@@ -200,9 +200,8 @@ async def test_a_replay_says_what_these_requests_cost_before() -> None:
         form = {**fields_of(text, "/letters/plan"), "everything": "yes"}
         plan = await (await here.post("/letters/plan", form, cookie)).text()
 
-    message = (
-        "Probably <b>$0.75</b> and 3,600 tokens in 3 attempts: what these requests cost before."
-    )
+    cost = "Estimated cost: <b>$0.75</b> and 3,600 tokens in 3 attempts"
+    message = f"{cost} – what these requests cost before."
     assert message in plan
 
 

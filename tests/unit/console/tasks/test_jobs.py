@@ -54,7 +54,7 @@ async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_tak
         while not job.finished:
             await asyncio.sleep(0)
 
-    assert (job.trouble, job.done) == (None, 1)
+    assert (job.error, job.done) == (None, 1)
     (change,) = writer.written
     assert isinstance(change.done, Dismissed)
     assert change.done.by == "夜@acme"

@@ -96,15 +96,15 @@ def test_ribbons_add_up_to_their_ends_and_the_smallest_is_seen() -> None:
     assert flow([]).height == 0
 
 
-def test_ribbons_begin_beside_the_names_and_leave_no_more_room_than_these_need() -> None:
+def test_texts_beside_the_ribbons_get_the_room_that_they_need_up_to_a_limit() -> None:
     short = flow([FlowCount("text", "dead", "dead", 9)])
     long = flow([FlowCount("n" * 80, "dead: unknown profile", "dead", 1)])
     many = flow([FlowCount("a", "b", "ok", 10_000_000)])
 
-    assert (short.left, short.right) == (11, 89)
-    assert (long.left, long.right) == (42, 59.25)
-    assert many.right == 78.5
-    assert many.left == 21.5  # of its count, 10,000,000
+    assert (short.sources_em, short.endings_em) == (2.64, 2.64)
+    assert (long.sources_em, long.endings_em) == (12.72, 12.16)
+    assert many.endings_em == 6
+    assert many.sources_em == 6  # of its count, 10,000,000
 
 
 @pytest.mark.parametrize(

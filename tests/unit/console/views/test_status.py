@@ -55,7 +55,7 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
         ),
         (
             replace(WELL, profiles=[ProfileStatus("a", "rejected", "status 401")]),
-            ("red", "The provider turns down profile a."),
+            ("red", "The provider rejects profile a."),
         ),
         (
             replace(WELL, profiles=[ProfileStatus(f"p-{n}", "of_the_future") for n in range(8)]),
@@ -65,12 +65,12 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
             ),
         ),
         (
-            replace(WELL, trouble="Kafka does not answer."),
+            replace(WELL, kafka_error="Kafka does not answer."),
             ("red", "Kafka cannot be read; what you see may be old."),
         ),
         (
             replace(WELL, unanswered=["claude"]),
-            ("red", "Profile claude gives no answers, as the attempts tell."),
+            ("red", "Profile claude gives no answers, according to the attempts."),
         ),
         (
             replace(WELL, stuck=["w-1, lane 3: has been opening for 99 s"], workers=2),

@@ -50,11 +50,11 @@ def test_a_request_that_is_tried_twice_and_asked_again(partition: Partition) -> 
         (
             "attempt",
             "r-1",
-            "attempt 1 by a-model became a retry after 0.0 s: no answer within 9 s",
+            "attempt 1 by a-model ended in a retry after 0.0 s: no answer within 9 s",
         ),
         ("retry_request", "r-1", entries[2].text),
         ("duplicate", "r-1", "asked again with the same body: a duplicate"),
-        ("attempt", "r-1", "attempt 2 by a-model became a result after 0.0 s"),
+        ("attempt", "r-1", "attempt 2 by a-model ended in a result after 0.0 s"),
         ("result", "r-1", "answered: attempt 2, a-model, 10 + 5 tokens, 65.0 s"),
         ("retry_ended", "r-1", "taken off the list of retries"),
         ("closed", "r-1", "closed in the ledger as result; later copies are dropped"),
@@ -159,7 +159,7 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
             "r-1.replay.1",
             "asked for text on profile default, round 1 of r-1.dead-letter",
         ),
-        ("attempt", "r-1.replay.1", "attempt 1 by a-model became a result after 0.0 s"),
+        ("attempt", "r-1.replay.1", "attempt 1 by a-model ended in a result after 0.0 s"),
         ("result", "r-1.replay.1", "answered: attempt 1, a-model, 10 + 5 tokens, 2.0 s"),
         ("closed", "r-1.replay.1", "closed in the ledger as result; later copies are dropped"),
     ]
