@@ -48,7 +48,7 @@ class RoleRule:
             )
         if self.name_claim == "email" and claims.get("email_verified") is not True:
             return SignInRefused("The issuer has not verified this e-mail address.")
-        if name.lower() in {one.lower() for one in self.taken}:
+        if name.lower() in {taken.lower() for taken in self.taken}:
             return SignInRefused(f"{name} is the name of a token here, so that no person has it.")
         values = _texts(claim_at(claims, self.role_claim))
         if values & self.operators:
@@ -83,4 +83,4 @@ def _is_line(text: str) -> bool:
 
 def _texts(value: object) -> frozenset[str]:
     found = value if isinstance(value, list) else [value]
-    return frozenset(one for one in found if isinstance(one, str))
+    return frozenset(text for text in found if isinstance(text, str))

@@ -81,7 +81,7 @@ def _of_top(parts: Iterable[tuple[str, str, int]], top: int) -> tuple[Share, ...
     )
     amounts = {kind: f"{name} {usd(amount)}" for kind, name, amount in known}
     return tuple(
-        Share(one.series, one.x, one.width, amounts[one.series])
-        for one in found
-        if one.series != "rest"
+        Share(share.series, share.x, share.width, amounts[share.series])
+        for share in found
+        if share.series != "rest"
     )

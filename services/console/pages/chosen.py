@@ -67,7 +67,7 @@ def job_of(context: ConsoleContext, number: str) -> Job:
 def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
     """The ids of the letters that came of a run's replays."""
     letters = context.feed.state.dead_letters
-    rows = (letter for one in job.ids if (letter := letters.get(one)))
+    rows = (letter for id_ in job.ids if (letter := letters.get(id_)))
     outcomes = (letters.replay_outcome(row) for row in rows)
     found = frozenset(outcome.letter_id for outcome in outcomes if outcome and outcome.letter_id)
     return found or frozenset({NO_LETTER})

@@ -37,7 +37,7 @@ async def start(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     form = await form_of(request)
     found, replay_form = _meant(context, form), replay_form_of({**form})
-    action: Action | None = next((one for one in ACTIONS if one == form.get("action")), None)
+    action: Action | None = next((known for known in ACTIONS if known == form.get("action")), None)
     order = replay_order_of(replay_form, session.name)
     wrong = order.reason if isinstance(order, EditFault) else _wrong(action, found, replay_form)
     if wrong or action is None or isinstance(order, EditFault):
@@ -65,7 +65,7 @@ async def job(request: web.Request) -> web.Response:
         text = "This console has done no such thing since it was started."
         return page(request, "message.html", 404, title="No such run", text=text)
     letters = context.feed.state.dead_letters
-    known = [letter for one in found.ids if (letter := letters.get(one))]
+    known = [letter for id_ in found.ids if (letter := letters.get(id_))]
     outcomes = [letters.replay_outcome(letter) for letter in known]
     return page(
         request,
@@ -95,7 +95,7 @@ def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
     """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
     if (run := form.get("run")) is not None:
         letters = context.feed.state.dead_letters
-        return [letter for one in job_of(context, run).ids if (letter := letters.get(one))]
+        return [letter for id_ in job_of(context, run).ids if (letter := letters.get(id_))]
     filters = _chosen(context, form)
     return letters_of(context, filters) if filters.ids or EVERYTHING in form else []
 

@@ -27,7 +27,9 @@ async def tail(request: web.Request) -> web.Response:
     """All records, or those asked for."""
     known_names(request, *_NAMES, "page")
     record_filter = _wanted(request)
-    found = [one for one in request.app[CONTEXT].feed.state.tail() if record_filter.admits(one)]
+    found = [
+        record for record in request.app[CONTEXT].feed.state.tail() if record_filter.admits(record)
+    ]
     number, last = page_number(request, len(found), PAGE_RECORDS)
     given = _given(request)
     return page(

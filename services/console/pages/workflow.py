@@ -80,15 +80,15 @@ async def workflow(request: web.Request) -> web.Response:
     newest, of_trees = _newest(own), _of_trees(own)
     picked = await context.picker.pick_all(dict.fromkeys((*newest, *of_trees)))
     places = set(newest)
-    stored = [one for one in picked if one.place in places]
+    stored = [record for record in picked if record.place in places]
     found = timeline(workflow_id, stored)
     more = await context.picker.pick_all(_related(index, found))
     if more:
         found = timeline(workflow_id, [*stored, *more])
     operator = session_of(request).role is Role.OPERATOR
-    requests = list(dict.fromkeys(one.request_id for one in found if one.request_id))
+    requests = list(dict.fromkeys(entry.request_id for entry in found if entry.request_id))
     chosen = request.query.get("request")
-    shown = [one for one in found if chosen is None or one.request_id == chosen]
+    shown = [entry for entry in found if chosen is None or entry.request_id == chosen]
     entries = [entry(row, operator=operator) for row in timeline_rows(shown)]
     left_out, now = len(own) - len(stored), datetime.fromtimestamp(context.now(), UTC)
     status = 200 if entries else 404
@@ -159,9 +159,9 @@ def _seen(
 ) -> Iterator[DecodedRecord]:
     """Each record of the workflow; those of the timeline are decoded already."""
     places = set[Place]()
-    for one in entries:
-        places.add(one.place)
-        yield one.seen
+    for entry in entries:
+        places.add(entry.place)
+        yield entry.seen
     for stored in picked:
         if stored.place not in places and (record := decoded(stored)).workflow_id == workflow_id:
             yield record
@@ -169,8 +169,8 @@ def _seen(
 
 def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Place]:
     """What operators did with the workflow's dead letters, and where retries ended."""
-    requests = {one.request_id for one in entries if one.request_id}
-    events = [one.seen.event for one in entries]
+    requests = {entry.request_id for entry in entries if entry.request_id}
+    events = [entry.seen.event for entry in entries]
     letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}
     keys = [*map(retry_key, sorted(requests)), *map(letter_key, sorted(letters))]
     return [place for key in keys for place in index.find(key)][-RECORDS_MAX:]

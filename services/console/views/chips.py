@@ -43,9 +43,9 @@ def value_words(key: Key, value: str | None) -> str:
 def _without(filters: DeadLetterFilters) -> Iterator[tuple[str, str, DeadLetterFilters]]:
     if filters.status != "open":
         yield "status", filters.status or "any", replace(filters, status="open")
-    for one in filters.where:
-        rest = replace(filters, where=tuple(other for other in filters.where if other != one))
-        yield str(one[0]), value_words(*one), rest
+    for key, value in filters.where:
+        rest = tuple(pair for pair in filters.where if pair != (key, value))
+        yield str(key), value_words(key, value), replace(filters, where=rest)
     if filters.text:
         yield "text", filters.text, replace(filters, text="")
     words = dict(filters.words)

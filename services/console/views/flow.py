@@ -76,7 +76,7 @@ def flow(
         sources[count.source] += count.count
         endings[count.ending] += count.count
         series[count.ending] = count.series
-    order = list(dict.fromkeys(one.ending for one in counts))
+    order = list(dict.fromkeys(count.ending for count in counts))
     left = _nodes(sources.most_common(), {}, source_links or {})
     right = _nodes([(name, endings[name]) for name in order], series, ending_links or {})
     height = max((node.y + node.height for node in (*left, *right)), default=0.0)
@@ -100,7 +100,7 @@ def _nodes(
 
 
 def _width_em(nodes: Sequence[FlowNode]) -> float:
-    chars = max((max(len(one.name), len(f"{one.count:,}")) for one in nodes), default=0)
+    chars = max((max(len(node.name), len(f"{node.count:,}")) for node in nodes), default=0)
     return round(_PADDING_EM + _CHAR_EM * min(chars, _CHARS_SHOWN), 2)
 
 
@@ -112,14 +112,22 @@ def _ribbons(
     to_y = {node.name: node.y for node in right}
     found = []
     rank = {node.name: n for n, node in enumerate((*left, *right))}
-    for one in sorted(counts, key=lambda one: (rank[one.source], rank[one.ending])):
-        source, ending = sources[one.source], endings[one.ending]
-        out, into = (one.count / node.count * node.height for node in (source, ending))
-        a, b = from_y[one.source], to_y[one.ending]
-        from_y[one.source] += out
-        to_y[one.ending] += into
+    for flow_count in sorted(
+        counts, key=lambda flow_count: (rank[flow_count.source], rank[flow_count.ending])
+    ):
+        source, ending = sources[flow_count.source], endings[flow_count.ending]
+        out, into = (flow_count.count / node.count * node.height for node in (source, ending))
+        a, b = from_y[flow_count.source], to_y[flow_count.ending]
+        from_y[flow_count.source] += out
+        to_y[flow_count.ending] += into
         path = _band(a, a + out, b, b + into)
-        found.append(Ribbon(one.series, path, f"{one.source}: {one.ending} {one.count:,}"))
+        found.append(
+            Ribbon(
+                flow_count.series,
+                path,
+                f"{flow_count.source}: {flow_count.ending} {flow_count.count:,}",
+            )
+        )
     return found
 
 

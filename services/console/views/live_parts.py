@@ -20,8 +20,8 @@ def live_parts(html: str) -> Mapping[str, str]:
 def _end(html: str, tag: str, start: int) -> int:
     """Where the element ends whose content begins at `start`."""
     depth = 1
-    for one in re.finditer(rf"<(?P<slash>/?){tag}\b", html[start:]):
-        depth += -1 if one["slash"] else 1
+    for match in re.finditer(rf"<(?P<slash>/?){tag}\b", html[start:]):
+        depth += -1 if match["slash"] else 1
         if depth == 0:
-            return start + one.start()
+            return start + match.start()
     return len(html)

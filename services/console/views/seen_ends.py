@@ -17,5 +17,5 @@ def seen_ends(ends: Mapping[int, int]) -> SeenEnds:
 def seen_ends_of(texts: Iterable[str]) -> SeenEnds | None:
     """As a form sends them, `3:4711`; None if one is no such text."""
     found = [_ONE.fullmatch(text) for text in texts]
-    pairs = [(int(one[1]), int(one[2])) for one in found if one]
+    pairs = [(int(match[1]), int(match[2])) for match in found if match]
     return tuple(sorted(pairs)) if len(pairs) == len(found) else None

@@ -116,24 +116,24 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
 def unhealthy_profiles(profiles: Iterable[ProfileStatus], now_ms: int) -> Mapping[str, str]:
     """By name, what workers say is wrong: `no connection since 11:58 UTC; 23 requests waiting`."""
     return {
-        one.name: f"{_SHORT_WORDS.get(one.problem, 'unhealthy')}{_since([one], now_ms)}"
-        f"{_held([one], now_ms)}"
-        for one in sorted(profiles, key=lambda one: one.name)
-        if one.problem
+        profile.name: f"{_SHORT_WORDS.get(profile.problem, 'unhealthy')}{_since([profile], now_ms)}"
+        f"{_held([profile], now_ms)}"
+        for profile in sorted(profiles, key=lambda profile: profile.name)
+        if profile.problem
     }
 
 
 def _profiles(facts: StatusFacts) -> Iterator[StatusFinding]:
     """One finding for each kind of problem, with all profiles that have it."""
     by_problem = defaultdict[str, list[ProfileStatus]](list)
-    for profile in sorted(facts.profiles, key=lambda one: one.name):
+    for profile in sorted(facts.profiles, key=lambda profile: profile.name):
         if profile.problem:
             by_problem[profile.problem].append(profile)
     for problem, profiles in by_problem.items():
         headline, names = _named(
             *_WORDS.get(problem, _OTHER), [profile.name for profile in profiles]
         )
-        whys = tuple(dict.fromkeys(one.text for one in profiles if one.text))
+        whys = tuple(dict.fromkeys(profile.text for profile in profiles if profile.text))
         rest = f"{_since(profiles, facts.now_ms)}{names}{_held(profiles, facts.now_ms)}"
         yield StatusFinding("red", headline, rest, whys)
 

@@ -34,9 +34,9 @@ class Stretch:
 
 def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
     """Of one request, in their order: it waits, is called, waits for tools or for another try."""
-    requested_at = next((one.at for one in own if isinstance(one.seen.event, Request)), None)
-    attempts = sorted(attempts_of(own), key=lambda one: (one.started_at, one.attempt))
-    ended = next((one.at for one in own if isinstance(one.seen.event, TERMINALS)), None)
+    requested_at = next((entry.at for entry in own if isinstance(entry.seen.event, Request)), None)
+    attempts = sorted(attempts_of(own), key=lambda attempt: (attempt.started_at, attempt.attempt))
+    ended = next((entry.at for entry in own if isinstance(entry.seen.event, TERMINALS)), None)
     found, last = list[Stretch](), requested_at
     for number, attempt in enumerate(attempts):
         if last is not None and attempt.started_at > last:
@@ -44,7 +44,7 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
         end = attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
         found.append(Stretch(attempt.outcome, attempt.started_at, end, _call_words(attempt)))
         last = end
-    running = next((one for one in own if one.kind == "in_flight"), None)
+    running = next((entry for entry in own if entry.kind == "in_flight"), None)
     if running is not None and ended is None:
         if last is not None and running.at > last:
             found.append(_pause(last, running.at, attempts))
@@ -62,7 +62,7 @@ def _is_over(attempts: Sequence[Attempt]) -> bool:
 
 def attempts_of(own: Iterable[TimelineEntry]) -> list[Attempt]:
     """The attempts among what happened to a request."""
-    return [one.seen.event for one in own if isinstance(one.seen.event, Attempt)]
+    return [entry.seen.event for entry in own if isinstance(entry.seen.event, Attempt)]
 
 
 def _pause(begin: datetime, end: datetime, before: Sequence[Attempt]) -> Stretch:

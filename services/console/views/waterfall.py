@@ -109,16 +109,16 @@ def bar_of(stretch: Stretch, axis: TimeAxis) -> Bar:
 def _row(
     request_id: str, own: Sequence[TimelineEntry], found: Sequence[Stretch], axis: TimeAxis
 ) -> WaterfallRow:
-    bars = tuple(bar_of(one, axis) for one in found)
-    terminal = next((one for one in own if isinstance(one.seen.event, TERMINALS)), None)
+    bars = tuple(bar_of(stretch, axis) for stretch in found)
+    terminal = next((entry for entry in own if isinstance(entry.seen.event, TERMINALS)), None)
     ended = terminal.kind if terminal else "open"
-    ends = [terminal.at] if terminal else [one.end for one in found]
-    begin = min([*(one.begin for one in found), *ends], default=None)
+    ends = [terminal.at] if terminal else [stretch.end for stretch in found]
+    begin = min([*(stretch.begin for stretch in found), *ends], default=None)
     took = duration((max(ends) - begin) / MS) if begin and ends else "–"
     marks = tuple(
-        Mark(one.kind, axis.x(one.at), f"{one.kind.replace('_', ' ')} at {one.at:%H:%M:%S}")
-        for one in own
-        if isinstance(one.seen.event, (*TERMINALS, Replayed, Dismissed))
+        Mark(entry.kind, axis.x(entry.at), f"{entry.kind.replace('_', ' ')} at {entry.at:%H:%M:%S}")
+        for entry in own
+        if isinstance(entry.seen.event, (*TERMINALS, Replayed, Dismissed))
     )
     return WaterfallRow(request_id, ended, took, len(attempts_of(own)), bars, marks)
 
