@@ -152,7 +152,7 @@ async def test_partitions_added_to_every_topic_change_nothing(bus: Bus) -> None:
     await wide.publish(bodies("later", 40))
     found = await bus.terminals(120, SOON_S)
     assert len(found) == 120
-    assert second.health["ready"]
+    await until(lambda: bool(second.health["ready"]), "the second one is ready")
     first.kill()
     await wide.publish(bodies("last", 40))
     await bus.terminals(160, 40.0)
