@@ -81,11 +81,17 @@ def _asked(runs: RunRecords, name: str) -> Iterator[Violation]:
 
 
 def _in_its_turn(runs: RunRecords, name: str) -> Iterator[Violation]:
-    """It ends before its run, and spends nothing once the call that asked it has ended."""
+    """It ends before its run, and spends nothing once the call that asked it has ended.
+
+    What a tool asked is read anew after a crash. If its run has ended by then, at its deadline, it
+    is no child any more, and ends as `unknown_parent`.
+    """
     history, parent = runs.history, runs.parents[name]
-    at = ended_at(history.terminals[name][0])
+    ended = history.terminals[name][0]
+    at = ended_at(ended)
+    is_orphan = (ended.body.get("cause") or {}).get("kind") == "unknown_parent"
     for terminal in history.terminals.get(parent["request_id"], []):
-        if at > ended_at(terminal) + CLOCK_ERROR:
+        if at > ended_at(terminal) + CLOCK_ERROR and not is_orphan:
             yield Violation("A1", name, f"it ended at {at}, and its run before")
     ends = [moment(end.body["at"]) for end in runs.ended.get(parent["call_id"], [])]
     for (request_id, number), message in _attempts(history, name):
