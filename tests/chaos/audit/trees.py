@@ -83,13 +83,14 @@ def _asked(runs: RunRecords, name: str) -> Iterator[Violation]:
 def _in_its_turn(runs: RunRecords, name: str) -> Iterator[Violation]:
     """It ends before its run, and spends nothing once the call that asked it has ended.
 
-    What a tool asked is read anew after a crash. If its run has ended by then, at its deadline, it
-    is no child any more, and ends as `unknown_parent`.
+    What a tool asked is read anew after a crash. If its run has ended by then, at its deadline or
+    by a person, it is no child any more, and ends as `unknown_parent` or as `cancelled`.
     """
     history, parent = runs.history, runs.parents[name]
     ended = history.terminals[name][0]
     at = ended_at(ended)
-    is_orphan = (ended.body.get("cause") or {}).get("kind") == "unknown_parent"
+    cause = (ended.body.get("cause") or {}).get("kind")
+    is_orphan = name not in history.children and cause in ("unknown_parent", "cancelled")
     for terminal in history.terminals.get(parent["request_id"], []):
         if at > ended_at(terminal) + CLOCK_ERROR and not is_orphan:
             yield Violation("A1", name, f"it ended at {at}, and its run before")
