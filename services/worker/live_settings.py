@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from answerbus.masking import Mask
 from services.settings import Settings, SetUpError
-from services.worker.adapters import backends
+from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import advice_on, known_agents, pins_of
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
@@ -80,6 +80,7 @@ class LiveSettings:
         limits.lane_bytes_max = worker.lane_bytes_max
         limits.handover_s = settings.drain_s
         self._context.slots.set_limit(worker.max_in_flight)
+        garbage_collector.set_thresholds(worker.max_in_flight)
 
     def _close_later(self, former: Backend) -> None:
         closing = asyncio.create_task(_close(former))

@@ -99,7 +99,7 @@ async def run(
         context = replace(context, siblings=siblings or context.siblings)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
-        garbage_collector.tune_garbage_collector()
+        garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)
         try:
             await _serve(live, monitor, context, clock, measures.counts, tools)
         finally:
