@@ -6,7 +6,7 @@ import logging
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.ports import Provider
-from services.worker.tasks.fair_timeout import fair_timeout
+from services.worker.tasks.fair_timeout import FairTimeout
 
 _log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
     """Ask once; what the provider fails to say itself is said for it."""
     try:
-        async with fair_timeout(timeout_s):
+        async with FairTimeout(timeout_s):
             return await provider.ask(prompt, timeout_s=timeout_s)
     except TimeoutError:
         return TimedOut(timeout_s)

@@ -39,6 +39,7 @@ class WaiterQueue(Generic[T]):
         """`held` says how much of what is waited for a key has."""
         self._may, self._held = may, held
         self._waiting: FairQueue[Waiter[T]] = FairQueue(lambda waiter: waiter.given.done())
+        self._in_turn: Waiter[T] | None = None
         self._passed_over = 0
 
     def join(self, key: str, tokens: int, lane: int | None = None) -> Waiter[T]:
@@ -53,6 +54,7 @@ class WaiterQueue(Generic[T]):
         if found is None:
             return None
         key, first = found
+        self._in_turn = first
         if lane is None or first.lane == lane or self._passed_over >= PASSED_OVER_MAX:
             return first
         return self._of_lane(lane, self._held(key)) or first
@@ -64,8 +66,7 @@ class WaiterQueue(Generic[T]):
 
     def serve(self, waiter: Waiter[T], value: T) -> None:
         """Give what it waits for to one that `first` has named."""
-        is_in_turn = waiter is self.first()
-        self._passed_over = 0 if is_in_turn else self._passed_over + 1
+        self._passed_over = 0 if waiter is self._in_turn else self._passed_over + 1
         self._waiting.serve(waiter.key)
         waiter.given.set_result(value)
 

@@ -6,8 +6,9 @@ there, and paid for, would be thrown away. A timer that comes late knows that th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
 LATE_S = 0.1  # a timer that is later than this had to wait for a loop that stood still
@@ -15,23 +16,37 @@ GRACE_S = 1.0  # for I/O to have its turn then, over many turns of the loop
 EXTENSIONS_MAX = 10  # a loop that is blocked again and again must not make a time-out endless
 
 
-@asynccontextmanager
-async def fair_timeout(delay_s: float) -> AsyncIterator[None]:
-    """Like `asyncio.timeout`, but for the grace after a standstill. Raises TimeoutError."""
-    async with asyncio.timeout(None) as bound:
-        loop = asyncio.get_running_loop()
-        # It ends behind what is ready now.
-        timer = FairTimer(delay_s, lambda: bound.reschedule(loop.time()))
-        try:
-            yield
-        finally:
-            timer.cancel()
+class FairTimeout:
+    """Like `asyncio.timeout`, but for the grace after a standstill. Raises TimeoutError.
+
+    A class, since each call of a provider enters two: a generator takes a third more time.
+    """
+
+    def __init__(self, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._bound = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._bound.__aenter__()
+        self._timer = FairTimer(self._delay_s, self._expire)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        await self._bound.__aexit__(kind, error, trace)
+
+    def _expire(self) -> None:
+        self._bound.reschedule(asyncio.get_running_loop().time())  # it ends behind what is ready
 
 
 async def wait_fairly(tasks: Collection["asyncio.Task[Any]"], limit_s: float) -> None:
     """Wait until all have ended, or for so long; they are not cancelled."""
     with suppress(TimeoutError):
-        async with fair_timeout(limit_s):
+        async with FairTimeout(limit_s):
             await asyncio.wait(tasks)
 
 

@@ -14,7 +14,7 @@ from services.worker.adapters.providers.apis.api import HttpRequest, HttpRespons
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.kept_connections import CheckedConnections
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
-from services.worker.tasks.fair_timeout import fair_timeout
+from services.worker.tasks.fair_timeout import FairTimeout
 
 OWN_HEADERS = {
     "accept-encoding": "identity",  # what is not packed cannot explode
@@ -47,7 +47,7 @@ class HttpClient:
     async def exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
         """The response, or what came of it that there is none."""
         try:
-            async with fair_timeout(timeout_s):
+            async with FairTimeout(timeout_s):
                 return await self._send(request)
         except Exception as error:
             return reply_to(error, timeout_s)

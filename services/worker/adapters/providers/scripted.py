@@ -16,7 +16,7 @@ from services.worker.core.attempt import reply as core
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Reply
 from services.worker.ports import Clock, NotReady, Readiness, Ready
-from services.worker.tasks.fair_timeout import fair_timeout
+from services.worker.tasks.fair_timeout import FairTimeout
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class ScriptedProvider:
         if rule is None:
             return core.Rejected("request", None, "no_rule")
         try:
-            async with fair_timeout(timeout_s):
+            async with FairTimeout(timeout_s):
                 await asyncio.sleep(rule.latency_of(prompt))
                 if isinstance(rule.reply, rules.Hang):
                     await asyncio.Event().wait()

@@ -16,8 +16,8 @@ from services.worker.tasks import fair_timeout as module
 from services.worker.tasks.fair_timeout import (
     EXTENSIONS_MAX,
     GRACE_S,
+    FairTimeout,
     FairTimer,
-    fair_timeout,
     wait_fairly,
 )
 
@@ -50,7 +50,7 @@ async def in_hops(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_an_answer_in_the_socket_is_read_before_a_timeout_counts() -> None:
-    async with connection() as (reader, theirs), fair_timeout(TIMEOUT_S):
+    async with connection() as (reader, theirs), FairTimeout(TIMEOUT_S):
         reading = asyncio.create_task(in_hops(reader))
         await asyncio.sleep(0.01)
         theirs.send(b"paid")
@@ -60,7 +60,7 @@ async def test_an_answer_in_the_socket_is_read_before_a_timeout_counts() -> None
 
 async def test_an_answer_that_takes_more_than_one_reading_has_its_turns() -> None:
     async def answered() -> bytes:
-        async with fair_timeout(TIMEOUT_S):
+        async with FairTimeout(TIMEOUT_S):
             return await in_hops(reader)
 
     async with connection() as (reader, theirs):
@@ -78,7 +78,7 @@ async def test_without_an_answer_the_extension_ends() -> None:
     began = loop.time()
     loop.call_later(0.01, time.sleep, STALL_S)
     with pytest.raises(TimeoutError):
-        async with fair_timeout(TIMEOUT_S):
+        async with FairTimeout(TIMEOUT_S):
             await asyncio.Event().wait()
 
     assert loop.time() - began >= STALL_S + GRACE_S
@@ -92,7 +92,7 @@ async def test_a_loop_that_never_keeps_its_time_has_timeouts_all_the_same(
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(TimeoutError):
-        async with fair_timeout(0.01):
+        async with FairTimeout(0.01):
             await asyncio.Event().wait()
 
     assert loop.time() - began >= 0.01 * EXTENSIONS_MAX
@@ -100,18 +100,18 @@ async def test_a_loop_that_never_keeps_its_time_has_timeouts_all_the_same(
 
 async def test_on_time_it_is_an_ordinary_timeout() -> None:
     with pytest.raises(TimeoutError):
-        async with fair_timeout(0.01):
+        async with FairTimeout(0.01):
             await asyncio.Event().wait()
-    async with fair_timeout(60):
+    async with FairTimeout(60):
         pass
     with pytest.raises(ValueError, match="mine"):
-        async with fair_timeout(60):
+        async with FairTimeout(60):
             raise ValueError("mine")
 
 
 async def test_a_cancellation_from_outside_is_none_of_its_timeouts() -> None:
     async def main() -> None:
-        async with fair_timeout(60):
+        async with FairTimeout(60):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(main())
@@ -162,14 +162,14 @@ async def test_a_timer_that_is_cancelled_does_not_come() -> None:
 
 STOPPED = """
 import asyncio, socket, sys
-from services.worker.tasks.fair_timeout import fair_timeout
+from services.worker.tasks.fair_timeout import FairTimeout
 
 async def main():
     ours = socket.socket(fileno=int(sys.argv[1]))
     reader, writer = await asyncio.open_connection(sock=ours)
     writer.write(b"?")
     try:
-        async with fair_timeout(1.0):
+        async with FairTimeout(1.0):
             print((await reader.readexactly(4)).decode())
     except TimeoutError:
         print("too late")
