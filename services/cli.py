@@ -1,16 +1,19 @@
 """The command `answerbus`: each service and each group of commands adds its own part."""
 
 import logging
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 EXIT_SET_UP = 3
+DISTRIBUTIONS = ("answerbus-services", "answerbus")
 
 
 class _Part(NamedTuple):
@@ -155,8 +158,25 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)
+    app.callback()(_options)
     return app
+
+
+def _show_versions(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
+    if asked:
+        names = (f"{name} {version(name)}" for name in DISTRIBUTIONS)
+        typer.echo(f"{', '.join(names)}, Python {platform.python_version()}")
+        raise typer.Exit
+
+
+def _options(
+    *,
+    show_versions: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_versions, help="Show versions."),
+    ] = False,
+) -> None:
+    """What `answerbus` knows without a command."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:

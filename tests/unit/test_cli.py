@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def run(
         timeout=60,
         check=False,
     )
+
+
+def test_versions_of_services_and_contracts_are_shown() -> None:
+    shown = CliRunner().invoke(cli.application(), ["--version"])
+    assert shown.exit_code == 0
+    services, contracts = (
+        f"{name} {version(name)}" for name in ("answerbus-services", "answerbus")
+    )
+    assert shown.output.startswith(f"{services}, {contracts}, Python 3.")
 
 
 @pytest.mark.parametrize(
